@@ -1,0 +1,1 @@
+//! The Borglet's decisions: orders and observations in, effects and reports out

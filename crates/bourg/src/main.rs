@@ -1,0 +1,2 @@
+//! Bourg.
+fn main() {}

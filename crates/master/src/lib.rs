@@ -1,0 +1,1 @@
+//! The Borgmaster's decisions beside the cell: requests, reports of machines, orders

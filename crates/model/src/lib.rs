@@ -1,0 +1,23 @@
+//! The words of Bourg: ids, names, quantities, times, priorities and addresses.
+//!
+//! Every other crate speaks with these types, so that no bare number travels as an id, as bytes or
+//! as microseconds. Nothing here decides anything, reads a clock or does IO; text that people read
+//! and write (`64 MiB`, `production(200)`, `ana/web/0-4`) is parsed and printed here and nowhere
+//! else, so that it is the same in flags, files, answers and docs.
+
+mod address;
+mod id;
+mod name;
+mod priority;
+mod resources;
+mod time;
+
+pub use address::{Address, AddressError, TaskSelection};
+pub use id::{
+    CollectionId, Generation, InstanceId, Level, LogIndex, MachineId, SessionId, Stamp, TaskId,
+    TaskIndex, Term,
+};
+pub use name::{CellName, JobName, MachineName, NameError, PortName, UserName};
+pub use priority::{Appclass, Band, Priority, PriorityError};
+pub use resources::{Bytes, Dimension, MilliCores, QuantityError, Resources};
+pub use time::{Span, Time};

@@ -1,0 +1,196 @@
+//! Names that people give. Each is a DNS label, because a task's BNS name becomes its DNS name
+//! (paper, section 2.6): 1 to 63 lower-case letters, digits and inner hyphens.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use thiserror::Error;
+
+/// Why a text is not a name.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum NameError {
+    /// Nothing was given.
+    #[error("a {what} cannot be empty")]
+    Empty {
+        /// What kind of name was asked for.
+        what: &'static str,
+    },
+    /// Longer than a DNS label may be.
+    #[error("a {what} has at most 63 characters, this one has {length}")]
+    TooLong {
+        /// What kind of name was asked for.
+        what: &'static str,
+        /// Its length in characters.
+        length: usize,
+    },
+    /// A character that a DNS label does not have, or a hyphen at an end.
+    #[error(
+        "'{}' is not a {what}: use lower-case letters, digits and inner hyphens{}",
+        .text.escape_debug(),
+        .suggestion.as_ref().map(|name| format!(", for example '{name}'")).unwrap_or_default()
+    )]
+    BadCharacter {
+        /// What kind of name was asked for.
+        what: &'static str,
+        /// The text that was given.
+        text: String,
+        /// The nearest valid name, where there is one.
+        suggestion: Option<String>,
+    },
+}
+
+fn check(what: &'static str, text: &str) -> Result<(), NameError> {
+    let length = text.chars().count();
+    if length == 0 {
+        return Err(NameError::Empty { what });
+    }
+    if length > 63 {
+        return Err(NameError::TooLong { what, length });
+    }
+    if !is_label(text) {
+        let near = nearest_label(text);
+        let suggestion = is_label(&near).then_some(near);
+        return Err(NameError::BadCharacter { what, text: text.to_owned(), suggestion });
+    }
+    Ok(())
+}
+
+fn is_label(text: &str) -> bool {
+    let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    (1..=63).contains(&text.len())
+        && text.chars().all(inner)
+        && !text.starts_with('-')
+        && !text.ends_with('-')
+}
+
+fn nearest_label(text: &str) -> String {
+    let mapped: String = text
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' })
+        .collect();
+    mapped.trim_matches('-').to_owned()
+}
+
+macro_rules! name {
+    ($(#[$doc:meta])* $name:ident, $what:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(Arc<str>);
+
+        impl $name {
+            /// Checks a text and makes it a name.
+            ///
+            /// # Errors
+            /// Where the text is not 1 to 63 lower-case letters, digits and inner hyphens.
+            pub fn new(text: &str) -> Result<Self, NameError> {
+                check($what, text)?;
+                Ok(Self(text.into()))
+            }
+
+            /// The name as text.
+            #[must_use]
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(&self.0)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{}({})", stringify!($name), self.0)
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = NameError;
+
+            fn from_str(text: &str) -> Result<Self, NameError> {
+                Self::new(text)
+            }
+        }
+    };
+}
+
+name!(
+    /// A user of the cell: who owns jobs and holds quota.
+    UserName,
+    "user name"
+);
+name!(
+    /// A job's name, unique among its owner's jobs that are not dead.
+    JobName,
+    "job name"
+);
+name!(
+    /// A cell's name (paper, section 2.2).
+    CellName,
+    "cell name"
+);
+name!(
+    /// A machine's name, unique in its cell.
+    MachineName,
+    "machine name"
+);
+name!(
+    /// The name by which a job calls one of its TCP ports, such as `http`.
+    PortName,
+    "port name"
+);
+
+impl UserName {
+    /// The name nearest to a text that may not be one, such as an operating system's user name;
+    /// `user` where nothing of it can be kept.
+    #[must_use]
+    pub fn nearest(text: &str) -> Self {
+        let mut label = nearest_label(text);
+        label.truncate(63);
+        Self::new(label.trim_end_matches('-')).unwrap_or_else(|_| Self("user".into()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_are_names() {
+        for good in ["a", "web", "web-2", "0", &"x".repeat(63)] {
+            assert_eq!(JobName::new(good).expect(good).as_str(), good);
+        }
+    }
+
+    #[test]
+    fn anything_else_is_refused_with_the_nearest_name() {
+        let says = |text: &str| JobName::new(text).expect_err(text).to_string();
+        assert_eq!(says(""), "a job name cannot be empty");
+        assert_eq!(says(&"x".repeat(64)), "a job name has at most 63 characters, this one has 64");
+        assert_eq!(
+            says("Web_Server"),
+            "'Web_Server' is not a job name: use lower-case letters, digits and inner hyphens, \
+             for example 'web-server'"
+        );
+        assert_eq!(
+            says("\u{1b}[31m"),
+            "'\\u{1b}[31m' is not a job name: use lower-case letters, digits and inner hyphens, \
+             for example '31m'"
+        );
+        assert_eq!(
+            says("é"),
+            "'é' is not a job name: use lower-case letters, digits and inner hyphens"
+        );
+    }
+
+    #[test]
+    fn an_operating_system_user_always_has_a_nearest_name() {
+        for (text, name) in [("root", "root"), ("J.Doe", "j-doe"), ("_", "user"), ("", "user")] {
+            assert_eq!(UserName::nearest(text).as_str(), name);
+        }
+        assert_eq!(UserName::nearest(&"a.".repeat(60)).as_str().len(), 63);
+    }
+}

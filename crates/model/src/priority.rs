@@ -1,0 +1,207 @@
+//! Priorities, their bands, and the appclass.
+
+use std::fmt;
+use std::str::FromStr;
+
+use thiserror::Error;
+
+/// A job's priority, 0 to 450: higher takes from lower (paper, section 2.5; the numbers are those
+/// of the trace, version 3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Priority(u16);
+
+/// The non-overlapping bands of priority.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Band {
+    /// 0 to 99: little is promised, nothing is charged.
+    Free,
+    /// 100 to 115: queued until there is room.
+    BestEffortBatch,
+    /// 116 to 119: promises between best-effort batch and production.
+    Mid,
+    /// 120 to 359: what users depend on; never preempted by its own kind.
+    Production,
+    /// 360 and above: what watches over the rest.
+    Monitoring,
+}
+
+/// Why a text or number is not a priority.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum PriorityError {
+    /// Outside 0 to 450.
+    #[error("a priority is a number from 0 to 450, this one is {0}")]
+    OutOfRange(i64),
+    /// Neither a number nor the name of a band.
+    #[error(
+        "'{}' is not a priority: use a number from 0 to 450 or a band \
+         (free, best-effort-batch, mid, production, monitoring)",
+        .0.escape_debug()
+    )]
+    NotOne(String),
+}
+
+impl Priority {
+    /// The highest.
+    pub const MAX: u16 = 450;
+
+    /// Checks a number.
+    ///
+    /// # Errors
+    /// Where it is not 0 to 450.
+    pub fn new(number: i64) -> Result<Self, PriorityError> {
+        match u16::try_from(number) {
+            Ok(number) if number <= Self::MAX => Ok(Self(number)),
+            _ => Err(PriorityError::OutOfRange(number)),
+        }
+    }
+
+    /// Its number.
+    #[must_use]
+    pub fn number(self) -> u16 {
+        self.0
+    }
+
+    /// The band that it is in.
+    #[must_use]
+    pub fn band(self) -> Band {
+        match self.0 {
+            0..100 => Band::Free,
+            100..116 => Band::BestEffortBatch,
+            116..120 => Band::Mid,
+            120..360 => Band::Production,
+            _ => Band::Monitoring,
+        }
+    }
+
+    /// Production and monitoring: "prod" in the paper's sense (section 2.5).
+    #[must_use]
+    pub fn is_prod(self) -> bool {
+        self.band() >= Band::Production
+    }
+}
+
+impl Band {
+    /// All of them, lowest first.
+    pub const ALL: [Self; 5] =
+        [Self::Free, Self::BestEffortBatch, Self::Mid, Self::Production, Self::Monitoring];
+
+    /// Its name in files and flags.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Free => "free",
+            Self::BestEffortBatch => "best-effort-batch",
+            Self::Mid => "mid",
+            Self::Production => "production",
+            Self::Monitoring => "monitoring",
+        }
+    }
+
+    /// The priority that its name stands for.
+    #[must_use]
+    pub fn usual(self) -> Priority {
+        Priority(match self {
+            Self::Free => 25,
+            Self::BestEffortBatch => 110,
+            Self::Mid => 117,
+            Self::Production => 200,
+            Self::Monitoring => 360,
+        })
+    }
+}
+
+/// A number, or a band's name for that band's usual priority.
+impl FromStr for Priority {
+    type Err = PriorityError;
+
+    fn from_str(text: &str) -> Result<Self, PriorityError> {
+        if let Ok(number) = text.parse() {
+            return Self::new(number);
+        }
+        Band::ALL
+            .into_iter()
+            .find(|band| band.name() == text)
+            .map(Band::usual)
+            .ok_or_else(|| PriorityError::NotOne(text.to_owned()))
+    }
+}
+
+impl fmt::Display for Band {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// `production(200)`.
+impl fmt::Display for Priority {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&format!("{}({})", self.band(), self.0))
+    }
+}
+
+/// How a task is treated on its machine, apart from its priority (paper, section 6.2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Appclass {
+    /// Waits in nobody's way.
+    #[default]
+    Batch,
+    /// Answers someone who waits; may be granted the CPU at the expense of batch.
+    LatencySensitive,
+}
+
+impl Appclass {
+    /// Both of them.
+    pub const ALL: [Self; 2] = [Self::Batch, Self::LatencySensitive];
+
+    /// Its name in files and flags.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Batch => "batch",
+            Self::LatencySensitive => "latency-sensitive",
+        }
+    }
+}
+
+impl fmt::Display for Appclass {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bands_begin_and_end_where_the_trace_says() {
+        let cases = [
+            (0, Band::Free),
+            (99, Band::Free),
+            (100, Band::BestEffortBatch),
+            (115, Band::BestEffortBatch),
+            (116, Band::Mid),
+            (119, Band::Mid),
+            (120, Band::Production),
+            (359, Band::Production),
+            (360, Band::Monitoring),
+            (450, Band::Monitoring),
+        ];
+        for (number, band) in cases {
+            assert_eq!(Priority::new(number).expect("in range").band(), band, "{number}");
+        }
+        for band in Band::ALL {
+            assert_eq!(band.usual().band(), band);
+            assert_eq!(band.name().parse(), Ok(band.usual()));
+        }
+    }
+
+    #[test]
+    fn what_is_not_a_priority_is_refused() {
+        assert_eq!(Priority::new(451), Err(PriorityError::OutOfRange(451)));
+        assert_eq!("-1".parse::<Priority>(), Err(PriorityError::OutOfRange(-1)));
+        assert!(
+            "high".parse::<Priority>().expect_err("no band").to_string().contains("production")
+        );
+    }
+}

@@ -1,0 +1,352 @@
+//! Quantities of resources. Each dimension is asked for and granted on its own, at fine
+//! granularity; there are no buckets and no slots (paper, sections 2.3 and 5.4).
+
+use std::fmt;
+use std::str::FromStr;
+
+use thiserror::Error;
+
+/// Thousandths of a CPU core.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MilliCores(pub u64);
+
+/// Bytes of memory or disk; for a rate, bytes a second.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Bytes(pub u64);
+
+/// Why a text is not a quantity.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum QuantityError {
+    /// Neither a number nor a number with a known unit.
+    #[error("'{}' is not {expected}", .text.escape_debug())]
+    NotOne {
+        /// The text that was given.
+        text: String,
+        /// What would have been right, with examples.
+        expected: &'static str,
+    },
+    /// A unit that does not exist, such as `MB` in another spelling.
+    #[error("there is no unit '{}': use one of {units}", .unit.escape_debug())]
+    NoSuchUnit {
+        /// The unit that was given.
+        unit: String,
+        /// Those that exist.
+        units: &'static str,
+    },
+    /// A fraction of the smallest thing that can be asked for.
+    #[error("'{}' is finer than {smallest}", .text.escape_debug())]
+    TooFine {
+        /// The text that was given.
+        text: String,
+        /// The smallest step.
+        smallest: &'static str,
+    },
+    /// More than a signed 64-bit number holds, which is the range of the wire format.
+    #[error("'{}' is too large", .text.escape_debug())]
+    TooLarge {
+        /// The text that was given.
+        text: String,
+    },
+}
+
+const BYTE_UNITS: &[(&str, u64)] = &[
+    ("B", 1),
+    ("KiB", 1 << 10),
+    ("MiB", 1 << 20),
+    ("GiB", 1 << 30),
+    ("TiB", 1 << 40),
+    ("PiB", 1 << 50),
+    ("kB", 1_000),
+    ("MB", 1_000_000),
+    ("GB", 1_000_000_000),
+    ("TB", 1_000_000_000_000),
+];
+const BYTE_UNIT_NAMES: &str = "B, KiB, MiB, GiB, TiB, PiB, kB, MB, GB, TB";
+const BYTES_EXPECTED: &str = "a number of bytes, such as '64 MiB' or 67108864";
+const CORES_EXPECTED: &str = "a number of cores, such as 0.1, '2' or '100m'";
+
+/// Splits a decimal number from what follows it and scales it exactly, in integers.
+fn decimal(text: &str) -> Option<(u128, u32, &str)> {
+    let text = text.trim();
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(end);
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    let digits = format!("{whole}{fraction}");
+    if whole.is_empty() || fraction.contains('.') || digits.len() > 30 {
+        return None;
+    }
+    let places = u32::try_from(fraction.len()).ok()?;
+    Some((digits.parse().ok()?, places, unit.trim()))
+}
+
+fn scaled(
+    text: &str,
+    digits: u128,
+    places: u32,
+    factor: u64,
+    smallest: &'static str,
+) -> Result<u64, QuantityError> {
+    let too_large = || QuantityError::TooLarge { text: text.to_owned() };
+    let scaled = digits.checked_mul(factor.into()).ok_or_else(too_large)?;
+    let divisor = 10_u128.pow(places);
+    if scaled % divisor != 0 {
+        return Err(QuantityError::TooFine { text: text.to_owned(), smallest });
+    }
+    let value = u64::try_from(scaled / divisor).map_err(|_| too_large())?;
+    if i64::try_from(value).is_err() {
+        return Err(too_large());
+    }
+    Ok(value)
+}
+
+/// A number of bytes with an optional unit: `64 MiB`, `1.5GiB`, `4096`.
+impl FromStr for Bytes {
+    type Err = QuantityError;
+
+    fn from_str(text: &str) -> Result<Self, QuantityError> {
+        let not_one = || QuantityError::NotOne { text: text.to_owned(), expected: BYTES_EXPECTED };
+        let (digits, places, unit) = decimal(text).ok_or_else(not_one)?;
+        let unit = unit.strip_suffix("/s").unwrap_or(unit);
+        let factor = match unit {
+            "" => 1,
+            _ => match BYTE_UNITS.iter().find(|(name, _)| *name == unit) {
+                Some((_, factor)) => *factor,
+                None if unit.chars().all(char::is_alphabetic) => {
+                    return Err(QuantityError::NoSuchUnit {
+                        unit: unit.to_owned(),
+                        units: BYTE_UNIT_NAMES,
+                    });
+                }
+                None => return Err(not_one()),
+            },
+        };
+        scaled(text, digits, places, factor, "1 byte").map(Self)
+    }
+}
+
+/// A number of cores, or of thousandths with `m`: `0.1`, `2`, `100m`.
+impl FromStr for MilliCores {
+    type Err = QuantityError;
+
+    fn from_str(text: &str) -> Result<Self, QuantityError> {
+        let not_one = || QuantityError::NotOne { text: text.to_owned(), expected: CORES_EXPECTED };
+        let (digits, places, unit) = decimal(text).ok_or_else(not_one)?;
+        let factor = match unit {
+            "" | "cores" | "core" => 1_000,
+            "m" => 1,
+            _ => return Err(not_one()),
+        };
+        scaled(text, digits, places, factor, "0.001 cores").map(Self)
+    }
+}
+
+/// In the largest binary unit that gives at least 1, with one decimal where it is not whole.
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let units = &BYTE_UNITS[..6];
+        let (name, factor) =
+            units.iter().rev().find(|(_, factor)| self.0 >= *factor).unwrap_or(&units[0]);
+        let tenths = u128::from(self.0) * 10 / u128::from(*factor);
+        let text = match tenths % 10 {
+            0 => format!("{} {name}", tenths / 10),
+            tenth => format!("{}.{tenth} {name}", tenths / 10),
+        };
+        f.pad(&text)
+    }
+}
+
+/// In cores, without trailing zeros: `0.1 cores`, `1 core`, `2.25 cores`.
+impl fmt::Display for MilliCores {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = format!("{}.{:03}", self.0 / 1_000, self.0 % 1_000);
+        let text = text.trim_end_matches('0').trim_end_matches('.');
+        f.pad(&format!("{text} {}", if self.0 == 1_000 { "core" } else { "cores" }))
+    }
+}
+
+/// One independent dimension of what a machine has and a task asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Dimension {
+    /// CPU time, in milli-cores.
+    Cpu,
+    /// Memory, in bytes.
+    Ram,
+    /// Local disk space, in bytes.
+    Disk,
+    /// Local disk access rate, in bytes a second.
+    DiskRate,
+}
+
+impl Dimension {
+    /// All of them, in the order in which they are shown.
+    pub const ALL: [Self; 4] = [Self::Cpu, Self::Ram, Self::Disk, Self::DiskRate];
+
+    /// A quantity in this dimension as people read it.
+    #[must_use]
+    pub fn show(self, amount: u64) -> String {
+        match self {
+            Self::Cpu => MilliCores(amount).to_string(),
+            Self::Ram | Self::Disk => Bytes(amount).to_string(),
+            Self::DiskRate => format!("{}/s", Bytes(amount)),
+        }
+    }
+}
+
+impl fmt::Display for Dimension {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Cpu => "CPU",
+            Self::Ram => "RAM",
+            Self::Disk => "disk",
+            Self::DiskRate => "disk rate",
+        })
+    }
+}
+
+/// A vector over all dimensions: a machine's capacity, a task's limit, what is left.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Resources {
+    /// CPU.
+    pub cpu: MilliCores,
+    /// Memory.
+    pub ram: Bytes,
+    /// Local disk space.
+    pub disk: Bytes,
+    /// Local disk access rate, bytes a second.
+    pub disk_rate: Bytes,
+}
+
+impl Resources {
+    /// The amount in one dimension, in that dimension's unit.
+    #[must_use]
+    pub fn get(&self, dimension: Dimension) -> u64 {
+        match dimension {
+            Dimension::Cpu => self.cpu.0,
+            Dimension::Ram => self.ram.0,
+            Dimension::Disk => self.disk.0,
+            Dimension::DiskRate => self.disk_rate.0,
+        }
+    }
+
+    fn zip(self, other: Self, f: impl Fn(u64, u64) -> u64) -> Self {
+        Self {
+            cpu: MilliCores(f(self.cpu.0, other.cpu.0)),
+            ram: Bytes(f(self.ram.0, other.ram.0)),
+            disk: Bytes(f(self.disk.0, other.disk.0)),
+            disk_rate: Bytes(f(self.disk_rate.0, other.disk_rate.0)),
+        }
+    }
+
+    /// The sum, in every dimension at most `u64::MAX`.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        self.zip(other, u64::saturating_add)
+    }
+
+    /// The difference, in every dimension at least 0.
+    #[must_use]
+    pub fn minus(self, other: Self) -> Self {
+        self.zip(other, u64::saturating_sub)
+    }
+
+    /// As often as given, in every dimension at most `u64::MAX`.
+    #[must_use]
+    pub fn times(self, count: u64) -> Self {
+        self.zip(self, |amount, _| amount.saturating_mul(count))
+    }
+
+    /// The first dimension in which this is more than `room`.
+    #[must_use]
+    pub fn first_above(&self, room: &Self) -> Option<Dimension> {
+        Dimension::ALL.into_iter().find(|dimension| self.get(*dimension) > room.get(*dimension))
+    }
+}
+
+/// The dimensions that are not zero: `0.1 cores, 64 MiB`; disk is named, memory is not.
+impl fmt::Display for Resources {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, {}", self.cpu, self.ram)?;
+        if self.disk.0 > 0 {
+            write!(f, ", {} disk", self.disk)?;
+        }
+        if self.disk_rate.0 > 0 {
+            write!(f, ", {}/s disk rate", self.disk_rate)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_read_with_their_units() {
+        let cases = [
+            ("64 MiB", 64 << 20),
+            ("64MiB", 64 << 20),
+            ("1.5 GiB", 3 << 29),
+            ("4096", 4096),
+            ("2 GB", 2_000_000_000),
+            ("10 MB/s", 10_000_000),
+            ("0", 0),
+        ];
+        for (text, bytes) in cases {
+            assert_eq!(text.parse(), Ok(Bytes(bytes)), "{text}");
+        }
+    }
+
+    #[test]
+    fn bad_bytes_say_what_is_wrong() {
+        let says = |text: &str| text.parse::<Bytes>().expect_err(text).to_string();
+        let expected = "is not a number of bytes, such as '64 MiB' or 67108864";
+        for text in ["", "MiB", "-1", "1e9", "1.2.3 MiB", "0x10", "64 \u{1b}[31m", "∞"] {
+            assert!(says(text).ends_with(expected), "{text}: {}", says(text));
+        }
+        assert_eq!(
+            says("64 mib"),
+            "there is no unit 'mib': use one of B, KiB, MiB, GiB, TiB, PiB, kB, MB, GB, TB"
+        );
+        assert_eq!(says("0.1 B"), "'0.1 B' is finer than 1 byte");
+        assert_eq!(says("9000 PiB"), "'9000 PiB' is too large");
+    }
+
+    #[test]
+    fn cores_are_read_and_shown() {
+        for (text, milli, shown) in [
+            ("0.1", 100, "0.1 cores"),
+            ("1", 1_000, "1 core"),
+            ("2.25", 2_250, "2.25 cores"),
+            ("100m", 100, "0.1 cores"),
+            ("1 core", 1_000, "1 core"),
+        ] {
+            assert_eq!(text.parse(), Ok(MilliCores(milli)), "{text}");
+            assert_eq!(MilliCores(milli).to_string(), shown);
+        }
+        assert_eq!(
+            "0.0005".parse::<MilliCores>().expect_err("too fine").to_string(),
+            "'0.0005' is finer than 0.001 cores"
+        );
+    }
+
+    #[test]
+    fn bytes_are_shown_in_the_largest_unit() {
+        for (bytes, text) in [
+            (0, "0 B"),
+            (1023, "1023 B"),
+            (64 << 20, "64 MiB"),
+            (3 << 29, "1.5 GiB"),
+            (u64::MAX, "16383.9 PiB"),
+        ] {
+            assert_eq!(Bytes(bytes).to_string(), text);
+        }
+    }
+
+    #[test]
+    fn the_first_dimension_that_is_too_much_is_named() {
+        let resources =
+            |cpu, ram| Resources { cpu: MilliCores(cpu), ram: Bytes(ram), ..Resources::default() };
+        assert_eq!(resources(1, 1).first_above(&resources(1, 1)), None);
+        assert_eq!(resources(1, 2).first_above(&resources(1, 1)), Some(Dimension::Ram));
+    }
+}

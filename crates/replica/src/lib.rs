@@ -1,0 +1,1 @@
+//! One replica: consensus, cell and master joined into one deterministic step function

@@ -1,0 +1,1 @@
+//! A scheduler's decisions: a copy of the cell in, proposed assignments out

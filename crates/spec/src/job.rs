@@ -1,0 +1,198 @@
+//! The description of a job and of its tasks.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+
+use model::{Appclass, JobName, PortName, Priority, Resources, Span, TaskIndex};
+
+use crate::template::{self, Reference};
+
+/// What a user asks for: a number of tasks that run the same program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JobSpec {
+    /// The job's name, unique among its owner's living jobs.
+    pub name: JobName,
+    /// What it may take from others, and who from it.
+    pub priority: Priority,
+    /// How its tasks are treated on their machines.
+    pub appclass: Appclass,
+    /// Free words to find it by.
+    pub labels: BTreeMap<String, String>,
+    /// How many tasks: at least 1.
+    pub tasks: u32,
+    /// What each task is, where no override says otherwise.
+    pub task: TaskSpec,
+    /// What is different in single tasks.
+    pub overrides: BTreeMap<TaskIndex, TaskOverride>,
+    /// What happens when a task fails.
+    pub restart: RestartPolicy,
+}
+
+/// What a task is: a program with its limits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskSpec {
+    /// The program and its arguments; may hold references such as `${port.http}`.
+    pub cmd: Vec<String>,
+    /// Its environment, beside what the Borglet adds; values may hold references.
+    pub env: BTreeMap<String, String>,
+    /// The most it may use of each resource: its limit, in the paper's word.
+    pub limit: Resources,
+    /// How many processes and threads it may have at once.
+    pub processes: u32,
+    /// The TCP ports it wants, by name. References to a port ask for it too: see
+    /// [`TaskSpec::all_ports`].
+    pub ports: BTreeSet<PortName>,
+    /// How to tell whether it is healthy; without one it is, as long as it runs.
+    pub health_check: Option<HealthCheck>,
+    /// How long it has between SIGTERM and SIGKILL.
+    pub notice: Span,
+}
+
+/// An HTTP health check (paper, section 2.6): a task that does not answer promptly, or answers
+/// with an error, is restarted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HealthCheck {
+    /// The port to ask.
+    pub port: PortName,
+    /// The path to ask for; begins with `/`.
+    pub path: String,
+    /// The time from one check to the next.
+    pub interval: Span,
+    /// How long an answer may take.
+    pub timeout: Span,
+    /// For how long after its start a task may be unhealthy without being restarted. It counts as
+    /// healthy from its first good answer on.
+    pub start_grace: Span,
+    /// How many checks in a row must fail before the task is restarted.
+    pub failures_max: u32,
+}
+
+/// What happens when a task fails. A task that ends with exit code 0 has finished, whatever this
+/// says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RestartPolicy {
+    /// How often a task may fail before it is dead for good; without a number, for ever.
+    pub failures_max: Option<u32>,
+    /// The wait before the first restart; it doubles with each further failure.
+    pub delay: Span,
+    /// The longest wait.
+    pub delay_max: Span,
+}
+
+/// What is different in one task: each field given replaces the job's; environments are joined.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TaskOverride {
+    /// Another program or arguments.
+    pub cmd: Option<Vec<String>>,
+    /// Variables that are added or replaced.
+    pub env: BTreeMap<String, String>,
+    /// Another limit.
+    pub limit: Option<Resources>,
+    /// Another number of processes.
+    pub processes: Option<u32>,
+}
+
+impl JobSpec {
+    /// What the task at an index is, its overrides applied.
+    #[must_use]
+    pub fn task(&self, index: TaskIndex) -> Cow<'_, TaskSpec> {
+        let Some(change) = self.overrides.get(&index) else { return Cow::Borrowed(&self.task) };
+        let mut task = self.task.clone();
+        if let Some(cmd) = &change.cmd {
+            task.cmd.clone_from(cmd);
+        }
+        task.env.extend(change.env.iter().map(|(name, value)| (name.clone(), value.clone())));
+        task.limit = change.limit.unwrap_or(task.limit);
+        task.processes = change.processes.unwrap_or(task.processes);
+        Cow::Owned(task)
+    }
+
+    /// The limit of the task at an index.
+    #[must_use]
+    pub fn limit(&self, index: TaskIndex) -> Resources {
+        self.overrides.get(&index).and_then(|change| change.limit).unwrap_or(self.task.limit)
+    }
+
+    /// The limits of all its tasks together.
+    #[must_use]
+    pub fn total(&self) -> Resources {
+        let overridden = self.overrides.keys().filter(|index| index.0 < self.tasks);
+        let usual = u64::from(self.tasks).saturating_sub(overridden.clone().count() as u64);
+        overridden.fold(self.task.limit.times(usual), |sum, index| sum.plus(self.limit(*index)))
+    }
+}
+
+impl TaskSpec {
+    /// Every port it is to be given: those it lists, those it refers to, and the one its health
+    /// check asks. In the order of their names.
+    #[must_use]
+    pub fn all_ports(&self) -> BTreeSet<PortName> {
+        let texts = self.cmd.iter().chain(self.env.values());
+        let referred = texts.flat_map(|text| template::references(text)).filter_map(
+            |(_, found)| match found {
+                Ok(Reference::Port(name)) => Some(name),
+                _ => None,
+            },
+        );
+        let checked = self.health_check.iter().map(|check| check.port.clone());
+        self.ports.iter().cloned().chain(referred).chain(checked).collect()
+    }
+}
+
+impl RestartPolicy {
+    /// The wait before a restart, after so many failures.
+    #[must_use]
+    pub fn delay_after(&self, failures: u32) -> Span {
+        let doublings = failures.saturating_sub(1).min(40);
+        self.delay.saturating_mul(1 << doublings).min(self.delay_max)
+    }
+
+    /// Whether a task that has failed so often is tried again.
+    #[must_use]
+    pub fn allows(&self, failures: u32) -> bool {
+        self.failures_max.is_none_or(|most| failures <= most)
+    }
+}
+
+impl Default for RestartPolicy {
+    /// Ten failures, a second's wait that doubles up to five minutes.
+    fn default() -> Self {
+        Self { failures_max: Some(10), delay: Span::from_secs(1), delay_max: Span::from_secs(300) }
+    }
+}
+
+impl HealthCheck {
+    /// `GET /` on a port every second; three failures in a row, or none good within 30 s of its
+    /// start, restart the task.
+    #[must_use]
+    pub fn on(port: PortName) -> Self {
+        Self {
+            port,
+            path: "/".to_owned(),
+            interval: Span::from_secs(1),
+            timeout: Span::from_secs(5),
+            start_grace: Span::from_secs(30),
+            failures_max: 3,
+        }
+    }
+}
+
+impl TaskSpec {
+    /// A program with the usual limits: 0.1 cores, 64 MiB, 1,024 processes, 10 s of notice.
+    #[must_use]
+    pub fn of(cmd: Vec<String>) -> Self {
+        Self {
+            cmd,
+            env: BTreeMap::new(),
+            limit: Resources {
+                cpu: model::MilliCores(100),
+                ram: model::Bytes(64 << 20),
+                ..Resources::default()
+            },
+            processes: 1_024,
+            ports: BTreeSet::new(),
+            health_check: None,
+            notice: Span::from_secs(10),
+        }
+    }
+}

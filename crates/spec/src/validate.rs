@@ -1,0 +1,429 @@
+//! What makes a description valid. A description that passes here can be admitted, placed and
+//! started; whether it fits this cell is another question.
+
+use std::collections::BTreeMap;
+
+use model::{Bytes, MilliCores, Resources, Span};
+use thiserror::Error;
+
+use crate::path::Path;
+use crate::template::{self, TaskField};
+use crate::{HealthCheck, JobSpec, TaskSpec};
+
+/// The bounds of a description. They keep one job from filling the log, a machine's argument list
+/// or a terminal; nothing that people run comes near them.
+pub mod limits {
+    /// Tasks of a job.
+    pub const TASKS_MAX: u32 = 100_000;
+    /// Arguments of a command.
+    pub const CMD_ARGUMENTS_MAX: usize = 4_096;
+    /// Bytes of a command with all its arguments.
+    pub const CMD_BYTES_MAX: usize = 128 << 10;
+    /// Variables of an environment.
+    pub const ENV_VARIABLES_MAX: usize = 1_024;
+    /// Bytes of an environment.
+    pub const ENV_BYTES_MAX: usize = 128 << 10;
+    /// Named ports of a task.
+    pub const PORTS_MAX: usize = 64;
+    /// Labels of a job.
+    pub const LABELS_MAX: usize = 64;
+    /// Characters of a label's key or value.
+    pub const LABEL_CHARACTERS_MAX: usize = 256;
+    /// Processes and threads of a task.
+    pub const PROCESSES_MAX: u32 = 1 << 20;
+    /// Seconds of any span in a description: a day.
+    pub const SPAN_SECONDS_MAX: u64 = 86_400;
+    /// Bytes of memory that a task needs at the least, for its own init and stack.
+    pub const RAM_BYTES_MIN: u64 = 4 << 20;
+    /// Milli-cores that all tasks of a job together may ask for.
+    pub const CPU_MILLI_MAX: u64 = 1 << 40;
+    /// Bytes that all tasks of a job together may ask for in one dimension.
+    pub const BYTES_MAX: u64 = 1 << 60;
+    /// Bytes of a health check's path.
+    pub const HEALTH_PATH_BYTES_MAX: usize = 2_048;
+    /// Failures that a policy may allow, and failures in a row of a health check.
+    pub const FAILURES_MAX: u32 = 1_000_000;
+}
+
+/// Something in a description that cannot be.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{path}: {kind}")]
+pub struct Problem {
+    /// Where.
+    pub path: Path,
+    /// What.
+    pub kind: ProblemKind,
+}
+
+/// What cannot be.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum ProblemKind {
+    /// A number outside its range.
+    #[error("must be {least} to {most}, is {is}")]
+    OutOfRange {
+        /// What it is, as people read it.
+        is: String,
+        /// The least it may be.
+        least: String,
+        /// The most it may be.
+        most: String,
+    },
+    /// More bytes, elements or characters than allowed.
+    #[error("has {has} {unit}, at most {most} are allowed")]
+    TooMany {
+        /// How many it has.
+        has: usize,
+        /// How many it may have.
+        most: usize,
+        /// Of what.
+        unit: &'static str,
+    },
+    /// A job without a program.
+    #[error(
+        "is empty: name the program to run and its arguments, such as ['bourg', 'example-server']"
+    )]
+    NoCommand,
+    /// A program that is the empty text.
+    #[error("is empty: the first element of a command is its program")]
+    EmptyProgram,
+    /// A zero byte or another character that the place cannot hold.
+    #[error("holds {character}, which is not possible here")]
+    BadCharacter {
+        /// The character, escaped.
+        character: String,
+    },
+    /// The name of an environment variable that is not one.
+    #[error("is not a variable's name: use letters, digits and underscores, and no digit first")]
+    BadVariable,
+    /// A reference that refers to nothing.
+    #[error("'${{{reference}}}' refers to nothing: there are ${{port.NAME}} and {}", task_fields())]
+    BadReference {
+        /// What stands in the braces.
+        reference: String,
+    },
+    /// An override of a task that the job does not have.
+    #[error("there is no task {index}: the job has tasks 0 to {last}")]
+    NoSuchTask {
+        /// The index.
+        index: u32,
+        /// The last index there is.
+        last: u32,
+    },
+    /// A health check's path that does not begin with a slash.
+    #[error("must begin with '/'")]
+    NotAPath,
+    /// A wait that is longer than its own maximum.
+    #[error("is longer than {other} ({most})")]
+    LongerThan {
+        /// The field that bounds it.
+        other: &'static str,
+        /// That field's value.
+        most: Span,
+    },
+}
+
+fn task_fields() -> String {
+    TaskField::ALL.map(|field| format!("${{task.{}}}", field.name())).join(", ")
+}
+
+impl JobSpec {
+    /// Everything in it that cannot be; empty where it is valid.
+    #[must_use]
+    pub fn problems(&self) -> Vec<Problem> {
+        let mut found = Found { problems: Vec::new() };
+        let top = Path::top();
+        found.range(&top.field("tasks"), self.tasks, 1, limits::TASKS_MAX);
+        found.labels(&top.field("labels"), &self.labels);
+        found.task(&top, &self.task);
+        for (index, change) in &self.overrides {
+            let at = top.field("overrides").key(&index.to_string());
+            if index.0 >= self.tasks {
+                let last = self.tasks.saturating_sub(1);
+                found.add(at, ProblemKind::NoSuchTask { index: index.0, last });
+                continue;
+            }
+            if let Some(cmd) = &change.cmd {
+                found.cmd(&at.field("cmd"), cmd);
+            }
+            found.env(&at.field("env"), &change.env);
+            if let Some(limit) = change.limit {
+                found.limit(&at, &limit);
+            }
+            if let Some(processes) = change.processes {
+                found.range(&at.field("processes"), processes, 1, limits::PROCESSES_MAX);
+            }
+        }
+        let restart = top.field("restart");
+        if let Some(failures) = self.restart.failures_max {
+            found.range(&restart.field("failures"), failures, 0, limits::FAILURES_MAX);
+        }
+        let longest = Span::from_secs(limits::SPAN_SECONDS_MAX);
+        found.span(&restart.field("delay"), self.restart.delay, Span::ZERO, longest);
+        found.span(&restart.field("delayMax"), self.restart.delay_max, Span::ZERO, longest);
+        if self.restart.delay > self.restart.delay_max {
+            let (other, most) = ("delayMax", self.restart.delay_max);
+            found.add(restart.field("delay"), ProblemKind::LongerThan { other, most });
+        }
+        let total = self.total();
+        if found.problems.is_empty() && total.cpu.0 > limits::CPU_MILLI_MAX {
+            let (least, most) = (MilliCores(0), MilliCores(limits::CPU_MILLI_MAX));
+            found.range(&top.field("cpu"), total.cpu, least, most);
+        }
+        for (field, bytes) in
+            [("ram", total.ram), ("disk", total.disk), ("diskRate", total.disk_rate)]
+        {
+            if found.problems.is_empty() {
+                found.range(&top.field(field), bytes, Bytes(0), Bytes(limits::BYTES_MAX));
+            }
+        }
+        found.problems
+    }
+}
+
+struct Found {
+    problems: Vec<Problem>,
+}
+
+impl Found {
+    fn add(&mut self, path: Path, kind: ProblemKind) {
+        self.problems.push(Problem { path, kind });
+    }
+
+    fn range<T: PartialOrd + ToString>(&mut self, path: &Path, is: T, least: T, most: T) {
+        if is < least || is > most {
+            let (is, least, most) = (is.to_string(), least.to_string(), most.to_string());
+            self.add(path.clone(), ProblemKind::OutOfRange { is, least, most });
+        }
+    }
+
+    fn span(&mut self, path: &Path, is: Span, least: Span, most: Span) {
+        self.range(path, Shown(is), Shown(least), Shown(most));
+    }
+
+    fn count(&mut self, path: &Path, has: usize, most: usize, unit: &'static str) {
+        if has > most {
+            self.add(path.clone(), ProblemKind::TooMany { has, most, unit });
+        }
+    }
+
+    fn no_zero_byte(&mut self, path: &Path, text: &str) {
+        if text.contains('\0') {
+            let character = "a zero byte".to_owned();
+            self.add(path.clone(), ProblemKind::BadCharacter { character });
+        }
+    }
+
+    fn references(&mut self, path: &Path, text: &str) {
+        for reference in template::references(text).filter_map(|(_, found)| found.err()) {
+            self.add(path.clone(), ProblemKind::BadReference { reference });
+        }
+    }
+
+    fn labels(&mut self, path: &Path, labels: &BTreeMap<String, String>) {
+        self.count(path, labels.len(), limits::LABELS_MAX, "labels");
+        for (key, value) in labels {
+            let at = path.key(key);
+            self.range(&at, key.len().min(1), 1, 1);
+            for text in [key, value] {
+                self.count(&at, text.chars().count(), limits::LABEL_CHARACTERS_MAX, "characters");
+                if let Some(control) = text.chars().find(|c| c.is_control()) {
+                    let character = format!("the control character {}", control.escape_default());
+                    self.add(at.clone(), ProblemKind::BadCharacter { character });
+                }
+            }
+        }
+    }
+
+    fn task(&mut self, top: &Path, task: &TaskSpec) {
+        self.cmd(&top.field("cmd"), &task.cmd);
+        self.env(&top.field("env"), &task.env);
+        self.limit(top, &task.limit);
+        self.range(&top.field("processes"), task.processes, 1, limits::PROCESSES_MAX);
+        self.count(&top.field("ports"), task.all_ports().len(), limits::PORTS_MAX, "ports");
+        if let Some(check) = &task.health_check {
+            self.health_check(&top.field("healthCheck"), check);
+        }
+        let longest = Span::from_secs(limits::SPAN_SECONDS_MAX);
+        self.span(&top.field("notice"), task.notice, Span::ZERO, longest);
+    }
+
+    fn cmd(&mut self, path: &Path, cmd: &[String]) {
+        match cmd.first() {
+            None => self.add(path.clone(), ProblemKind::NoCommand),
+            Some(program) if program.is_empty() => {
+                self.add(path.element(0), ProblemKind::EmptyProgram);
+            }
+            Some(_) => {}
+        }
+        self.count(path, cmd.len(), limits::CMD_ARGUMENTS_MAX, "arguments");
+        let bytes = cmd.iter().map(String::len).sum();
+        self.count(path, bytes, limits::CMD_BYTES_MAX, "bytes");
+        for (position, argument) in cmd.iter().enumerate() {
+            self.no_zero_byte(&path.element(position), argument);
+            self.references(&path.element(position), argument);
+        }
+    }
+
+    fn env(&mut self, path: &Path, env: &BTreeMap<String, String>) {
+        self.count(path, env.len(), limits::ENV_VARIABLES_MAX, "variables");
+        let bytes = env.iter().map(|(name, value)| name.len() + value.len()).sum();
+        self.count(path, bytes, limits::ENV_BYTES_MAX, "bytes");
+        for (name, value) in env {
+            let mut characters = name.chars();
+            let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+            let first = characters.next().is_some_and(|c| word(c) && !c.is_ascii_digit());
+            if !first || !characters.all(word) {
+                self.add(path.key(name), ProblemKind::BadVariable);
+            }
+            self.no_zero_byte(&path.key(name), value);
+            self.references(&path.key(name), value);
+        }
+    }
+
+    fn limit(&mut self, at: &Path, limit: &Resources) {
+        let most = MilliCores(limits::CPU_MILLI_MAX);
+        self.range(&at.field("cpu"), limit.cpu, MilliCores(1), most);
+        let (least, most) = (Bytes(limits::RAM_BYTES_MIN), Bytes(limits::BYTES_MAX));
+        self.range(&at.field("ram"), limit.ram, least, most);
+        self.range(&at.field("disk"), limit.disk, Bytes(0), most);
+        self.range(&at.field("diskRate"), limit.disk_rate, Bytes(0), most);
+    }
+
+    fn health_check(&mut self, at: &Path, check: &HealthCheck) {
+        let path = at.field("path");
+        if !check.path.starts_with('/') {
+            self.add(path.clone(), ProblemKind::NotAPath);
+        }
+        self.count(&path, check.path.len(), limits::HEALTH_PATH_BYTES_MAX, "bytes");
+        if let Some(bad) = check.path.chars().find(|c| !c.is_ascii_graphic()) {
+            let character = format!("'{}'", bad.escape_default());
+            self.add(path, ProblemKind::BadCharacter { character });
+        }
+        let (shortest, longest) =
+            (Span::from_millis(10), Span::from_secs(limits::SPAN_SECONDS_MAX));
+        self.span(&at.field("interval"), check.interval, shortest, longest);
+        self.span(&at.field("timeout"), check.timeout, shortest, longest);
+        self.span(&at.field("startGrace"), check.start_grace, Span::ZERO, longest);
+        self.range(&at.field("failures"), check.failures_max, 1, limits::FAILURES_MAX);
+    }
+}
+
+/// A span that compares as one and is written as one.
+#[derive(PartialEq, PartialOrd)]
+struct Shown(Span);
+
+impl std::fmt::Display for Shown {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{RestartPolicy, TaskOverride};
+    use model::{Appclass, Band, JobName, TaskIndex};
+
+    fn job() -> JobSpec {
+        JobSpec {
+            name: JobName::new("web").expect("a name"),
+            priority: Band::Production.usual(),
+            appclass: Appclass::LatencySensitive,
+            labels: BTreeMap::new(),
+            tasks: 3,
+            task: TaskSpec::of(vec!["server".to_owned(), "--port=${port.http}".to_owned()]),
+            overrides: BTreeMap::new(),
+            restart: RestartPolicy::default(),
+        }
+    }
+
+    fn problems(change: impl FnOnce(&mut JobSpec)) -> Vec<String> {
+        let mut job = job();
+        change(&mut job);
+        job.problems().iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn a_usual_job_is_valid() {
+        assert_eq!(problems(|_| {}), Vec::<String>::new());
+    }
+
+    #[test]
+    fn each_problem_names_its_place_and_what_would_be_right() {
+        let one = |change: fn(&mut JobSpec), says: &str| assert_eq!(problems(change), [says]);
+        one(|job| job.tasks = 0, "tasks: must be 1 to 100000, is 0");
+        one(
+            |job| job.task.cmd[0].clear(),
+            "cmd[0]: is empty: the first element of a command is its program",
+        );
+        one(
+            |job| job.task.cmd[1].push('\0'),
+            "cmd[1]: holds a zero byte, which is not possible here",
+        );
+        one(
+            |job| job.task.cmd[1] = "${task.indx}".to_owned(),
+            "cmd[1]: '${task.indx}' refers to nothing: there are ${port.NAME} and ${task.index}, \
+             ${task.job}, ${task.user}, ${task.cell}",
+        );
+        one(|job| job.task.limit.ram = Bytes(1), "ram: must be 4 MiB to 1024 PiB, is 1 B");
+        one(
+            |job| job.task.limit.cpu = MilliCores(0),
+            "cpu: must be 0.001 cores to 1099511627.776 cores, is 0 cores",
+        );
+        one(
+            |job| drop(job.task.env.insert("1X".to_owned(), String::new())),
+            "env[\"1X\"]: is not a variable's name: use letters, digits and underscores, and no digit first",
+        );
+        one(
+            |job| drop(job.overrides.insert(TaskIndex(3), TaskOverride::default())),
+            "overrides[\"3\"]: there is no task 3: the job has tasks 0 to 2",
+        );
+        one(
+            |job| job.restart.delay = Span::from_secs(400),
+            "restart.delay: is longer than delayMax (5 m)",
+        );
+        one(
+            |job| drop(job.labels.insert("team".to_owned(), "\u{1b}[31m".to_owned())),
+            "labels[\"team\"]: holds the control character \\u{1b}, which is not possible here",
+        );
+    }
+
+    #[test]
+    fn a_job_that_asks_for_more_than_numbers_hold_is_refused() {
+        let says = problems(|job| {
+            job.tasks = limits::TASKS_MAX;
+            job.task.limit.ram = Bytes(limits::BYTES_MAX);
+        });
+        assert_eq!(says, ["ram: must be 0 B to 1024 PiB, is 16383.9 PiB"]);
+    }
+
+    #[test]
+    fn overrides_change_their_task_alone() {
+        let mut job = job();
+        let limit = Resources { cpu: MilliCores(500), ..job.task.limit };
+        let change = TaskOverride { limit: Some(limit), ..TaskOverride::default() };
+        job.overrides.insert(TaskIndex(1), change);
+        assert_eq!(job.task(TaskIndex(0)).limit.cpu, MilliCores(100));
+        assert_eq!(job.task(TaskIndex(1)).limit.cpu, MilliCores(500));
+        assert_eq!(job.total().cpu, MilliCores(700));
+    }
+
+    #[test]
+    fn ports_are_those_listed_referred_to_and_checked() {
+        let mut task = TaskSpec::of(vec!["${port.http}".to_owned()]);
+        task.ports.insert(model::PortName::new("admin").expect("a name"));
+        task.health_check = Some(HealthCheck::on(model::PortName::new("health").expect("a name")));
+        let names: Vec<String> = task.all_ports().iter().map(ToString::to_string).collect();
+        assert_eq!(names, ["admin", "health", "http"]);
+    }
+
+    #[test]
+    fn the_wait_before_a_restart_doubles_up_to_its_maximum() {
+        let policy = RestartPolicy::default();
+        let waits: Vec<u64> = [1, 2, 3, 8, 9, 10, u32::MAX]
+            .map(|failures| policy.delay_after(failures).0 / 1_000_000)
+            .to_vec();
+        assert_eq!(waits, [1, 2, 4, 128, 256, 300, 300]);
+        assert!(policy.allows(10) && !policy.allows(11));
+    }
+}
