@@ -1,1 +1,33 @@
-//! The cell: the deterministic state machine over every object of a Borg cell
+//! The cell: the deterministic state machine over every object of a Borg cell (paper, sections 2.3
+//! and 3.1).
+//!
+//! [`Cell::apply`] is the only thing that changes a cell. It is total: any operation, however
+//! absurd, gives an [`Applied`] and never a panic; and it is a function of its arguments alone, so
+//! that every replica, every build and every replay of one log arrive at the same state. An
+//! operation carries every decision filled in: nothing here chooses a machine, a port or a moment.
+//!
+//! What is deliberately absent: clocks, randomness, IO, formats (crate `proto`), who sends what to
+//! whom (crate `master`), and which machine is best (crate `scheduler`). What *fits* is here, in
+//! [`feasibility`], because scheduler, master and "why pending?" must agree on it.
+
+mod apply;
+mod cow;
+mod event;
+pub mod feasibility;
+mod image;
+mod op;
+mod outcome;
+mod state;
+
+pub use event::{Event, EventKind, Subject};
+pub use image::{Image, ImageError};
+pub use op::{Assignment, Mutation, Observation, Op, RequestId};
+pub use outcome::{Applied, AssignmentRefused, Outcome, Rejection, Reply};
+pub use state::{
+    Cell, Death, Health, Job, JobState, Machine, MachineState, PendingCause, Phase, Placement,
+    Session, Task, TaskState, bounds,
+};
+
+/// The level of the state machine that this build implements. A record that needs a higher one
+/// must not be decoded by this build.
+pub const LEVEL: model::Level = model::Level(1);

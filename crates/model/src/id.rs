@@ -29,11 +29,11 @@ macro_rules! number {
 }
 
 number!(
-    /// A job or an alloc set: what the published traces call a collection (trace v3, "collection_id").
+    /// A job or an alloc set: what the published traces call a collection (trace v3, `collection_id`).
     CollectionId(u64)
 );
 number!(
-    /// A machine of the cell, for as long as the cell exists (trace v3, "machine_id").
+    /// A machine of the cell, for as long as the cell exists (trace v3, `machine_id`).
     MachineId(u64)
 );
 number!(

@@ -7,6 +7,7 @@
 
 mod address;
 mod id;
+mod machine;
 mod name;
 mod priority;
 mod resources;
@@ -17,6 +18,7 @@ pub use id::{
     CollectionId, Generation, InstanceId, Level, LogIndex, MachineId, SessionId, Stamp, TaskId,
     TaskIndex, Term,
 };
+pub use machine::{End, MachineReport, PortRange};
 pub use name::{CellName, JobName, MachineName, NameError, PortName, UserName};
 pub use priority::{Appclass, Band, Priority, PriorityError};
 pub use resources::{Bytes, Dimension, MilliCores, QuantityError, Resources};

@@ -189,7 +189,7 @@ impl Found {
         self.problems.push(Problem { path, kind });
     }
 
-    fn range<T: PartialOrd + ToString>(&mut self, path: &Path, is: T, least: T, most: T) {
+    fn range<T: PartialOrd + ToString + Copy>(&mut self, path: &Path, is: T, least: T, most: T) {
         if is < least || is > most {
             let (is, least, most) = (is.to_string(), least.to_string(), most.to_string());
             self.add(path.clone(), ProblemKind::OutOfRange { is, least, most });
@@ -309,7 +309,7 @@ impl Found {
 }
 
 /// A span that compares as one and is written as one.
-#[derive(PartialEq, PartialOrd)]
+#[derive(Clone, Copy, PartialEq, PartialOrd)]
 struct Shown(Span);
 
 impl std::fmt::Display for Shown {

@@ -1,0 +1,96 @@
+//! The steps of a task's life, and what they do to its job and its machine. Every change of a
+//! task's state goes through here, so that what is derived from it is changed with it.
+
+use std::sync::Arc;
+
+use model::{End, Generation, InstanceId, Span};
+
+use super::Events;
+use crate::{Cell, Death, EventKind, JobState, PendingCause, Placement, Subject, TaskState};
+
+impl Cell {
+    /// A pending task gets its machine.
+    pub(super) fn place(
+        &mut self,
+        instance: InstanceId,
+        placement: Placement,
+        events: &mut Events,
+    ) {
+        let machine = placement.machine;
+        let Some(job) = self.jobs.get_mut(instance.collection) else { return };
+        let limit = job.limit(instance.index);
+        let Some(task) = job.tasks.get_mut(instance.index.0 as usize) else { return };
+        if let Some(machine) = self.machines.get_mut(machine) {
+            machine.place(instance, limit, &placement.ports);
+            if let Some(last) = placement.ports.last() {
+                machine.next_port = last.saturating_add(1);
+            }
+        }
+        task.state = TaskState::Running(placement);
+        job.pending -= 1;
+        job.running += 1;
+        if job.pending == 0 {
+            self.pending.remove(&instance.collection);
+        }
+        if job.state == JobState::Pending {
+            job.state = JobState::Running;
+            events.add(Subject::Job(instance.collection), EventKind::Schedule { machine });
+        }
+        events.add(Subject::Task(instance), EventKind::Schedule { machine });
+    }
+
+    /// A task begins another life, pending. It may be tried again after `wait`.
+    pub(super) fn begin_again(
+        &mut self,
+        instance: InstanceId,
+        cause: PendingCause,
+        wait: Span,
+        end: Option<&End>,
+        events: &mut Events,
+    ) {
+        self.take_off_machine(instance);
+        let now = self.time;
+        let Some(job) = self.jobs.get_mut(instance.collection) else { return };
+        let Some(task) = job.tasks.get_mut(instance.index.0 as usize) else { return };
+        task.generation = Generation(task.generation.0.saturating_add(1));
+        task.last_end = end.cloned().map(Arc::new);
+        task.state = TaskState::Pending { since: now, not_before: now + wait, cause };
+        let instance = instance.task().generation(task.generation);
+        job.pending += 1;
+        self.pending.insert(instance.collection);
+        events.add(Subject::Task(instance), EventKind::Submit { cause });
+    }
+
+    /// A task dies, and with the last of them its job.
+    pub(super) fn end_for_good(&mut self, instance: InstanceId, death: Death, events: &mut Events) {
+        self.take_off_machine(instance);
+        let now = self.time;
+        let Some(job) = self.jobs.get_mut(instance.collection) else { return };
+        let Some(task) = job.tasks.get_mut(instance.index.0 as usize) else { return };
+        if let TaskState::Pending { .. } = task.state {
+            job.pending -= 1;
+            if job.pending == 0 {
+                self.pending.remove(&instance.collection);
+            }
+        }
+        task.state = TaskState::Dead { at: now, death };
+        events.add(Subject::Task(instance), EventKind::Dead(death));
+        if job.pending == 0 && job.running == 0 {
+            job.state = JobState::Dead { at: now };
+            let death = job.death();
+            events.add(Subject::Job(instance.collection), EventKind::Dead(death));
+        }
+    }
+
+    /// The machine's part of the end of a placed life: its resources and ports are free again.
+    fn take_off_machine(&mut self, instance: InstanceId) {
+        let Some(job) = self.jobs.get_mut(instance.collection) else { return };
+        let limit = job.limit(instance.index);
+        let Some(task) = job.tasks.get_mut(instance.index.0 as usize) else { return };
+        let TaskState::Running(placement) = &task.state else { return };
+        if let Some(machine) = self.machines.get_mut(placement.machine) {
+            machine.release(instance, limit, &placement.ports);
+        }
+        job.running -= 1;
+    }
+}

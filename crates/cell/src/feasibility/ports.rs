@@ -1,0 +1,24 @@
+//! A machine has a range of ports to give, and gives each of them once.
+
+use super::{Ask, Misfit, Offer};
+
+pub(super) fn check(ask: &Ask, offer: &Offer<'_>) -> Result<(), Misfit> {
+    if ask.ports <= offer.free_ports {
+        return Ok(());
+    }
+    Err(Misfit::LacksPorts { asked: ask.ports, free: offer.free_ports })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::feasibility::testing::checked;
+
+    #[test]
+    fn as_many_ports_as_asked_must_be_left() {
+        let lacks = |asked, free| Some(Misfit::LacksPorts { asked, free });
+        for (asked, taken, expected) in [(0, 2, None), (2, 0, None), (2, 1, lacks(2, 1))] {
+            assert_eq!(checked(check, (0, 0, asked), (0, 0, taken)), expected);
+        }
+    }
+}

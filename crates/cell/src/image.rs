@@ -1,0 +1,189 @@
+//! The image of a cell: all that is not derived, as plain data. Snapshots, state hashes and a
+//! scheduler's first copy are made of it; its form on disk and wire is `proto`'s.
+
+use std::sync::Arc;
+
+use model::{CellName, CollectionId, LogIndex, MachineId, SessionId, Time, UserName};
+use thiserror::Error;
+
+use crate::state::Session;
+use crate::{Cell, Job, JobState, Machine, Task, TaskState};
+
+/// Everything in a cell that is not derived from the rest.
+#[derive(Clone, Debug, Default)]
+pub struct Image {
+    /// The cell's name.
+    pub name: Option<CellName>,
+    /// Who may do everything.
+    pub administrators: Vec<UserName>,
+    /// The last operation applied.
+    pub index: LogIndex,
+    /// Its moment.
+    pub time: Time,
+    /// The last id given to a job.
+    pub last_collection: CollectionId,
+    /// The last id given to a machine.
+    pub last_machine: MachineId,
+    /// The last id given to a session.
+    pub last_session: SessionId,
+    /// The jobs by id.
+    pub jobs: Vec<Arc<Job>>,
+    /// The machines by id.
+    pub machines: Vec<Arc<Machine>>,
+    /// The sessions by id.
+    pub sessions: Vec<(SessionId, Arc<Session>)>,
+}
+
+/// Why an image is not that of a cell.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum ImageError {
+    /// An object has an id that was never given.
+    #[error("{what} {id} is beyond the last that was given ({last})")]
+    IdNotGiven {
+        /// What kind of object.
+        what: &'static str,
+        /// Its id.
+        id: u64,
+        /// The last given.
+        last: u64,
+    },
+    /// A job has not as many tasks as its description says.
+    #[error("job {id} has {has} tasks, its description says {wants}")]
+    WrongTaskCount {
+        /// The job.
+        id: CollectionId,
+        /// How many tasks it has.
+        has: usize,
+        /// How many it should have.
+        wants: u32,
+    },
+    /// A task is placed on a machine that is not there.
+    #[error("a task of job {id} is on machine {machine}, which does not exist")]
+    NoSuchMachine {
+        /// The job.
+        id: CollectionId,
+        /// The machine.
+        machine: MachineId,
+    },
+}
+
+impl Job {
+    /// A job from what is recorded of it; what is derived is computed.
+    #[must_use]
+    pub fn restore(
+        id: CollectionId,
+        owner: UserName,
+        spec: Arc<spec::JobSpec>,
+        submitted: Time,
+        state: JobState,
+        tasks: Vec<Task>,
+    ) -> Self {
+        Self::from_parts(id, owner, spec, submitted, state, tasks.into_iter().collect())
+    }
+}
+
+impl Machine {
+    /// A machine from what is recorded of it, without the tasks placed there.
+    #[must_use]
+    pub fn restore(
+        id: MachineId,
+        name: model::MachineName,
+        address: &str,
+        state: crate::MachineState,
+        report: model::MachineReport,
+        next_port: u16,
+    ) -> Self {
+        let mut machine = Self::new(id, name, address.into());
+        machine.state = state;
+        machine.report = Arc::new(report);
+        machine.next_port = next_port;
+        machine
+    }
+}
+
+impl Cell {
+    /// Its image. Costs a pointer for each object.
+    #[must_use]
+    pub fn image(&self) -> Image {
+        Image {
+            name: self.name.clone(),
+            administrators: self.administrators.iter().cloned().collect(),
+            index: self.index,
+            time: self.time,
+            last_collection: self.last_collection,
+            last_machine: self.last_machine,
+            last_session: self.last_session,
+            jobs: self.jobs.iter().cloned().collect(),
+            machines: self.machines.iter().cloned().collect(),
+            sessions: self.sessions.iter().map(|(id, session)| (*id, session.clone())).collect(),
+        }
+    }
+
+    /// The cell of an image; everything derived is computed anew.
+    ///
+    /// # Errors
+    /// Where the image contradicts itself.
+    pub fn from_image(image: Image) -> Result<Self, ImageError> {
+        let mut cell = Self {
+            name: image.name,
+            administrators: image.administrators.into_iter().collect(),
+            index: image.index,
+            time: image.time,
+            last_collection: image.last_collection,
+            last_machine: image.last_machine,
+            last_session: image.last_session,
+            ..Self::empty()
+        };
+        for machine in image.machines {
+            given("machine", machine.id.0, cell.last_machine.0)?;
+            cell.machine_names.insert(machine.name.clone(), machine.id);
+            let mut bare = Machine::clone(&machine);
+            bare.instances.clear();
+            bare.taken = model::Resources::default();
+            bare.ports_taken.clear();
+            cell.machines.insert(machine.id, Arc::new(bare));
+        }
+        for job in image.jobs {
+            given("job", job.id.0, cell.last_collection.0)?;
+            cell.restore_job(job)?;
+        }
+        for (id, session) in image.sessions {
+            given("session", id.0, cell.last_session.0)?;
+            cell.sessions_by_use.insert((session.used, id));
+            cell.sessions.insert(id, session);
+        }
+        Ok(cell)
+    }
+
+    fn restore_job(&mut self, job: Arc<Job>) -> Result<(), ImageError> {
+        let id = job.id;
+        let (has, wants) = (job.tasks().count(), job.spec.tasks);
+        if has != wants as usize {
+            return Err(ImageError::WrongTaskCount { id, has, wants });
+        }
+        for (index, task) in job.tasks() {
+            let TaskState::Running(placement) = &task.state else { continue };
+            let instance = model::TaskId { collection: id, index }.generation(task.generation);
+            let machine = self
+                .machines
+                .get_mut(placement.machine)
+                .ok_or(ImageError::NoSuchMachine { id, machine: placement.machine })?;
+            machine.place(instance, job.limit(index), &placement.ports);
+        }
+        if job.pending() > 0 {
+            self.pending.insert(id);
+        }
+        self.tasks = self.tasks.saturating_add(wants.into());
+        // Jobs come in the order of their ids, so the newest keeps the name.
+        self.job_names.insert((job.owner.clone(), job.spec.name.clone()), id);
+        self.jobs.insert(id, job);
+        Ok(())
+    }
+}
+
+fn given(what: &'static str, id: u64, last: u64) -> Result<(), ImageError> {
+    if id == 0 || id > last {
+        return Err(ImageError::IdNotGiven { what, id, last });
+    }
+    Ok(())
+}

@@ -1,0 +1,134 @@
+//! The operations: everything that can happen to a cell. Each carries its decisions filled in.
+
+use std::sync::Arc;
+
+use model::{
+    CellName, CollectionId, End, InstanceId, MachineId, MachineName, MachineReport, SessionId,
+    TaskSelection, UserName,
+};
+use spec::JobSpec;
+
+/// One operation, as the log holds it beside the moment at which it happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Op {
+    /// Nothing: the entry with which a leader begins its term. It only counts.
+    Nothing,
+    /// The first operation of every cell: its name and who administers it.
+    Found {
+        /// The cell's name.
+        name: CellName,
+        /// The user who may do everything.
+        administrator: UserName,
+    },
+    /// A client begins a session.
+    OpenSession {
+        /// Whose.
+        user: UserName,
+    },
+    /// A client's request, done at most once in its session.
+    Request {
+        /// Which one.
+        id: RequestId,
+        /// Who asks, as their certificate says.
+        by: UserName,
+        /// For what.
+        mutation: Mutation,
+    },
+    /// A scheduler's proposals, accepted or refused one by one.
+    Assign(Vec<Assignment>),
+    /// What a machine's Borglet was seen to report.
+    Observe {
+        /// The machine.
+        machine: MachineId,
+        /// What is new, in order.
+        observations: Vec<Observation>,
+    },
+    /// A machine's capacity or attributes, when they are first seen or change.
+    DescribeMachine {
+        /// The machine.
+        machine: MachineId,
+        /// What it says of itself.
+        report: Arc<MachineReport>,
+    },
+    /// A machine did not answer several polls: it is down, its tasks are lost.
+    MachineSilent {
+        /// The machine.
+        machine: MachineId,
+    },
+    /// A machine that was down answers again.
+    MachineBack {
+        /// The machine.
+        machine: MachineId,
+    },
+    /// Dead jobs that have been kept long enough are removed.
+    Forget {
+        /// Which ones. One that is not dead is kept.
+        collections: Vec<CollectionId>,
+    },
+}
+
+/// A request's place in its session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RequestId {
+    /// The session, from [`Op::OpenSession`].
+    pub session: SessionId,
+    /// Its number there, from 1, rising.
+    pub sequence: u64,
+}
+
+/// What a user can change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Mutation {
+    /// Submit a job. A living job of the same name and description is the same job.
+    Submit(Arc<JobSpec>),
+    /// Kill a job, or some of its tasks.
+    Kill {
+        /// Which job.
+        collection: CollectionId,
+        /// Which of its tasks.
+        tasks: TaskSelection,
+    },
+    /// Add a machine by its name and the address of its Borglet. A machine of that name gets the
+    /// new address.
+    AddMachine {
+        /// Its name.
+        name: MachineName,
+        /// Where its Borglet answers, as `host:port`.
+        address: String,
+    },
+}
+
+/// A proposal: this life of a task, on this machine, with these ports.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Assignment {
+    /// What is to be placed.
+    pub instance: InstanceId,
+    /// Where.
+    pub machine: MachineId,
+    /// Its ports, in the order of the names in its description.
+    pub ports: Vec<u16>,
+}
+
+/// Something that happened to an instance on its machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Observation {
+    /// Its program runs.
+    Started {
+        /// Whose.
+        instance: InstanceId,
+    },
+    /// Its health check succeeds, or does no longer.
+    Health {
+        /// Whose.
+        instance: InstanceId,
+        /// The new state.
+        healthy: bool,
+    },
+    /// It has ended.
+    Ended {
+        /// Which.
+        instance: InstanceId,
+        /// How.
+        end: End,
+    },
+}

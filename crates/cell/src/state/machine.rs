@@ -1,0 +1,153 @@
+//! Machines.
+
+use std::sync::Arc;
+
+use model::{InstanceId, MachineId, MachineName, MachineReport, Resources, Time};
+
+/// A machine of the cell.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    /// Its id.
+    pub id: MachineId,
+    /// Its name.
+    pub name: MachineName,
+    /// Where its Borglet answers.
+    pub address: Arc<str>,
+    /// Whether it answers.
+    pub state: MachineState,
+    /// What it last said of itself; nothing before its first answer.
+    pub report: Arc<MachineReport>,
+    /// From where the next free port is looked for, so that a port rests before it is used again.
+    pub next_port: u16,
+
+    // Derived from the tasks that are placed on it.
+    pub(crate) instances: Vec<InstanceId>,
+    pub(crate) taken: Resources,
+    pub(crate) ports_taken: Vec<u16>,
+}
+
+/// Whether a machine answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MachineState {
+    /// It was added, and has not said yet what it is.
+    Joining,
+    /// It answers, and tasks can be placed on it.
+    Up,
+    /// It did not answer several polls.
+    Down {
+        /// Since when.
+        since: Time,
+    },
+}
+
+impl Machine {
+    pub(crate) fn new(id: MachineId, name: MachineName, address: Arc<str>) -> Self {
+        Self {
+            id,
+            name,
+            address,
+            state: MachineState::Joining,
+            report: Arc::default(),
+            next_port: 0,
+            instances: Vec::new(),
+            taken: Resources::default(),
+            ports_taken: Vec::new(),
+        }
+    }
+
+    /// What tasks can have of it in all.
+    #[must_use]
+    pub fn capacity(&self) -> Resources {
+        self.report.capacity
+    }
+
+    /// The limits of the tasks placed on it, together.
+    #[must_use]
+    pub fn taken(&self) -> Resources {
+        self.taken
+    }
+
+    /// What is left.
+    #[must_use]
+    pub fn free(&self) -> Resources {
+        self.capacity().minus(self.taken)
+    }
+
+    /// The instances placed on it, in order.
+    #[must_use]
+    pub fn instances(&self) -> &[InstanceId] {
+        &self.instances
+    }
+
+    /// The ports that its tasks have, in order.
+    #[must_use]
+    pub fn ports_taken(&self) -> &[u16] {
+        &self.ports_taken
+    }
+
+    /// So many free ports, the one looked for first at the front; fewer where there are fewer.
+    /// `also_taken` are ports that somebody has in mind for others.
+    #[must_use]
+    pub fn free_ports(&self, count: usize, also_taken: &[u16]) -> Vec<u16> {
+        let range = self.report.ports;
+        let start = if range.contains(self.next_port) { self.next_port } else { range.first };
+        let free = |port: &u16| {
+            self.ports_taken.binary_search(port).is_err() && !also_taken.contains(port)
+        };
+        let around = (start..=range.last).chain(range.first..start);
+        around.filter(|port| range.contains(*port)).filter(free).take(count).collect()
+    }
+
+    pub(crate) fn place(&mut self, instance: InstanceId, limit: Resources, ports: &[u16]) {
+        if let Err(position) = self.instances.binary_search(&instance) {
+            self.instances.insert(position, instance);
+            self.taken = self.taken.plus(limit);
+            self.ports_taken.extend_from_slice(ports);
+            self.ports_taken.sort_unstable();
+        }
+    }
+
+    pub(crate) fn release(&mut self, instance: InstanceId, limit: Resources, ports: &[u16]) {
+        if let Ok(position) = self.instances.binary_search(&instance) {
+            self.instances.remove(position);
+            self.taken = self.taken.minus(limit);
+            self.ports_taken.retain(|port| !ports.contains(port));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::{CollectionId, Generation, PortRange, TaskIndex};
+
+    fn machine(first: u16, last: u16) -> Machine {
+        let name = MachineName::new("m1").expect("a name");
+        let mut machine = Machine::new(MachineId(1), name, "127.0.0.1:1".into());
+        let ports = PortRange { first, last };
+        machine.report = Arc::new(MachineReport { ports, ..MachineReport::default() });
+        machine
+    }
+
+    #[test]
+    fn free_ports_go_round_and_leave_out_what_is_taken() {
+        let mut machine = machine(10, 14);
+        let instance = InstanceId {
+            collection: CollectionId(1),
+            index: TaskIndex(0),
+            generation: Generation(1),
+        };
+        machine.place(instance, Resources::default(), &[11]);
+        machine.next_port = 13;
+        assert_eq!(machine.free_ports(9, &[]), [13, 14, 10, 12]);
+        assert_eq!(machine.free_ports(2, &[14]), [13, 10]);
+        machine.release(instance, Resources::default(), &[11]);
+        assert_eq!(machine.free_ports(9, &[]).len(), 5);
+    }
+
+    #[test]
+    fn a_machine_without_ports_has_none_to_give() {
+        assert_eq!(machine(0, 0).free_ports(1, &[]), Vec::<u16>::new());
+        assert_eq!(machine(u16::MAX, u16::MAX).free_ports(2, &[]), [u16::MAX]);
+    }
+}

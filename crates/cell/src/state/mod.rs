@@ -1,0 +1,191 @@
+//! The objects of a cell, and the cell that holds them.
+
+mod job;
+mod machine;
+mod session;
+
+pub use job::{Death, Health, Job, JobState, PendingCause, Phase, Placement, Task, TaskState};
+pub use machine::{Machine, MachineState};
+pub use session::Session;
+
+use std::sync::Arc;
+
+use imbl::{OrdMap, OrdSet};
+use model::{
+    CellName, CollectionId, InstanceId, JobName, LogIndex, MachineId, MachineName, SessionId,
+    TaskId, Time, UserName,
+};
+
+use crate::cow::Numbered;
+
+/// The bounds of a cell. What would exceed one is refused, and the refusal says so.
+pub mod bounds {
+    /// Sessions that are open at once; beyond it the one unused for longest is closed.
+    pub const SESSIONS_MAX: usize = 10_000;
+    /// Answers kept for each session.
+    pub const ANSWERS_MAX: usize = 32;
+    /// Tasks of all jobs that are kept, the dead included.
+    pub const TASKS_MAX: u64 = 10_000_000;
+    /// Machines.
+    pub const MACHINES_MAX: u64 = 1_000_000;
+    /// Characters of a reason that a machine reports; the rest is cut off.
+    pub const REASON_CHARACTERS_MAX: usize = 1_000;
+}
+
+/// The state of a cell. A clone is a view: it costs a pointer for every 64 objects and does not
+/// change any more.
+#[derive(Clone, Debug)]
+pub struct Cell {
+    pub(crate) name: Option<CellName>,
+    pub(crate) administrators: OrdSet<UserName>,
+    pub(crate) index: LogIndex,
+    pub(crate) time: Time,
+    pub(crate) last_collection: CollectionId,
+    pub(crate) last_machine: MachineId,
+    pub(crate) last_session: SessionId,
+    pub(crate) jobs: Numbered<CollectionId, Job>,
+    pub(crate) machines: Numbered<MachineId, Machine>,
+    pub(crate) sessions: OrdMap<SessionId, Arc<Session>>,
+
+    // Derived: recomputed when an image is read.
+    pub(crate) job_names: OrdMap<(UserName, JobName), CollectionId>,
+    pub(crate) machine_names: OrdMap<MachineName, MachineId>,
+    pub(crate) pending: OrdSet<CollectionId>,
+    pub(crate) sessions_by_use: OrdSet<(LogIndex, SessionId)>,
+    pub(crate) tasks: u64,
+}
+
+impl Default for Cell {
+    fn default() -> Self {
+        Self::empty()
+    }
+}
+
+impl Cell {
+    /// The cell before its first operation.
+    #[must_use]
+    pub fn empty() -> Self {
+        Self {
+            name: None,
+            administrators: OrdSet::new(),
+            index: LogIndex(0),
+            time: Time::ZERO,
+            last_collection: CollectionId(0),
+            last_machine: MachineId(0),
+            last_session: SessionId(0),
+            jobs: Numbered::default(),
+            machines: Numbered::default(),
+            sessions: OrdMap::new(),
+            job_names: OrdMap::new(),
+            machine_names: OrdMap::new(),
+            pending: OrdSet::new(),
+            sessions_by_use: OrdSet::new(),
+            tasks: 0,
+        }
+    }
+
+    /// Its name; none before it is founded.
+    #[must_use]
+    pub fn name(&self) -> Option<&CellName> {
+        self.name.as_ref()
+    }
+
+    /// How many operations it has applied; what is read from it is true at this index.
+    #[must_use]
+    pub fn index(&self) -> LogIndex {
+        self.index
+    }
+
+    /// The moment of the last operation.
+    #[must_use]
+    pub fn time(&self) -> Time {
+        self.time
+    }
+
+    /// Whether a user may do everything.
+    #[must_use]
+    pub fn is_administrator(&self, user: &UserName) -> bool {
+        self.administrators.contains(user)
+    }
+
+    /// A job by its id.
+    #[must_use]
+    pub fn job(&self, id: CollectionId) -> Option<&Arc<Job>> {
+        self.jobs.get(id)
+    }
+
+    /// The newest job of that name, dead or alive.
+    #[must_use]
+    pub fn job_named(&self, user: &UserName, name: &JobName) -> Option<&Arc<Job>> {
+        self.jobs.get(*self.job_names.get(&(user.clone(), name.clone()))?)
+    }
+
+    /// Every job that is kept, oldest first.
+    pub fn jobs(&self) -> impl Iterator<Item = &Arc<Job>> {
+        self.jobs.iter()
+    }
+
+    /// The newest job under each name, by owner and name.
+    pub fn named_jobs(&self) -> impl Iterator<Item = &Arc<Job>> {
+        self.job_names.values().filter_map(|id| self.jobs.get(*id))
+    }
+
+    /// The jobs that have a task waiting to be placed, oldest first.
+    pub fn jobs_with_pending_tasks(&self) -> impl Iterator<Item = &Arc<Job>> {
+        self.pending.iter().filter_map(|id| self.jobs.get(*id))
+    }
+
+    /// A task.
+    #[must_use]
+    pub fn task(&self, id: TaskId) -> Option<&Task> {
+        self.jobs.get(id.collection)?.task(id.index)
+    }
+
+    /// Where an instance is placed; none where it is not this task's present life, or waits, or
+    /// is dead.
+    #[must_use]
+    pub fn placement(&self, instance: InstanceId) -> Option<&Placement> {
+        let task = self.task(instance.task())?;
+        match &task.state {
+            TaskState::Running(placement) if task.generation == instance.generation => {
+                Some(placement)
+            }
+            _ => None,
+        }
+    }
+
+    /// A machine by its id.
+    #[must_use]
+    pub fn machine(&self, id: MachineId) -> Option<&Arc<Machine>> {
+        self.machines.get(id)
+    }
+
+    /// A machine by its name.
+    #[must_use]
+    pub fn machine_named(&self, name: &MachineName) -> Option<&Arc<Machine>> {
+        self.machines.get(*self.machine_names.get(name)?)
+    }
+
+    /// Every machine, in the order in which they joined.
+    pub fn machines(&self) -> impl Iterator<Item = &Arc<Machine>> {
+        self.machines.iter()
+    }
+
+    /// How many machines there are.
+    #[must_use]
+    pub fn machine_count(&self) -> usize {
+        self.machines.len()
+    }
+
+    /// How many jobs are kept, the dead included.
+    #[must_use]
+    pub fn job_count(&self) -> usize {
+        self.jobs.len()
+    }
+
+    /// How many tasks are kept, the dead included.
+    #[must_use]
+    pub fn task_count(&self) -> u64 {
+        self.tasks
+    }
+}

@@ -1,0 +1,36 @@
+//! Sessions: what makes a repeated request answer as the first did (design, section 3).
+
+use std::collections::BTreeMap;
+
+use model::{LogIndex, UserName};
+
+use crate::state::bounds::ANSWERS_MAX;
+use crate::{Rejection, Reply};
+
+/// A client's session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Session {
+    /// Whose it is.
+    pub user: UserName,
+    /// When it was last used.
+    pub used: LogIndex,
+    /// The newest answers, by the number of their request.
+    pub answers: BTreeMap<u64, Result<Reply, Rejection>>,
+    /// Requests up to this number have been dropped.
+    pub forgotten: u64,
+}
+
+impl Session {
+    pub(crate) fn new(user: UserName, used: LogIndex) -> Self {
+        Self { user, used, answers: BTreeMap::new(), forgotten: 0 }
+    }
+
+    pub(crate) fn remember(&mut self, sequence: u64, answer: Result<Reply, Rejection>) {
+        self.answers.insert(sequence, answer);
+        while self.answers.len() > ANSWERS_MAX {
+            if let Some((dropped, _)) = self.answers.pop_first() {
+                self.forgotten = self.forgotten.max(dropped);
+            }
+        }
+    }
+}
