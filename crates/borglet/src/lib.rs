@@ -1,1 +1,18 @@
-//! The Borglet's decisions: orders and observations in, effects and reports out
+//! The Borglet's decisions (paper, section 3.3): orders and observations in, effects and a report
+//! out.
+//!
+//! [`Borglet::step`] is deterministic and does nothing itself: it says what is to be done as
+//! [`Effect`]s, and a thin shell does it to real processes, or the simulator to simulated ones.
+//! The Borglet obeys orders and never asks for them: it does not know who sends them, does not
+//! talk to anyone of its own accord, and keeps every task running when no order comes.
+//!
+//! What is deliberately absent: processes, cgroups and files (crate `linux`), sockets and clocks.
+
+mod health;
+mod launch;
+mod order;
+mod state;
+
+pub use launch::{Launch, environment};
+pub use order::{Desired, Order, OrderRefused, Report, TaskReport, TaskStatus};
+pub use state::{Borglet, Effect, Input, Recovered, RecoveredStatus, Settings};

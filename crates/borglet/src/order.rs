@@ -1,0 +1,86 @@
+//! What a Borglet is told, and what it answers.
+
+use std::sync::Arc;
+
+use model::{
+    Appclass, CellName, End, InstanceId, JobName, MachineReport, PortName, Priority, Stamp,
+    UserName,
+};
+use spec::TaskSpec;
+use thiserror::Error;
+
+/// The whole set of instances that a machine is to run. One that is not in it is to be stopped.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Order {
+    /// How old it is; a lower one than the newest seen is refused.
+    pub stamp: Stamp,
+    /// What is to run, by instance.
+    pub tasks: Vec<Desired>,
+}
+
+/// An instance that is to run, with everything needed to start it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Desired {
+    /// Which.
+    pub instance: InstanceId,
+    /// The cell it belongs to.
+    pub cell: CellName,
+    /// Whose it is.
+    pub user: UserName,
+    /// The job's name.
+    pub job: JobName,
+    /// What it may take from others on this machine.
+    pub priority: Priority,
+    /// How it is treated.
+    pub appclass: Appclass,
+    /// What it is, its overrides applied.
+    pub spec: Arc<TaskSpec>,
+    /// Its ports.
+    pub ports: Vec<(PortName, u16)>,
+}
+
+/// An order that was refused. Nothing has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("the order is stamped {given:?}, and this machine has obeyed {obeyed:?}")]
+pub struct OrderRefused {
+    /// The order's stamp.
+    pub given: Stamp,
+    /// The newest stamp obeyed.
+    pub obeyed: Stamp,
+}
+
+/// A Borglet's full state: all of it, every time (paper, section 3.3).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// The newest order obeyed.
+    pub stamp: Stamp,
+    /// What the machine is.
+    pub machine: Arc<MachineReport>,
+    /// Every instance here, by id; one that has ended stays until an order no longer names it.
+    pub tasks: Vec<TaskReport>,
+}
+
+/// One instance on the machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskReport {
+    /// Which.
+    pub instance: InstanceId,
+    /// How it is.
+    pub status: TaskStatus,
+}
+
+/// How an instance on the machine is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TaskStatus {
+    /// It is being started.
+    Starting,
+    /// Its program runs.
+    Running {
+        /// Its last health check; none before the first good one.
+        healthy: Option<bool>,
+    },
+    /// It has been told to stop.
+    Stopping,
+    /// It has ended.
+    Ended(End),
+}
