@@ -1,1 +1,287 @@
-//! The Borgmaster's decisions beside the cell: requests, reports of machines, orders
+//! The Borgmaster's decisions beside the cell (paper, sections 3.1 and 3.3): which machine to poll
+//! when, what to order it, what its report means for the cell, when it counts as down, and when
+//! dead jobs are forgotten.
+//!
+//! A [`Master`] is deterministic: moments are arguments, and what it wants is returned as
+//! [`Wish`]es: operations to propose and polls to make. What it remembers about machines is not
+//! part of the cell's state; a new leader begins with nothing but the cell and asks every machine.
+//!
+//! What is deliberately absent: the cell's rules (crate `cell`), consensus (crate `replica`),
+//! sockets and clocks.
+
+mod link;
+mod observe;
+mod order;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use borglet::{Order, Report};
+use cell::{Cell, JobState, MachineState, Op};
+use model::{CollectionId, LogIndex, MachineId, Span, Stamp, Time};
+
+use link::Link;
+
+/// What a master is set to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// How long a Borglet may keep an answer back while it has no news; then it is polled again.
+    pub poll_interval: Span,
+    /// The shortest time between an answer and the next poll, which bounds how often a machine
+    /// with much news is asked.
+    pub poll_spacing: Span,
+    /// How many polls in a row must fail before a machine is down.
+    pub missed_polls_max: u32,
+    /// How long dead jobs are kept.
+    pub dead_jobs_for: Span,
+    /// How many dead jobs are kept at most.
+    pub dead_jobs_max: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            poll_interval: Span::from_secs(2),
+            poll_spacing: Span::from_millis(5),
+            missed_polls_max: 5,
+            dead_jobs_for: Span::from_secs(24 * 3_600),
+            dead_jobs_max: 10_000,
+        }
+    }
+}
+
+/// Something that the master wants.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Wish {
+    /// Propose an operation.
+    Propose(Op),
+    /// Poll a machine; an answer or a failure must follow.
+    Poll(Poll),
+}
+
+/// A poll of a machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Poll {
+    /// Which machine.
+    pub machine: MachineId,
+    /// Where its Borglet answers.
+    pub address: Arc<str>,
+    /// A new order, if there is one.
+    pub order: Option<Order>,
+    /// How long the answer may be kept back while there is no news.
+    pub hold: Span,
+    /// The version of the report that was seen last.
+    pub seen: u64,
+}
+
+/// What became of a poll.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// The machine reported.
+    Report {
+        /// Its full state.
+        report: Arc<Report>,
+        /// The version of it.
+        version: u64,
+    },
+    /// It did not answer, or not well.
+    Failed,
+}
+
+/// How long after one search for dead jobs the next is made.
+const FORGET_INTERVAL: Span = Span::from_secs(10);
+/// How many dead jobs one operation forgets at most.
+const FORGET_BATCH: usize = 1_000;
+
+/// The elected master.
+#[derive(Clone, Debug)]
+pub struct Master {
+    settings: Settings,
+    leading: Option<Leading>,
+}
+
+/// What a leader knows beside the cell.
+#[derive(Clone, Debug)]
+struct Leading {
+    since: Stamp,
+    links: BTreeMap<MachineId, Link>,
+    due: BTreeSet<(Time, MachineId)>,
+    forget: Time,
+}
+
+impl Master {
+    /// A master that does not lead.
+    #[must_use]
+    pub fn new(settings: Settings) -> Self {
+        Self { settings, leading: None }
+    }
+
+    /// It leads from now on: its first entry is committed, so that every order it issues reflects
+    /// all that was ever acknowledged (design, section 4).
+    pub fn lead(&mut self, now: Time, since: Stamp, cell: &Cell) {
+        let mut leading = Leading {
+            since,
+            links: BTreeMap::new(),
+            due: BTreeSet::new(),
+            forget: now + FORGET_INTERVAL,
+        };
+        for machine in cell.machines() {
+            leading.join(now, machine.id, since.index);
+        }
+        self.leading = Some(leading);
+    }
+
+    /// It leads no longer: it wants nothing any more.
+    pub fn follow(&mut self) {
+        self.leading = None;
+    }
+
+    /// Whether it leads.
+    #[must_use]
+    pub fn is_leading(&self) -> bool {
+        self.leading.is_some()
+    }
+
+    /// An operation has been applied.
+    pub fn applied(
+        &mut self,
+        now: Time,
+        cell: &Cell,
+        op: &Op,
+        reordered: &[MachineId],
+        wishes: &mut Vec<Wish>,
+    ) {
+        let Some(leading) = &mut self.leading else { return };
+        let index = cell.index();
+        if let Op::Observe { machine, .. } | Op::DescribeMachine { machine, .. } = op
+            && let Some(link) = leading.links.get_mut(machine)
+        {
+            link.settle(op);
+            observe::compare(cell, *machine, link, leading.since, wishes);
+        }
+        if let Op::MachineSilent { machine } | Op::MachineBack { machine } = op
+            && let Some(link) = leading.links.get_mut(machine)
+        {
+            link.settle(op);
+        }
+        for machine in reordered {
+            if let Some(link) = leading.links.get_mut(machine) {
+                link.reordered = index;
+                leading.schedule(now, *machine);
+            }
+        }
+        if let Op::Request { .. } = op {
+            leading.join_new(now, cell, index);
+        }
+    }
+
+    /// A poll was answered, or was not.
+    pub fn answered(
+        &mut self,
+        now: Time,
+        cell: &Cell,
+        machine: MachineId,
+        had_order: bool,
+        answer: &Answer,
+        wishes: &mut Vec<Wish>,
+    ) {
+        let settings = self.settings;
+        let Some(leading) = &mut self.leading else { return };
+        let Some(link) = leading.links.get_mut(&machine) else { return };
+        link.answered(now, had_order, answer, &settings);
+        let state = cell.machine(machine).map(|machine| machine.state);
+        match (answer, state) {
+            (Answer::Failed, Some(MachineState::Up))
+                if link.missed >= settings.missed_polls_max && !link.state_proposed =>
+            {
+                link.state_proposed = true;
+                wishes.push(Wish::Propose(Op::MachineSilent { machine }));
+            }
+            (Answer::Report { .. }, Some(MachineState::Down { .. })) if !link.state_proposed => {
+                link.state_proposed = true;
+                wishes.push(Wish::Propose(Op::MachineBack { machine }));
+            }
+            _ => {}
+        }
+        if let Answer::Report { .. } = answer {
+            observe::compare(cell, machine, link, leading.since, wishes);
+        }
+        let next = link.next_poll;
+        leading.due.insert((next, machine));
+    }
+
+    /// Does what is due.
+    pub fn tick(&mut self, now: Time, cell: &Cell, wishes: &mut Vec<Wish>) {
+        let settings = self.settings;
+        let Some(leading) = &mut self.leading else { return };
+        while let Some((due, machine)) = leading.due.first().copied()
+            && due <= now
+        {
+            leading.due.pop_first();
+            if let Some(link) = leading.links.get_mut(&machine)
+                && let Some(poll) = link.poll(now, cell, machine, leading.since, &settings)
+            {
+                wishes.push(Wish::Poll(poll));
+            }
+        }
+        if leading.forget <= now {
+            leading.forget = now + FORGET_INTERVAL;
+            let collections = forgettable(&settings, now, cell);
+            if !collections.is_empty() {
+                wishes.push(Wish::Propose(Op::Forget { collections }));
+            }
+        }
+    }
+
+    /// When [`Master::tick`] has something to do next.
+    #[must_use]
+    pub fn next_tick(&self) -> Option<Time> {
+        let leading = self.leading.as_ref()?;
+        let poll = leading.due.first().map(|(due, _)| *due);
+        Some(poll.map_or(leading.forget, |due| due.min(leading.forget)))
+    }
+}
+
+impl Leading {
+    fn join(&mut self, now: Time, machine: MachineId, index: LogIndex) {
+        self.links.insert(machine, Link::new(now, index));
+        self.schedule(now, machine);
+    }
+
+    /// Machines are numbered in the order in which they join, so the new ones are at the end.
+    fn join_new(&mut self, now: Time, cell: &Cell, index: LogIndex) {
+        if self.links.len() == cell.machine_count() {
+            return;
+        }
+        let new: Vec<MachineId> = cell
+            .machines()
+            .map(|machine| machine.id)
+            .filter(|id| !self.links.contains_key(id))
+            .collect();
+        new.into_iter().for_each(|id| self.join(now, id, index));
+    }
+
+    fn schedule(&mut self, at: Time, machine: MachineId) {
+        self.due.insert((at, machine));
+    }
+}
+
+/// Dead jobs that have been kept long enough, or are too many, oldest first.
+fn forgettable(settings: &Settings, now: Time, cell: &Cell) -> Vec<CollectionId> {
+    let mut dead: Vec<(Time, CollectionId)> = cell
+        .jobs()
+        .filter_map(|job| match job.state {
+            JobState::Dead { at } => Some((at, job.id)),
+            _ => None,
+        })
+        .collect();
+    dead.sort_unstable();
+    let too_many = dead.len().saturating_sub(settings.dead_jobs_max);
+    let old = |(position, (at, _)): &(usize, (Time, CollectionId))| {
+        *position < too_many || now.since(*at) >= settings.dead_jobs_for
+    };
+    dead.into_iter().enumerate().take_while(old).map(|(_, (_, id))| id).take(FORGET_BATCH).collect()
+}
+
+#[cfg(test)]
+mod tests;

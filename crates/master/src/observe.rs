@@ -1,0 +1,98 @@
+//! What a machine's report means for the cell: the difference between the two, as operations.
+//!
+//! At most one observation of a machine is proposed at a time; when it is applied, the last report
+//! is compared again. So a report that is repeated fills no log, and one that comes meanwhile is
+//! not forgotten.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use borglet::{Report, TaskStatus};
+use cell::{Cell, Health, MachineState, Observation, Op, Phase, Placement};
+use model::{End, InstanceId, MachineId, Stamp};
+
+use crate::Wish;
+use crate::link::Link;
+
+/// Compares the machine's last report with the cell, and wishes for what follows from it.
+pub(crate) fn compare(
+    cell: &Cell,
+    id: MachineId,
+    link: &mut Link,
+    since: Stamp,
+    wishes: &mut Vec<Wish>,
+) {
+    let (Some(report), Some(machine)) = (link.report.clone(), cell.machine(id)) else { return };
+    let new = *machine.report != *report.machine || machine.state == MachineState::Joining;
+    if new && !link.describing {
+        link.describing = true;
+        let report = Arc::clone(&report.machine);
+        wishes.push(Wish::Propose(Op::DescribeMachine { machine: id, report }));
+    }
+    if link.observing {
+        return;
+    }
+    let mut observations = Vec::new();
+    let reported: BTreeMap<InstanceId, &TaskStatus> =
+        report.tasks.iter().map(|task| (task.instance, &task.status)).collect();
+    for instance in machine.instances() {
+        let Some(placement) = cell.placement(*instance) else { continue };
+        match reported.get(instance) {
+            Some(status) => {
+                // Without a health check the cell takes a task that runs as healthy by itself.
+                let job = cell.job(instance.collection);
+                let checked = job.is_some_and(|job| job.spec.task.health_check.is_some());
+                differs(*instance, placement, status, checked, &mut observations);
+            }
+            None if link.is_current(since) => {
+                let end = missing(placement, &report);
+                observations.push(Observation::Ended { instance: *instance, end });
+            }
+            None => {}
+        }
+    }
+    if !observations.is_empty() {
+        link.observing = true;
+        wishes.push(Wish::Propose(Op::Observe { machine: id, observations }));
+    }
+}
+
+fn differs(
+    instance: InstanceId,
+    placement: &Placement,
+    status: &TaskStatus,
+    checked: bool,
+    observations: &mut Vec<Observation>,
+) {
+    match status {
+        TaskStatus::Starting | TaskStatus::Stopping => {}
+        TaskStatus::Running { healthy } => {
+            let known = match placement.phase {
+                Phase::Starting => {
+                    observations.push(Observation::Started { instance });
+                    (!checked).then_some(true)
+                }
+                Phase::Started { health: Health::Unknown, .. } => None,
+                Phase::Started { health, .. } => Some(health == Health::Healthy),
+            };
+            if let Some(healthy) = *healthy
+                && known != Some(healthy)
+            {
+                observations.push(Observation::Health { instance, healthy });
+            }
+        }
+        TaskStatus::Ended(end) => {
+            observations.push(Observation::Ended { instance, end: end.clone() });
+        }
+    }
+}
+
+/// The machine has obeyed the newest order and knows nothing of the instance.
+fn missing(placement: &Placement, report: &Report) -> End {
+    match placement.killed_by {
+        Some(_) => End::Stopped,
+        None => End::Lost {
+            reason: format!("its machine knows nothing of it (order {})", report.stamp.index),
+        },
+    }
+}

@@ -1,0 +1,231 @@
+//! A leader, its cell and a machine that answers by hand.
+
+use super::*;
+use borglet::{TaskReport, TaskStatus};
+use cell::{Assignment, Mutation, Outcome, RequestId};
+use model::{
+    Bytes, CellName, End, Generation, InstanceId, MachineName, MachineReport, MilliCores,
+    PortRange, Resources, SessionId, TaskIndex, TaskSelection, Term, UserName,
+};
+use spec::{JobSpec, RestartPolicy, TaskSpec};
+
+struct World {
+    cell: Cell,
+    master: Master,
+    now: Time,
+    wishes: Vec<Wish>,
+    sequence: u64,
+}
+
+const M1: MachineId = MachineId(1);
+
+impl World {
+    /// A cell with one machine that has not been heard of.
+    fn new() -> Self {
+        let mut world = Self {
+            cell: Cell::empty(),
+            master: Master::new(Settings::default()),
+            now: Time(1_000_000),
+            wishes: vec![],
+            sequence: 0,
+        };
+        let ana = UserName::new("ana").expect("a name");
+        let name = CellName::new("dev").expect("a name");
+        world.apply(&Op::Found { name, administrator: ana.clone() });
+        world.apply(&Op::OpenSession { user: ana });
+        let since = Stamp { restore_epoch: 0, term: Term(3), index: world.cell.index() };
+        world.master.lead(world.now, since, &world.cell);
+        let name = MachineName::new("m1").expect("a name");
+        world.request(Mutation::AddMachine { name, address: "h:1".to_owned() });
+        world
+    }
+
+    fn apply(&mut self, op: &Op) -> Outcome {
+        let applied = self.cell.apply(self.now, op);
+        self.master.applied(self.now, &self.cell, op, &applied.reordered, &mut self.wishes);
+        applied.outcome
+    }
+
+    fn request(&mut self, mutation: Mutation) {
+        self.sequence += 1;
+        let id = RequestId { session: SessionId(1), sequence: self.sequence };
+        let by = UserName::new("ana").expect("a name");
+        let outcome = self.apply(&Op::Request { id, by, mutation });
+        assert!(matches!(outcome, Outcome::Request(Ok(_))), "{outcome:?}");
+    }
+
+    fn submit(&mut self, tasks: u32) {
+        let spec = JobSpec {
+            name: model::JobName::new("web").expect("a name"),
+            priority: model::Band::Production.usual(),
+            appclass: model::Appclass::Batch,
+            labels: BTreeMap::new(),
+            tasks,
+            task: TaskSpec::of(vec!["x".to_owned()]),
+            overrides: BTreeMap::new(),
+            restart: RestartPolicy::default(),
+        };
+        self.request(Mutation::Submit(Arc::new(spec)));
+    }
+
+    fn assign(&mut self, index: u32) {
+        let assignment = Assignment { instance: instance(index, 1), machine: M1, ports: vec![] };
+        let outcome = self.apply(&Op::Assign(vec![assignment]));
+        assert_eq!(outcome, Outcome::Assigned(vec![Ok(())]));
+    }
+
+    fn tick(&mut self) -> String {
+        self.master.tick(self.now, &self.cell, &mut self.wishes);
+        self.said()
+    }
+
+    fn answer(&mut self, had_order: bool, stamp: u64, tasks: &[(u32, TaskStatus)]) -> String {
+        let tasks = tasks.iter().map(|(index, status)| TaskReport {
+            instance: instance(*index, 1),
+            status: status.clone(),
+        });
+        let report = Report {
+            stamp: Stamp { restore_epoch: 0, term: Term(3), index: LogIndex(stamp) },
+            machine: machine(),
+            tasks: tasks.collect(),
+        };
+        let answer = &Answer::Report { report: Arc::new(report), version: 1 };
+        let (now, cell) = (self.now, &self.cell);
+        self.master.answered(now, cell, M1, had_order, answer, &mut self.wishes);
+        self.said()
+    }
+
+    fn fail(&mut self) -> String {
+        let (now, cell) = (self.now, &self.cell);
+        self.master.answered(now, cell, M1, false, &Answer::Failed, &mut self.wishes);
+        self.said()
+    }
+
+    /// The wishes so far in words; what is proposed is applied at once.
+    fn said(&mut self) -> String {
+        let mut words = Vec::new();
+        while !self.wishes.is_empty() {
+            for wish in std::mem::take(&mut self.wishes) {
+                match wish {
+                    Wish::Propose(op) => {
+                        words.push(match &op {
+                            Op::DescribeMachine { .. } => "describe".to_owned(),
+                            Op::Observe { observations, .. } => format!("{observations:?}"),
+                            other => format!("{other:?}"),
+                        });
+                        self.apply(&op);
+                    }
+                    Wish::Poll(Poll { order: None, .. }) => words.push("poll".to_owned()),
+                    Wish::Poll(Poll { order: Some(order), .. }) => {
+                        let tasks = order.tasks.iter().map(|task| task.instance.to_string());
+                        let tasks = tasks.collect::<Vec<_>>().join(" ");
+                        words.push(format!("order {} [{tasks}]", order.stamp.index));
+                    }
+                }
+            }
+        }
+        words.join(", ")
+    }
+
+    fn after(&mut self, ms: u64) -> String {
+        self.now = self.now + Span::from_millis(ms);
+        self.tick()
+    }
+}
+
+fn instance(index: u32, generation: u32) -> InstanceId {
+    InstanceId {
+        collection: CollectionId(1),
+        index: TaskIndex(index),
+        generation: Generation(generation),
+    }
+}
+
+fn machine() -> Arc<MachineReport> {
+    Arc::new(MachineReport {
+        capacity: Resources { cpu: MilliCores(4_000), ram: Bytes(1 << 30), ..Resources::default() },
+        ports: PortRange { first: 31_000, last: 31_009 },
+        attributes: BTreeMap::new(),
+    })
+}
+
+#[test]
+fn a_machine_is_described_ordered_and_observed() {
+    let mut world = World::new();
+    assert_eq!(world.tick(), "order 3 []", "a new leader asks every machine and stamps its order");
+    assert_eq!(world.tick(), "", "one at a time");
+    assert_eq!(world.answer(true, 3, &[]), "describe");
+    assert_eq!(world.after(5), "poll");
+    world.submit(2);
+    assert_eq!(world.tick(), "");
+    world.assign(0);
+    world.assign(1);
+    assert_eq!(world.tick(), "order 7 [1-0-1 1-1-1]", "beside the poll that is held");
+    let starting = [(0, TaskStatus::Starting), (1, TaskStatus::Starting)];
+    assert_eq!(world.answer(true, 7, &starting), "");
+    let running = [
+        (0, TaskStatus::Running { healthy: None }),
+        (1, TaskStatus::Running { healthy: Some(true) }),
+    ];
+    let seen = world.answer(false, 7, &running);
+    assert_eq!(seen.matches("Started").count(), 2, "{seen}");
+    assert_eq!(seen.matches("Health").count(), 0, "without a check it is healthy as it runs");
+    assert_eq!(world.answer(false, 7, &running), "", "a repeated report fills no log");
+    let ended = [(0, TaskStatus::Ended(End::Exited { code: 0 })), running[1].clone()];
+    assert!(world.answer(false, 7, &ended).contains("Exited { code: 0 }"));
+    assert_eq!(world.tick(), "order 9 [1-1-1]", "its end is known: it may be forgotten there");
+}
+
+#[test]
+fn what_a_machine_knows_nothing_of_is_lost_once_it_has_obeyed_the_order() {
+    let mut world = World::new();
+    world.tick();
+    world.answer(true, 3, &[]);
+    world.submit(1);
+    world.assign(0);
+    assert_eq!(world.answer(false, 3, &[]), "", "it has not seen the order yet");
+    let seen = world.answer(false, 6, &[]);
+    assert!(seen.contains("Lost"), "{seen}");
+}
+
+#[test]
+fn a_killed_task_is_left_out_of_the_order_and_dead_when_it_is_gone() {
+    let mut world = World::new();
+    world.tick();
+    world.answer(true, 3, &[]);
+    world.submit(1);
+    world.assign(0);
+    assert_eq!(world.tick(), "order 6 [1-0-1]");
+    world.answer(true, 6, &[(0, TaskStatus::Running { healthy: None })]);
+    world.request(Mutation::Kill { collection: CollectionId(1), tasks: TaskSelection::All });
+    assert_eq!(world.tick(), "order 8 []");
+    assert_eq!(world.answer(true, 8, &[(0, TaskStatus::Stopping)]), "");
+    assert!(world.answer(false, 8, &[]).contains("Stopped"));
+    assert!(!world.cell.job(CollectionId(1)).expect("kept").is_alive());
+}
+
+#[test]
+fn a_machine_is_down_after_so_many_missed_polls_and_back_with_the_first_answer() {
+    let mut world = World::new();
+    world.tick();
+    world.answer(true, 3, &[]);
+    for missed in 1..=5 {
+        assert_eq!(world.after(2_000), "poll");
+        let said = world.fail();
+        let expected = if missed == 5 { "MachineSilent { machine: MachineId(1) }" } else { "" };
+        assert_eq!(said, expected);
+    }
+    assert_eq!(world.after(2_000), "poll", "it is asked on");
+    assert_eq!(world.answer(false, 3, &[]), "MachineBack { machine: MachineId(1) }");
+}
+
+#[test]
+fn dead_jobs_are_forgotten_when_they_are_old() {
+    let mut world = World::new();
+    world.submit(1);
+    world.request(Mutation::Kill { collection: CollectionId(1), tasks: TaskSelection::All });
+    world.tick();
+    assert!(!world.after(3_600_000).contains("Forget"));
+    assert!(world.after(24 * 3_600_000).contains("Forget"));
+    assert_eq!(world.cell.job_count(), 0);
+}
