@@ -1,0 +1,458 @@
+//! The step function.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use cell::{Applied, Assignment, Cell, LEVEL, Mutation, Op, Outcome, RequestId};
+use master::{Answer, Master, Poll, Wish};
+use model::{CellName, Level, LogIndex, MachineId, Span, Stamp, Term, Time, UserName};
+use raft::{Config, RawNode, StateRole};
+use thiserror::Error;
+
+use crate::log::{Memory, from_raft};
+use crate::{HardState, LogEntry, UnknownOperation};
+
+/// The form of operations in the log. It is the wire formats' business (crate `proto`), which lie
+/// above this crate.
+pub trait Codec {
+    /// A record's payload.
+    fn encode(&self, at: Time, op: &Op) -> Vec<u8>;
+
+    /// Reads a payload of a level that this build knows.
+    ///
+    /// # Errors
+    /// Says what is wrong with it.
+    fn decode(&self, payload: &[u8]) -> Result<(Time, Op), String>;
+}
+
+/// What a replica is set to.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Which replica of its cell this is, from 1.
+    pub id: u64,
+    /// The pace of consensus: heartbeats are 2 of it, elections 10 to 20.
+    pub raft_tick: Span,
+    /// How many requests may wait for their record to be committed.
+    pub waiting_max: usize,
+    /// Where its randomness begins.
+    pub seed: u64,
+    /// What the master is set to.
+    pub master: master::Settings,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            id: 1,
+            raft_tick: Span::from_millis(50),
+            waiting_max: 10_000,
+            seed: 0,
+            master: master::Settings::default(),
+        }
+    }
+}
+
+/// Who founds the cell, where its log is empty.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Founding {
+    /// The cell's name.
+    pub name: CellName,
+    /// Who administers it.
+    pub administrator: UserName,
+}
+
+/// What was found on the disk.
+#[derive(Clone, Debug, Default)]
+pub struct Recovered {
+    /// The cell of the newest checkpoint, and the term of its last record.
+    pub checkpoint: Option<(Cell, Term)>,
+    /// The records after it, in order.
+    pub entries: Vec<LogEntry>,
+    /// What was promised in elections.
+    pub hard_state: HardState,
+}
+
+/// A number by which whoever asked is found again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ticket(pub u64);
+
+/// Something that came in.
+#[derive(Debug)]
+pub enum Input {
+    /// A client opens a session.
+    OpenSession(Ticket, UserName),
+    /// A client's request.
+    Request(Ticket, RequestId, UserName, Mutation),
+    /// A scheduler's proposal.
+    Propose(Ticket, Vec<Assignment>),
+    /// A poll was answered, or was not.
+    Answered {
+        /// Which machine.
+        machine: MachineId,
+        /// Whether the poll carried an order.
+        had_order: bool,
+        /// The answer.
+        answer: Answer,
+    },
+    /// The records of this number, and all before it, are durable.
+    Persisted(u64),
+    /// Records up to this index are covered by a durable checkpoint.
+    Checkpointed(LogIndex),
+}
+
+/// Something to be done.
+#[derive(Debug)]
+pub enum Output {
+    /// Make records durable, then say so ([`Input::Persisted`]). In order.
+    Persist(Persist),
+    /// Answer whoever asked: their operation is committed and was judged at this index.
+    Reply(Ticket, LogIndex, Outcome),
+    /// Tell whoever asked that it was not done, or that nobody knows.
+    Refused(Ticket, Refusal),
+    /// Poll a machine, then say what came of it ([`Input::Answered`]).
+    Poll(Poll),
+    /// An operation is committed and applied; followers of the cell get it.
+    Committed(LogEntry, Applied),
+    /// This replica leads from now on.
+    Leads(Term),
+    /// This replica leads no longer.
+    Follows,
+}
+
+/// Records to make durable.
+#[derive(Debug)]
+pub struct Persist {
+    /// By which [`Input::Persisted`] names them.
+    pub number: u64,
+    /// The records.
+    pub entries: Vec<LogEntry>,
+    /// What was promised in elections, where it changed.
+    pub hard_state: Option<HardState>,
+}
+
+/// Why a request has no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum Refusal {
+    /// Nothing was done.
+    #[error("this replica does not lead the cell: ask again in a moment")]
+    NotLeading,
+    /// Nothing was done.
+    #[error("the master has too many requests to answer: ask again in a moment")]
+    Overloaded,
+    /// It was proposed, and the leader changed before it was known to be done.
+    #[error(
+        "the leader changed meanwhile and it is not known whether this was done: repeat it in the same session"
+    )]
+    Unknown,
+}
+
+/// Why a replica cannot go on.
+#[derive(Debug, Error)]
+pub enum ReplicaError {
+    /// A committed record cannot be applied.
+    #[error(transparent)]
+    UnknownOperation(#[from] UnknownOperation),
+    /// Consensus refuses what it is given.
+    #[error("consensus: {0}")]
+    Consensus(#[from] raft::Error),
+}
+
+/// An operation that was proposed here and is not yet committed.
+struct Proposed {
+    index: LogIndex,
+    term: Term,
+    at: Time,
+    op: Op,
+    ticket: Option<Ticket>,
+}
+
+/// One replica.
+pub struct Replica<C> {
+    settings: Settings,
+    codec: C,
+    founding: Option<Founding>,
+    node: RawNode<Memory>,
+    cell: Cell,
+    master: Master,
+    proposed: VecDeque<Proposed>,
+    /// The moment last stamped on a record.
+    stamped: Time,
+    next_raft_tick: Time,
+    role: StateRole,
+    wishes: Vec<Wish>,
+}
+
+impl<C: Codec> Replica<C> {
+    /// A replica with what it finds on its disk. The cell of a replica whose log is empty is
+    /// founded as `founding` says, once it leads.
+    ///
+    /// # Errors
+    /// Where consensus refuses the settings.
+    pub fn new(
+        settings: Settings,
+        codec: C,
+        now: Time,
+        recovered: Recovered,
+        founding: Option<Founding>,
+    ) -> Result<Self, ReplicaError> {
+        let (cell, term) = recovered.checkpoint.unwrap_or_default();
+        let base = (cell.index(), term);
+        let config = Config {
+            id: settings.id,
+            election_tick: 10,
+            heartbeat_tick: 2,
+            applied: base.0.0,
+            max_size_per_msg: 1 << 20,
+            max_inflight_msgs: 256,
+            max_committed_size_per_ready: 16 << 20,
+            pre_vote: true,
+            check_quorum: true,
+            ..Config::default()
+        };
+        let memory = Memory::new(settings.id, base, recovered.entries, recovered.hard_state);
+        let logger = slog::Logger::root(slog::Discard, slog::o!());
+        let mut node = RawNode::new(&config, memory, &logger)?;
+        // The only voter has nobody to wait for.
+        node.campaign()?;
+        Ok(Self {
+            settings,
+            codec,
+            founding,
+            node,
+            master: Master::new(settings.master),
+            stamped: cell.time(),
+            cell,
+            proposed: VecDeque::new(),
+            next_raft_tick: now,
+            role: StateRole::Follower,
+            wishes: Vec::new(),
+        })
+    }
+
+    /// The cell's state as far as this replica has applied it.
+    #[must_use]
+    pub fn cell(&self) -> &Cell {
+        &self.cell
+    }
+
+    /// Takes in what came and says what is to be done. Drain whatever is waiting before a step:
+    /// all that is proposed in one step becomes durable together.
+    ///
+    /// # Errors
+    /// Where this build cannot apply what is committed; the replica must stop then.
+    pub fn step(
+        &mut self,
+        now: Time,
+        inputs: impl IntoIterator<Item = Input>,
+        outputs: &mut Vec<Output>,
+    ) -> Result<(), ReplicaError> {
+        self.tick_consensus(now);
+        for input in inputs {
+            self.take_in(now, input, outputs);
+        }
+        self.master.tick(now, &self.cell, &mut self.wishes);
+        self.fulfil(now, outputs);
+        while self.node.has_ready() {
+            self.ready(now, outputs)?;
+            self.master.tick(now, &self.cell, &mut self.wishes);
+            self.fulfil(now, outputs);
+        }
+        Ok(())
+    }
+
+    /// When the next step is due, if nothing comes in before.
+    #[must_use]
+    pub fn next_step(&self) -> Time {
+        self.master.next_tick().map_or(self.next_raft_tick, |next| next.min(self.next_raft_tick))
+    }
+
+    fn tick_consensus(&mut self, now: Time) {
+        // After a pause, time that nobody saw is not made up for: that would end a healthy term.
+        if now.since(self.next_raft_tick) > self.settings.raft_tick.saturating_mul(5) {
+            self.next_raft_tick = now;
+        }
+        while self.next_raft_tick <= now {
+            self.node.tick();
+            self.next_raft_tick = self.next_raft_tick + self.settings.raft_tick;
+            self.pin_election_timeout();
+        }
+    }
+
+    /// The library draws election timeouts from the system's randomness; here they follow from
+    /// the seed and the term, so that a run can be repeated.
+    fn pin_election_timeout(&mut self) {
+        let base = self.node.raft.election_timeout();
+        let drawn = split_mix(self.settings.seed ^ (self.settings.id << 48) ^ self.node.raft.term);
+        let extra = usize::try_from(drawn % base as u64).unwrap_or(0);
+        self.node.raft.set_randomized_election_timeout(base + extra);
+    }
+
+    fn take_in(&mut self, now: Time, input: Input, outputs: &mut Vec<Output>) {
+        match input {
+            Input::OpenSession(ticket, user) => {
+                self.request(now, ticket, Op::OpenSession { user }, outputs);
+            }
+            Input::Request(ticket, id, by, mutation) => {
+                self.request(now, ticket, Op::Request { id, by, mutation }, outputs);
+            }
+            Input::Propose(ticket, assignments) => {
+                self.request(now, ticket, Op::Assign(assignments), outputs);
+            }
+            Input::Answered { machine, had_order, answer } => {
+                let (cell, wishes) = (&self.cell, &mut self.wishes);
+                self.master.answered(now, cell, machine, had_order, &answer, wishes);
+            }
+            Input::Persisted(number) => self.node.on_persist_ready(number),
+            Input::Checkpointed(index) => self.node.mut_store().compact(index),
+        }
+    }
+
+    fn request(&mut self, now: Time, ticket: Ticket, op: Op, outputs: &mut Vec<Output>) {
+        let refusal = if !self.master.is_leading() {
+            Some(Refusal::NotLeading)
+        } else if self.proposed.len() >= self.settings.waiting_max {
+            Some(Refusal::Overloaded)
+        } else {
+            (!self.propose(now, op, Some(ticket))).then_some(Refusal::NotLeading)
+        };
+        if let Some(refusal) = refusal {
+            outputs.push(Output::Refused(ticket, refusal));
+        }
+    }
+
+    /// Whether consensus took it.
+    fn propose(&mut self, now: Time, op: Op, ticket: Option<Ticket>) -> bool {
+        let at = self.stamped.max(now);
+        let payload = self.codec.encode(at, &op);
+        if self.node.propose(LEVEL.0.to_le_bytes().to_vec(), payload).is_err() {
+            return false;
+        }
+        self.stamped = at;
+        let (index, term) =
+            (LogIndex(self.node.raft.raft_log.last_index()), Term(self.node.raft.term));
+        self.proposed.push_back(Proposed { index, term, at, op, ticket });
+        true
+    }
+
+    fn fulfil(&mut self, now: Time, outputs: &mut Vec<Output>) {
+        for wish in std::mem::take(&mut self.wishes) {
+            match wish {
+                Wish::Propose(op) => drop(self.propose(now, op, None)),
+                Wish::Poll(poll) => outputs.push(Output::Poll(poll)),
+            }
+        }
+    }
+
+    fn ready(&mut self, now: Time, outputs: &mut Vec<Output>) -> Result<(), ReplicaError> {
+        let mut ready = self.node.ready();
+        if let Some(role) = ready.ss().map(|state| state.raft_state) {
+            self.changed_role(role, outputs);
+        }
+        let entries: Vec<LogEntry> = ready.entries().iter().map(from_raft).collect();
+        self.node.mut_store().append(&entries);
+        // A commit index that is lost is found again by the next leader: it needs no fsync.
+        let hard_state = ready
+            .hs()
+            .filter(|_| ready.must_sync())
+            .map(|state| HardState { term: Term(state.term), vote: state.vote });
+        if ready.must_sync() {
+            let number = ready.number();
+            outputs.push(Output::Persist(Persist { number, entries, hard_state }));
+        }
+        let committed = ready.take_committed_entries();
+        self.node.advance_append_async(ready);
+        let last = committed.last().map(raft::eraftpb::Entry::get_index);
+        for entry in &committed {
+            self.apply(now, from_raft(entry), outputs)?;
+        }
+        if let Some(last) = last {
+            self.node.advance_apply_to(last);
+        }
+        self.pin_election_timeout();
+        Ok(())
+    }
+
+    fn apply(
+        &mut self,
+        now: Time,
+        entry: LogEntry,
+        outputs: &mut Vec<Output>,
+    ) -> Result<(), ReplicaError> {
+        let mine =
+            |proposed: &Proposed| proposed.index == entry.index && proposed.term == entry.term;
+        let mine = self.proposed.pop_front_if(|proposed| mine(proposed));
+        let (at, op, ticket) = match mine {
+            Some(proposed) => (proposed.at, proposed.op, proposed.ticket),
+            None => {
+                let (at, op) = self.decode(&entry)?;
+                (at, op, None)
+            }
+        };
+        self.stamped = self.stamped.max(at);
+        let applied = self.cell.apply(at, &op);
+        self.master.applied(now, &self.cell, &op, &applied.reordered, &mut self.wishes);
+        if let Some(ticket) = ticket {
+            outputs.push(Output::Reply(ticket, self.cell.index(), applied.outcome.clone()));
+        }
+        let begins_term = entry.term.0 == self.node.raft.term;
+        outputs.push(Output::Committed(entry, applied));
+        if begins_term && self.role == StateRole::Leader && !self.master.is_leading() {
+            self.lead(now, outputs);
+        }
+        Ok(())
+    }
+
+    fn decode(&self, entry: &LogEntry) -> Result<(Time, Op), UnknownOperation> {
+        if entry.data.is_empty() {
+            return Ok((self.cell.time(), Op::Nothing));
+        }
+        let index = entry.index;
+        if entry.level > LEVEL || entry.level == Level(0) {
+            return Err(UnknownOperation::Level { index, needs: entry.level, knows: LEVEL });
+        }
+        let decoded = self.codec.decode(&entry.data);
+        decoded.map_err(|what| UnknownOperation::Malformed { index, what })
+    }
+
+    /// Its first entry is committed: it knows all that was ever acknowledged.
+    fn lead(&mut self, now: Time, outputs: &mut Vec<Output>) {
+        let term = Term(self.node.raft.term);
+        let since = Stamp { restore_epoch: 0, term, index: self.cell.index() };
+        self.master.lead(now, since, &self.cell);
+        outputs.push(Output::Leads(term));
+        if self.cell.name().is_none()
+            && let Some(Founding { name, administrator }) = self.founding.clone()
+        {
+            self.propose(now, Op::Found { name, administrator }, None);
+        }
+    }
+
+    fn changed_role(&mut self, role: StateRole, outputs: &mut Vec<Output>) {
+        let led = self.role == StateRole::Leader;
+        self.role = role;
+        if led && role != StateRole::Leader {
+            self.master.follow();
+            outputs.push(Output::Follows);
+            let waiting = self.proposed.drain(..).filter_map(|proposed| proposed.ticket);
+            outputs.extend(waiting.map(|ticket| Output::Refused(ticket, Refusal::Unknown)));
+        }
+    }
+}
+
+impl Recovered {
+    /// Adds what was promised and recorded, in the order in which it was read.
+    pub fn entry(&mut self, term: Term, index: LogIndex, level: Level, data: &[u8]) {
+        let covered = self.checkpoint.as_ref().is_some_and(|(cell, _)| index <= cell.index());
+        if !covered {
+            self.entries.push(LogEntry { term, index, level, data: Bytes::copy_from_slice(data) });
+        }
+    }
+}
+
+/// One step of the `SplitMix64` generator (Steele, Lea, Flood, 2014).
+fn split_mix(seed: u64) -> u64 {
+    let mut z = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}

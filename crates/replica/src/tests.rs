@@ -1,0 +1,244 @@
+//! One replica, a disk of two vectors, and a clock that is told the time.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use cell::{Mutation, Op, Outcome, Rejection, Reply, RequestId};
+use model::{CellName, Level, LogIndex, MachineName, SessionId, Span, Term, Time, UserName};
+
+use crate::{
+    Codec, Founding, HardState, Input, LogEntry, Output, Persist, Recovered, Refusal, Replica,
+    Settings, Ticket,
+};
+
+/// Operations kept in a table; a payload is a place in it.
+#[derive(Clone, Default)]
+struct Table(Rc<RefCell<Vec<(Time, Op)>>>);
+
+impl Codec for Table {
+    fn encode(&self, at: Time, op: &Op) -> Vec<u8> {
+        let mut table = self.0.borrow_mut();
+        table.push((at, op.clone()));
+        (table.len() as u64 - 1).to_le_bytes().to_vec()
+    }
+
+    fn decode(&self, payload: &[u8]) -> Result<(Time, Op), String> {
+        let place: [u8; 8] = payload.try_into().map_err(|_| "not eight bytes".to_owned())?;
+        let place = usize::try_from(u64::from_le_bytes(place)).unwrap_or(usize::MAX);
+        self.0.borrow().get(place).cloned().ok_or_else(|| "not in the table".to_owned())
+    }
+}
+
+struct World {
+    table: Table,
+    replica: Replica<Table>,
+    now: Time,
+    disk: Vec<LogEntry>,
+    hard_state: HardState,
+    pending: Vec<Persist>,
+    outputs: Vec<Output>,
+}
+
+fn user() -> UserName {
+    UserName::new("ana").expect("a name")
+}
+
+impl World {
+    fn start(table: Table, disk: Vec<LogEntry>, hard_state: HardState, now: Time) -> Self {
+        let recovered = Recovered { checkpoint: None, entries: disk.clone(), hard_state };
+        let name = CellName::new("dev").expect("a name");
+        let founding = Some(Founding { name, administrator: user() });
+        let replica = Replica::new(Settings::default(), table.clone(), now, recovered, founding);
+        let replica = replica.expect("settings are good");
+        let (pending, outputs) = (vec![], vec![]);
+        Self { table, replica, now, disk, hard_state, pending, outputs }
+    }
+
+    /// A cell that is founded.
+    fn founded() -> Self {
+        let table = Table::default();
+        let mut world = Self::start(table, vec![], HardState::default(), Time(1_000_000));
+        world.settle(vec![]);
+        world
+    }
+
+    fn step(&mut self, inputs: Vec<Input>) {
+        let mut outputs = vec![];
+        self.replica.step(self.now, inputs, &mut outputs).expect("it can go on");
+        for output in outputs {
+            match output {
+                Output::Persist(persist) => self.pending.push(persist),
+                other => self.outputs.push(other),
+            }
+        }
+    }
+
+    /// Makes what waits durable, once.
+    fn sync(&mut self) -> Vec<Input> {
+        let mut inputs = vec![];
+        for persist in std::mem::take(&mut self.pending) {
+            self.disk.extend(persist.entries);
+            self.hard_state = persist.hard_state.unwrap_or(self.hard_state);
+            inputs.push(Input::Persisted(persist.number));
+        }
+        inputs
+    }
+
+    /// Steps and syncs until nothing waits for the disk.
+    fn settle(&mut self, inputs: Vec<Input>) {
+        self.step(inputs);
+        while !self.pending.is_empty() {
+            let persisted = self.sync();
+            self.step(persisted);
+        }
+    }
+
+    fn answers(&mut self) -> Vec<(u64, Outcome)> {
+        let answer = |output| match output {
+            Output::Reply(ticket, _, outcome) => Some((ticket.0, outcome)),
+            _ => None,
+        };
+        self.outputs.drain(..).filter_map(answer).collect()
+    }
+
+    /// The same disk under a new process.
+    fn restart(self) -> Self {
+        Self::start(self.table, self.disk, self.hard_state, self.now + Span::from_secs(1))
+    }
+}
+
+fn add_machine(sequence: u64, name: &str) -> Input {
+    let name = MachineName::new(name).expect("a name");
+    let address = format!("{name}:1");
+    let id = RequestId { session: SessionId(1), sequence };
+    Input::Request(Ticket(sequence), id, user(), Mutation::AddMachine { name, address })
+}
+
+#[test]
+fn an_empty_log_becomes_a_founded_cell() {
+    let world = World::founded();
+    assert_eq!(world.replica.cell().name().map(CellName::as_str), Some("dev"));
+    assert!(world.replica.cell().is_administrator(&user()));
+    assert!(world.outputs.iter().any(|output| matches!(output, Output::Leads(Term(1)))));
+}
+
+#[test]
+fn nothing_is_acknowledged_before_it_is_durable() {
+    let mut world = World::founded();
+    world.outputs.clear();
+    world.step(vec![Input::OpenSession(Ticket(9), user())]);
+    assert_eq!(world.answers(), []);
+    assert_eq!(world.pending.len(), 1);
+    let persisted = world.sync();
+    world.step(persisted);
+    assert_eq!(world.answers(), [(9, Outcome::Request(Ok(Reply::Session(SessionId(1)))))]);
+}
+
+#[test]
+fn what_is_proposed_in_one_step_becomes_durable_together() {
+    let mut world = World::founded();
+    world.settle(vec![Input::OpenSession(Ticket(9), user())]);
+    world.step((1..=100).map(|n| add_machine(n, &format!("m{n}"))).collect());
+    assert_eq!(world.pending.iter().map(|persist| persist.entries.len()).sum::<usize>(), 100);
+    assert_eq!(world.pending.len(), 1);
+    let persisted = world.sync();
+    world.outputs.clear();
+    world.step(persisted);
+    assert_eq!(world.answers().len(), 100);
+}
+
+#[test]
+fn a_restart_arrives_at_the_same_state() {
+    let mut world = World::founded();
+    world.settle(vec![Input::OpenSession(Ticket(9), user())]);
+    world.settle(vec![add_machine(1, "m1"), add_machine(2, "m2"), add_machine(2, "m3")]);
+    let before = format!("{:?}", world.replica.cell().image());
+    let index = world.replica.cell().index();
+    let mut world = world.restart();
+    world.settle(vec![]);
+    // The new term begins with an entry that says nothing, and the cell is founded once only.
+    assert_eq!(world.replica.cell().index(), LogIndex(index.0 + 1));
+    let after = format!("{:?}", world.replica.cell().image());
+    assert_eq!(
+        after.replace(&format!("index: {:?}", world.replica.cell().index()), ""),
+        before.replace(&format!("index: {index:?}"), "")
+    );
+    world.settle(vec![add_machine(2, "other")]);
+    let same = Outcome::Request(Ok(Reply::MachineAdded(model::MachineId(2))));
+    assert_eq!(world.answers(), [(2, same)], "a request is remembered over a restart");
+    assert_eq!(world.replica.cell().machine_count(), 2);
+}
+
+#[test]
+fn before_it_leads_it_refuses() {
+    let mut world = World::start(Table::default(), vec![], HardState::default(), Time(1));
+    world.step(vec![Input::OpenSession(Ticket(1), user())]);
+    let refused =
+        |output: &Output| matches!(output, Output::Refused(Ticket(1), Refusal::NotLeading));
+    assert!(world.outputs.iter().any(refused), "{:?}", world.outputs);
+}
+
+#[test]
+fn more_requests_than_may_wait_are_refused_at_once() {
+    let mut world = World::founded();
+    world.outputs.clear();
+    world.replica_settings_waiting(3);
+    world.step((1..=5).map(|n| Input::OpenSession(Ticket(n), user())).collect());
+    let overloaded = |output: &&Output| matches!(output, Output::Refused(_, Refusal::Overloaded));
+    assert_eq!(world.outputs.iter().filter(overloaded).count(), 2);
+}
+
+impl World {
+    fn replica_settings_waiting(&mut self, waiting_max: usize) {
+        let now = self.now;
+        let disk = std::mem::take(&mut self.disk);
+        let recovered = Recovered { checkpoint: None, entries: disk, hard_state: self.hard_state };
+        let settings = Settings { waiting_max, ..Settings::default() };
+        let replica = Replica::new(settings, self.table.clone(), now, recovered, None);
+        self.replica = replica.expect("settings are good");
+        self.settle(vec![]);
+        self.outputs.clear();
+    }
+}
+
+#[test]
+fn a_moment_is_never_before_the_last_one() {
+    let mut world = World::founded();
+    world.settle(vec![Input::OpenSession(Ticket(1), user())]);
+    let late = world.replica.cell().time();
+    world.now = Time(5);
+    world.settle(vec![Input::OpenSession(Ticket(2), user())]);
+    assert_eq!(world.replica.cell().time(), late);
+}
+
+#[test]
+fn a_record_of_a_higher_level_stops_the_replica_and_says_why() {
+    let mut world = World::founded();
+    world.settle(vec![Input::OpenSession(Ticket(1), user())]);
+    let last = world.disk.last_mut().expect("a record");
+    last.level = Level(99);
+    let index = last.index;
+    let mut world = world.restart();
+    world.step(vec![]);
+    let persisted = world.sync();
+    let said = world.replica.step(world.now, persisted, &mut vec![]).expect_err("it must stop");
+    assert_eq!(
+        said.to_string(),
+        format!(
+            "record {index} needs level 99 of the state machine, this program knows 1: start a newer one"
+        )
+    );
+}
+
+#[test]
+fn a_rejected_request_changes_nothing_and_is_remembered_too() {
+    let mut world = World::founded();
+    world.settle(vec![Input::OpenSession(Ticket(9), user())]);
+    world.answers();
+    let id = RequestId { session: SessionId(7), sequence: 1 };
+    let mutation =
+        Mutation::Kill { collection: model::CollectionId(1), tasks: model::TaskSelection::All };
+    world.settle(vec![Input::Request(Ticket(1), id, user(), mutation)]);
+    let refused = Outcome::Request(Err(Rejection::NoSuchSession(SessionId(7))));
+    assert_eq!(world.answers(), [(1, refused)]);
+}
