@@ -1,1 +1,20 @@
-//! A scheduler's decisions: a copy of the cell in, proposed assignments out
+//! A scheduler's decisions (paper, sections 3.2 and 3.4): a copy of the cell in, proposed
+//! assignments out.
+//!
+//! A [`Scheduler`] keeps its own copy of the cell by applying the committed operations through the
+//! same [`cell::Cell::apply`] as the master. What it has proposed and not yet heard about lies over
+//! that copy as a plan, or the next pass would book the same room twice; what is refused is rolled
+//! back. It is deterministic: the same copy, moment and seed give the same plan.
+//!
+//! [`why()`] explains what is pending with the very checks that a pass uses.
+//!
+//! What is deliberately absent: connections to a master (the shell's), and any power to change the
+//! cell: the master accepts or refuses each assignment by itself.
+
+mod pass;
+mod plan;
+mod queue;
+pub mod why;
+
+pub use plan::{Plan, Scheduler};
+pub use why::why;

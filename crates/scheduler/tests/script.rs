@@ -1,0 +1,227 @@
+//! A cell drawn in text, a pass, and the plan and its explanation.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use cell::{Assignment, Cell, Mutation, Observation, Op, Outcome, RequestId};
+use expect_test::{Expect, expect};
+use model::{
+    Appclass, Bytes, CellName, CollectionId, JobName, MachineId, MachineName, MachineReport,
+    MilliCores, PortName, PortRange, Priority, Resources, SessionId, TaskSelection, Time, UserName,
+};
+use scheduler::{Scheduler, why};
+use spec::{JobSpec, RestartPolicy, TaskSpec};
+
+/// Machines as `name cpu ram ports`, jobs as `user/name tasks priority cpu ram ports`; CPU in
+/// milli-cores, memory in MiB.
+fn cell(machines: &str, jobs: &str) -> Cell {
+    let mut cell = Cell::empty();
+    let at = Time(1_000_000);
+    let root = UserName::new("root").expect("a name");
+    let name = CellName::new("test").expect("a name");
+    cell.apply(at, &Op::Found { name, administrator: root.clone() });
+    cell.apply(at, &Op::OpenSession { user: root.clone() });
+    for (id, line) in (1..).zip(machines.trim().lines()) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let name = MachineName::new(words[0]).expect("a name");
+        let address = format!("{name}:1");
+        let mutation = Mutation::AddMachine { name, address };
+        let request = RequestId { session: SessionId(1), sequence: id };
+        cell.apply(at, &Op::Request { id: request, by: root.clone(), mutation });
+        if words[1] == "silent" {
+            continue;
+        }
+        let ports = PortRange { first: 1000, last: 999 + number::<u16>(words[3]) };
+        let report = MachineReport {
+            capacity: resources(words[1], words[2]),
+            ports: if ports.last < ports.first { PortRange::default() } else { ports },
+            attributes: BTreeMap::new(),
+        };
+        cell.apply(at, &Op::DescribeMachine { machine: MachineId(id), report: Arc::new(report) });
+    }
+    for line in jobs.trim().lines() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let (user, name) = words[0].split_once('/').expect("user/name");
+        let mut task = TaskSpec::of(vec!["x".to_owned()]);
+        task.limit = resources(words[3], words[4]);
+        let ports = (0..number::<u16>(words[5])).map(|n| PortName::new(&format!("p{n}")));
+        task.ports = ports.collect::<Result<_, _>>().expect("names");
+        let spec = JobSpec {
+            name: JobName::new(name).expect("a name"),
+            priority: Priority::new(number(words[2])).expect("a priority"),
+            appclass: Appclass::Batch,
+            labels: BTreeMap::new(),
+            tasks: number(words[1]),
+            task,
+            overrides: BTreeMap::new(),
+            restart: RestartPolicy::default(),
+        };
+        let by = UserName::new(user).expect("a name");
+        cell.apply(at, &Op::OpenSession { user: by.clone() });
+        let session = cell.image().last_session;
+        let id = RequestId { session, sequence: 1 };
+        let submit = Op::Request { id, by, mutation: Mutation::Submit(Arc::new(spec)) };
+        let outcome = cell.apply(at, &submit).outcome;
+        assert!(matches!(outcome, Outcome::Request(Ok(_))), "{outcome:?}");
+    }
+    cell
+}
+
+fn number<T: std::str::FromStr<Err: std::fmt::Debug>>(word: &str) -> T {
+    word.parse().expect("a number")
+}
+
+fn resources(cpu: &str, ram: &str) -> Resources {
+    Resources {
+        cpu: MilliCores(number(cpu)),
+        ram: Bytes(number::<u64>(ram) << 20),
+        ..Resources::default()
+    }
+}
+
+fn shown(cell: &Cell, assignments: &[Assignment]) -> String {
+    let line = |assignment: &Assignment| {
+        let job = cell.job(assignment.instance.collection).expect("a job");
+        let machine = cell.machine(assignment.machine).expect("a machine");
+        let ports = assignment.ports.iter().map(u16::to_string).collect::<Vec<_>>().join(" ");
+        let (user, name, index) = (&job.owner, &job.spec.name, assignment.instance.index);
+        format!("{user}/{name}/{index} -> {} {ports}", machine.name).trim_end().to_owned() + "\n"
+    };
+    assignments.iter().map(line).collect()
+}
+
+fn plan(machines: &str, jobs: &str, expected: &Expect) {
+    let cell = cell(machines, jobs);
+    let plan = Scheduler::new(cell.clone()).pass(Time(1_000_000));
+    let text = format!("{}unplaced {}\n", shown(&cell, &plan.assignments), plan.unplaced);
+    expected.assert_eq(&text);
+    let mut accepted = cell.clone();
+    let applied = accepted.apply(Time(1_000_000), &Op::Assign(plan.assignments.clone()));
+    let all = Outcome::Assigned(vec![Ok(()); plan.assignments.len()]);
+    assert_eq!(applied.outcome, all, "the master never disagrees on the same state");
+}
+
+#[test]
+fn high_priority_first_and_users_take_turns() {
+    plan(
+        "m1 10000 1000 0",
+        "ana/big 3 100 100 10 0
+         bob/small 1 100 100 10 0
+         ana/web 1 200 100 10 0",
+        &expect![[r#"
+            ana/web/0 -> m1
+            ana/big/0 -> m1
+            bob/small/0 -> m1
+            ana/big/1 -> m1
+            ana/big/2 -> m1
+            unplaced 0
+        "#]],
+    );
+}
+
+#[test]
+fn a_job_that_does_not_fit_holds_up_nobody() {
+    plan(
+        "m1 1000 1000 0",
+        "ana/huge 2 200 5000 10 0
+         bob/small 1 100 100 10 0",
+        &expect![[r#"
+            bob/small/0 -> m1
+            unplaced 2
+        "#]],
+    );
+}
+
+#[test]
+fn the_fullest_machine_that_fits_is_taken_and_ports_are_given_once() {
+    plan(
+        "large 4000 4000 2
+         small 1000 1000 2
+         quiet silent",
+        "ana/web 3 200 500 500 1",
+        &expect![[r#"
+            ana/web/0 -> small 1000
+            ana/web/1 -> small 1001
+            ana/web/2 -> large 1000
+            unplaced 0
+        "#]],
+    );
+}
+
+#[test]
+fn what_is_planned_is_not_booked_twice_and_what_is_refused_is_tried_again() {
+    let cell = cell("m1 1000 1000 0", "ana/web 2 200 600 100 0");
+    let mut scheduler = Scheduler::new(cell);
+    let first = scheduler.pass(Time(1_000_000));
+    assert_eq!((first.assignments.len(), first.unplaced), (1, 1));
+    assert_eq!(scheduler.pass(Time(1_000_000)).assignments, [], "its room is taken by the plan");
+    scheduler.refused(first.assignments.iter().map(|assignment| assignment.instance));
+    assert_eq!(scheduler.pass(Time(1_000_000)).assignments, first.assignments);
+    scheduler.follow(Time(1_000_000), &Op::Assign(first.assignments.clone()));
+    let (instance, end) = (first.assignments[0].instance, model::End::Exited { code: 0 });
+    let observations = vec![Observation::Ended { instance, end }];
+    scheduler.follow(Time(1_000_001), &Op::Observe { machine: MachineId(1), observations });
+    assert_eq!(scheduler.pass(Time(1_000_001)).assignments.len(), 1, "its end makes room");
+}
+
+#[test]
+fn a_task_that_waits_for_its_next_try_says_when() {
+    let mut cell = cell("m1 1000 1000 0", "ana/web 1 200 600 100 0");
+    let plan = Scheduler::new(cell.clone()).pass(Time(1_000_000));
+    cell.apply(Time(1_000_000), &Op::Assign(plan.assignments.clone()));
+    let (instance, end) = (plan.assignments[0].instance, model::End::Exited { code: 3 });
+    let observations = vec![Observation::Ended { instance, end }];
+    cell.apply(Time(2_000_000), &Op::Observe { machine: MachineId(1), observations });
+    let mut scheduler = Scheduler::new(cell);
+    let plan = scheduler.pass(Time(2_000_000));
+    assert_eq!((plan.assignments.len(), plan.next), (0, Some(Time(3_000_000))));
+    assert_eq!(scheduler.pass(Time(3_000_000)).assignments.len(), 1);
+}
+
+fn explained(machines: &str, jobs: &str, expected: &Expect) {
+    let cell = cell(machines, jobs);
+    let job = cell.job(CollectionId(1)).expect("the first job");
+    let mut text = String::new();
+    for group in why(&cell, job, &TaskSelection::All, Time(1_000_000)) {
+        let ranges = TaskSelection::Some(group.tasks.clone());
+        text += &format!("tasks {ranges}: fits {} of {}\n", group.fits, group.machines);
+        for reason in &group.reasons {
+            text += &format!("  {} {} ({})\n", reason.machines, reason.text, reason.nearest_text());
+        }
+        if let Some(change) = group.smallest_change {
+            text += &format!("  change: {change}\n");
+        }
+    }
+    expected.assert_eq(&text);
+}
+
+#[test]
+fn every_machine_is_counted_under_what_it_fails_with_the_nearest_miss() {
+    explained(
+        "m1 1000 900 9
+         m2 2000 1000 9
+         m3 4000 500 9
+         m4 silent
+         m5 8000 8000 0",
+        "ana/train 4 110 1500 1020 1",
+        &expect![[r#"
+            tasks 0-3: fits 0 of 5
+              2 are too small (RAM) (1020 MiB asked; the nearest miss has 1000 MiB in all, on m2)
+              1 lacks ports (1 asked; m5 has 0 free)
+              1 is too small (CPU) (1.5 cores asked; m1 has 1 core in all)
+              1 is not up ()
+              change: ram 1020 MiB → 1000 MiB
+        "#]],
+    );
+}
+
+#[test]
+fn without_machines_there_is_nothing_to_fit_on() {
+    explained(
+        "",
+        "ana/web 1 200 100 10 0",
+        &expect![[r#"
+        tasks 0: fits 0 of 0
+    "#]],
+    );
+}
