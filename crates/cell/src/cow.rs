@@ -1,14 +1,16 @@
-//! Containers in copy-on-write chunks. A clone shares every chunk and costs a pointer each; a
-//! write copies the one chunk it touches, and only while a clone still holds it. So readers,
-//! snapshots and schedulers keep an immutable view, and the writer never waits for them.
+//! Containers in copy-on-write chunks. A clone shares every chunk; a write copies the one chunk it
+//! touches, and only while a clone still holds it. So readers, snapshots and schedulers keep an
+//! immutable view, and the writer never waits for them.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
 
+use imbl::OrdMap;
+
 const CHUNK: usize = 64;
 
 /// A growing row of values.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Row<T> {
     chunks: Vec<Arc<Vec<T>>>,
 }
@@ -58,10 +60,10 @@ impl Number for model::MachineId {
 type Slots<T> = Arc<[Option<Arc<T>>; CHUNK]>;
 
 /// Objects under numbers that are given once, in rising order. A chunk of which every object is
-/// gone costs one empty pointer.
+/// gone is given back, so that memory follows the objects there are and not those there ever were.
 #[derive(Debug)]
 pub(crate) struct Numbered<N, T> {
-    chunks: Vec<Option<Slots<T>>>,
+    chunks: OrdMap<u64, Slots<T>>,
     count: usize,
     number: PhantomData<N>,
 }
@@ -74,14 +76,16 @@ impl<N, T> Clone for Numbered<N, T> {
 
 impl<N, T> Default for Numbered<N, T> {
     fn default() -> Self {
-        Self { chunks: Vec::new(), count: 0, number: PhantomData }
+        Self { chunks: OrdMap::new(), count: 0, number: PhantomData }
     }
 }
 
 impl<N: Number, T: Clone> Numbered<N, T> {
-    fn place(number: N) -> Option<(usize, usize)> {
-        let number = usize::try_from(number.number()).ok()?;
-        Some((number / CHUNK, number % CHUNK))
+    /// The chunk of a number, and its slot there.
+    fn place(number: N) -> (u64, usize) {
+        const { assert!(256 % CHUNK == 0, "the last byte of a number tells its slot") };
+        let number = number.number();
+        (number / CHUNK as u64, usize::from(number.to_le_bytes()[0]) % CHUNK)
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -89,44 +93,38 @@ impl<N: Number, T: Clone> Numbered<N, T> {
     }
 
     pub(crate) fn get(&self, number: N) -> Option<&Arc<T>> {
-        let (chunk, slot) = Self::place(number)?;
-        self.chunks.get(chunk)?.as_ref()?[slot].as_ref()
+        let (chunk, slot) = Self::place(number);
+        self.chunks.get(&chunk)?[slot].as_ref()
     }
 
     pub(crate) fn get_mut(&mut self, number: N) -> Option<&mut T> {
-        let (chunk, slot) = Self::place(number)?;
-        let chunk = Arc::make_mut(self.chunks.get_mut(chunk)?.as_mut()?);
+        let (chunk, slot) = Self::place(number);
+        let chunk = Arc::make_mut(self.chunks.get_mut(&chunk)?);
         chunk[slot].as_mut().map(Arc::make_mut)
     }
 
     /// Keeps an object under a number that has none yet, or replaces it.
-    ///
-    /// # Panics
-    /// Where the number does not fit into memory's addresses.
     pub(crate) fn insert(&mut self, number: N, object: Arc<T>) {
-        let (chunk, slot) = Self::place(number).expect("numbers are given in rising order from 1");
-        if self.chunks.len() <= chunk {
-            self.chunks.resize(chunk + 1, None);
-        }
-        let chunk = self.chunks[chunk].get_or_insert_with(|| Arc::new([const { None }; CHUNK]));
+        let (chunk, slot) = Self::place(number);
+        let chunk = self.chunks.entry(chunk).or_insert_with(|| Arc::new([const { None }; CHUNK]));
         if Arc::make_mut(chunk)[slot].replace(object).is_none() {
             self.count += 1;
         }
     }
 
     pub(crate) fn remove(&mut self, number: N) {
-        let Some((position, slot)) = Self::place(number) else { return };
-        let Some(Some(chunk)) = self.chunks.get_mut(position) else { return };
+        let (position, slot) = Self::place(number);
+        let Some(chunk) = self.chunks.get_mut(&position) else { return };
         if Arc::make_mut(chunk)[slot].take().is_some() {
             self.count -= 1;
         }
         if chunk.iter().all(Option::is_none) {
-            self.chunks[position] = None;
+            self.chunks.remove(&position);
         }
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<T>> {
-        self.chunks.iter().flatten().flat_map(|chunk| chunk.iter().flatten())
+        self.chunks.values().flat_map(|chunk| chunk.iter().flatten())
     }
 }
 
@@ -150,17 +148,17 @@ mod tests {
     #[test]
     fn numbered_objects_come_in_the_order_of_their_numbers() {
         let mut all: Numbered<MachineId, u64> = Numbered::default();
-        for number in [1, 64, 65, 500] {
+        for number in [1, 64, 65, u64::MAX] {
             all.insert(MachineId(number), Arc::new(number));
         }
         let view = all.clone();
-        all.remove(MachineId(500));
-        all.remove(MachineId(500));
+        all.remove(MachineId(u64::MAX));
+        all.remove(MachineId(u64::MAX));
         all.remove(MachineId(9_999));
         *all.get_mut(MachineId(64)).expect("there") = 0;
         assert_eq!(all.iter().map(|number| **number).collect::<Vec<_>>(), [1, 0, 65]);
-        assert_eq!(view.iter().map(|number| **number).collect::<Vec<_>>(), [1, 64, 65, 500]);
+        assert_eq!(view.iter().map(|number| **number).collect::<Vec<_>>(), [1, 64, 65, u64::MAX]);
         assert_eq!((all.len(), view.len()), (3, 4));
-        assert!(all.chunks[7].is_none(), "a chunk with nothing in it is given back");
+        assert_eq!(all.chunks.len(), 2, "a chunk with nothing in it is given back");
     }
 }

@@ -10,7 +10,7 @@ use crate::state::Session;
 use crate::{Cell, Job, JobState, Machine, Task, TaskState};
 
 /// Everything in a cell that is not derived from the rest.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Image {
     /// The cell's name.
     pub name: Option<CellName>,
@@ -119,7 +119,8 @@ impl Cell {
         }
     }
 
-    /// The cell of an image; everything derived is computed anew.
+    /// The cell of an image; everything derived is computed anew. An image from elsewhere than a
+    /// cell may contradict itself in more ways than are refused here: [`Cell::check`] finds them.
     ///
     /// # Errors
     /// Where the image contradicts itself.
@@ -174,8 +175,7 @@ impl Cell {
             self.pending.insert(id);
         }
         self.tasks = self.tasks.saturating_add(wants.into());
-        // Jobs come in the order of their ids, so the newest keeps the name.
-        self.job_names.insert((job.owner.clone(), job.spec.name.clone()), id);
+        self.job_names.insert((job.owner.clone(), job.spec.name.clone(), id));
         self.jobs.insert(id, job);
         Ok(())
     }

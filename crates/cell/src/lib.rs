@@ -11,6 +11,7 @@
 //! [`feasibility`], because scheduler, master and "why pending?" must agree on it.
 
 mod apply;
+mod check;
 mod cow;
 mod event;
 pub mod feasibility;
@@ -19,6 +20,7 @@ mod op;
 mod outcome;
 mod state;
 
+pub use check::{Counted, Violation};
 pub use event::{Event, EventKind, Subject};
 pub use image::{Image, ImageError};
 pub use op::{Assignment, Mutation, Observation, Op, RequestId};

@@ -13,6 +13,9 @@ pub struct Applied {
     pub outcome: Outcome,
     /// What happened, in order.
     pub events: Vec<Event>,
+    /// The machines whose set of desired instances has changed: each needs a new order. One may
+    /// be named more than once.
+    pub reordered: Vec<MachineId>,
 }
 
 /// The answer to an operation.

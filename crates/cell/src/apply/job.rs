@@ -5,7 +5,7 @@ use std::sync::Arc;
 use model::{CollectionId, TaskIndex, TaskSelection, UserName};
 use spec::JobSpec;
 
-use super::Events;
+use super::{Events, ids_used_up};
 use crate::state::bounds::TASKS_MAX;
 use crate::{
     Cell, Death, EventKind, Job, JobState, PendingCause, Rejection, Reply, Subject, TaskState,
@@ -21,20 +21,22 @@ impl Cell {
         if let Some(problem) = spec.problems().first() {
             return Err(Rejection::Invalid(problem.to_string()));
         }
-        let name = (by.clone(), spec.name.clone());
-        if let Some(job) = self.job_names.get(&name).and_then(|id| self.jobs.get(*id))
+        if let Some(job) = self.job_named(by, &spec.name)
             && job.is_alive()
         {
             return match job.spec == *spec {
                 true => Ok(Reply::Submitted { collection: job.id, unchanged: true }),
-                false => Err(Rejection::DiffersFromLiving { owner: name.0, name: name.1 }),
+                false => {
+                    Err(Rejection::DiffersFromLiving { owner: by.clone(), name: spec.name.clone() })
+                }
             };
         }
         let tasks = self.tasks.saturating_add(spec.tasks.into());
         if tasks > TASKS_MAX {
             return Err(Rejection::Full { what: "tasks", has: self.tasks, most: TASKS_MAX });
         }
-        let id = CollectionId(self.last_collection.0.saturating_add(1));
+        let last = self.last_collection.0;
+        let id = CollectionId(last.checked_add(1).ok_or(ids_used_up("job ids", last))?);
         self.last_collection = id;
         self.tasks = tasks;
         let job = Job::new(id, by.clone(), Arc::clone(spec), self.time);
@@ -46,7 +48,7 @@ impl Cell {
             }
         }
         self.jobs.insert(id, Arc::new(job));
-        self.job_names.insert(name, id);
+        self.job_names.insert((by.clone(), spec.name.clone(), id));
         self.pending.insert(id);
         Ok(Reply::Submitted { collection: id, unchanged: false })
     }
@@ -101,6 +103,7 @@ impl Cell {
             TaskState::Running(placement) if placement.killed_by.is_some() => false,
             TaskState::Running(placement) => {
                 placement.killed_by = Some(by.clone());
+                events.reorder(placement.machine);
                 let asked = EventKind::KillRequested { by: by.clone() };
                 events.add(Subject::Task(instance), asked);
                 true
@@ -120,10 +123,7 @@ impl Cell {
         if !matches!(job.state, JobState::Dead { .. }) {
             return;
         }
-        let name = (job.owner.clone(), job.spec.name.clone());
-        if self.job_names.get(&name) == Some(&id) {
-            self.job_names.remove(&name);
-        }
+        self.job_names.remove(&(job.owner.clone(), job.spec.name.clone(), id));
         self.tasks = self.tasks.saturating_sub(job.spec.tasks.into());
         self.jobs.remove(id);
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use model::{End, MachineId, MachineName, MachineReport, Span, UserName};
 
-use super::Events;
+use super::{Events, ids_used_up};
 use crate::state::bounds::MACHINES_MAX;
 use crate::{
     Cell, Death, EventKind, Machine, MachineState, PendingCause, Rejection, Reply, Subject,
@@ -42,7 +42,8 @@ impl Cell {
         if has >= MACHINES_MAX {
             return Err(Rejection::Full { what: "machines", has, most: MACHINES_MAX });
         }
-        let id = MachineId(self.last_machine.0.saturating_add(1));
+        let last = self.last_machine.0;
+        let id = MachineId(last.checked_add(1).ok_or(ids_used_up("machine ids", last))?);
         self.last_machine = id;
         self.machines.insert(id, Arc::new(Machine::new(id, name.clone(), address.into())));
         self.machine_names.insert(name.clone(), id);
@@ -57,7 +58,7 @@ impl Cell {
         events: &mut Events,
     ) {
         let Some(machine) = self.machines.get_mut(id) else { return };
-        if machine.report != *report {
+        if machine.report != *report || machine.state == MachineState::Joining {
             machine.report = Arc::clone(report);
             events.add(Subject::Machine(id), EventKind::MachineDescribed);
         }
@@ -78,7 +79,7 @@ impl Cell {
         events.add(Subject::Machine(id), EventKind::MachineDown);
         for instance in instances {
             if self.placement(instance).is_some_and(|placed| placed.killed_by.is_some()) {
-                self.end_for_good(instance, Death::Killed, events);
+                self.ended_for_good(instance, &end, Death::Killed, events);
             } else {
                 let cause = PendingCause::Lost;
                 self.begin_again(instance, cause, Span::ZERO, Some(&end), events);

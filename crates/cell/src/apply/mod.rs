@@ -8,18 +8,30 @@ mod observe;
 mod request;
 mod task;
 
-use model::{LogIndex, Time};
+use model::{LogIndex, MachineId, Time};
 
-use crate::{Applied, Cell, Event, EventKind, Op, Outcome, Subject};
+use crate::{Applied, Cell, Event, EventKind, Op, Outcome, Rejection, Subject};
 
-/// The events of one operation, as they come.
+/// What one operation does beside its answer, as it comes.
 #[derive(Debug, Default)]
-pub(crate) struct Events(Vec<Event>);
+pub(crate) struct Events {
+    events: Vec<Event>,
+    reordered: Vec<MachineId>,
+}
 
 impl Events {
     fn add(&mut self, subject: Subject, kind: EventKind) {
-        self.0.push(Event { subject, kind });
+        self.events.push(Event { subject, kind });
     }
+
+    fn reorder(&mut self, machine: MachineId) {
+        self.reordered.push(machine);
+    }
+}
+
+/// Ids are given once. A cell that was loaded from an edited image can be at their end.
+fn ids_used_up(what: &'static str, last: u64) -> Rejection {
+    Rejection::Full { what, has: last, most: u64::MAX }
 }
 
 impl Cell {
@@ -73,6 +85,6 @@ impl Cell {
                 Outcome::Done
             }
         };
-        Applied { outcome, events: events.0 }
+        Applied { outcome, events: events.events, reordered: events.reordered }
     }
 }

@@ -73,9 +73,9 @@ impl Cell {
         let killed = placement.killed_by.is_some();
         let end = &bounded(end);
         match end {
-            _ if killed => self.record_last_end(instance, end, Death::Killed, events),
+            _ if killed => self.ended_for_good(instance, end, Death::Killed, events),
             End::Exited { code: 0 } => {
-                self.record_last_end(instance, end, Death::Finished, events);
+                self.ended_for_good(instance, end, Death::Finished, events);
             }
             End::Lost { .. } | End::Stopped => {
                 let cause = PendingCause::Lost;
@@ -95,22 +95,7 @@ impl Cell {
             let wait = policy.delay_after(failures);
             self.begin_again(instance, PendingCause::Failed, wait, Some(end), events);
         } else {
-            self.record_last_end(instance, end, Death::Failed, events);
-        }
-    }
-
-    fn record_last_end(
-        &mut self,
-        instance: InstanceId,
-        end: &End,
-        death: Death,
-        events: &mut Events,
-    ) {
-        self.end_for_good(instance, death, events);
-        if let Some(job) = self.jobs.get_mut(instance.collection)
-            && let Some(task) = job.tasks.get_mut(instance.index.0 as usize)
-        {
-            task.last_end = Some(end.clone().into());
+            self.ended_for_good(instance, end, Death::Failed, events);
         }
     }
 }

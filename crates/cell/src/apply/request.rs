@@ -4,18 +4,19 @@ use std::sync::Arc;
 
 use model::{SessionId, UserName};
 
-use super::Events;
+use super::{Events, ids_used_up};
 use crate::state::bounds::SESSIONS_MAX;
 use crate::{Cell, Mutation, Rejection, Reply, RequestId, Session};
 
 impl Cell {
     pub(super) fn open_session(&mut self, user: &UserName) -> Result<Reply, Rejection> {
+        let last = self.last_session.0;
+        let id = SessionId(last.checked_add(1).ok_or(ids_used_up("session ids", last))?);
         while self.sessions.len() >= SESSIONS_MAX {
             let Some((used, oldest)) = self.sessions_by_use.get_min().copied() else { break };
             self.sessions_by_use.remove(&(used, oldest));
             self.sessions.remove(&oldest);
         }
-        let id = SessionId(self.last_session.0.saturating_add(1));
         self.last_session = id;
         self.sessions.insert(id, Arc::new(Session::new(user.clone(), self.index)));
         self.sessions_by_use.insert((self.index, id));

@@ -23,9 +23,11 @@ impl Cell {
         if let Some(machine) = self.machines.get_mut(machine) {
             machine.place(instance, limit, &placement.ports);
             if let Some(last) = placement.ports.last() {
-                machine.next_port = last.saturating_add(1);
+                // After the last port of all comes 0, from where the first of the range is taken.
+                machine.next_port = last.wrapping_add(1);
             }
         }
+        events.reorder(machine);
         task.state = TaskState::Running(placement);
         job.pending -= 1;
         job.running += 1;
@@ -48,7 +50,7 @@ impl Cell {
         end: Option<&End>,
         events: &mut Events,
     ) {
-        self.take_off_machine(instance);
+        self.take_off_machine(instance, events);
         let now = self.time;
         let Some(job) = self.jobs.get_mut(instance.collection) else { return };
         let Some(task) = job.tasks.get_mut(instance.index.0 as usize) else { return };
@@ -61,9 +63,25 @@ impl Cell {
         events.add(Subject::Task(instance), EventKind::Submit { cause });
     }
 
+    /// A placed life ends, and its task dies with it.
+    pub(super) fn ended_for_good(
+        &mut self,
+        instance: InstanceId,
+        end: &End,
+        death: Death,
+        events: &mut Events,
+    ) {
+        self.end_for_good(instance, death, events);
+        if let Some(job) = self.jobs.get_mut(instance.collection)
+            && let Some(task) = job.tasks.get_mut(instance.index.0 as usize)
+        {
+            task.last_end = Some(Arc::new(end.clone()));
+        }
+    }
+
     /// A task dies, and with the last of them its job.
     pub(super) fn end_for_good(&mut self, instance: InstanceId, death: Death, events: &mut Events) {
-        self.take_off_machine(instance);
+        self.take_off_machine(instance, events);
         let now = self.time;
         let Some(job) = self.jobs.get_mut(instance.collection) else { return };
         let Some(task) = job.tasks.get_mut(instance.index.0 as usize) else { return };
@@ -83,7 +101,7 @@ impl Cell {
     }
 
     /// The machine's part of the end of a placed life: its resources and ports are free again.
-    fn take_off_machine(&mut self, instance: InstanceId) {
+    fn take_off_machine(&mut self, instance: InstanceId, events: &mut Events) {
         let Some(job) = self.jobs.get_mut(instance.collection) else { return };
         let limit = job.limit(instance.index);
         let Some(task) = job.tasks.get_mut(instance.index.0 as usize) else { return };
@@ -91,6 +109,7 @@ impl Cell {
         if let Some(machine) = self.machines.get_mut(placement.machine) {
             machine.release(instance, limit, &placement.ports);
         }
+        events.reorder(placement.machine);
         job.running -= 1;
     }
 }

@@ -97,8 +97,7 @@ impl<'a> Offer<'a> {
     /// All that is left of a machine.
     #[must_use]
     pub fn of(machine: &'a Machine) -> Self {
-        let free_ports = machine.report.ports.len().saturating_sub(machine.ports_taken().len());
-        Self { machine, free: machine.free(), free_ports }
+        Self { machine, free: machine.free(), free_ports: machine.free_port_count() }
     }
 }
 

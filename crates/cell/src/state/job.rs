@@ -11,7 +11,7 @@ use spec::JobSpec;
 use crate::cow::Row;
 
 /// A job.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Job {
     /// Its id.
     pub id: CollectionId,

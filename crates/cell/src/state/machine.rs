@@ -5,7 +5,7 @@ use std::sync::Arc;
 use model::{InstanceId, MachineId, MachineName, MachineReport, Resources, Time};
 
 /// A machine of the cell.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Machine {
     /// Its id.
     pub id: MachineId,
@@ -85,6 +85,16 @@ impl Machine {
         &self.ports_taken
     }
 
+    /// How many of its ports no task has.
+    #[must_use]
+    pub fn free_port_count(&self) -> usize {
+        // A task may still have ports that the machine no longer gives.
+        let range = self.report.ports;
+        let below = self.ports_taken.partition_point(|port| *port < range.first);
+        let up_to = self.ports_taken.partition_point(|port| *port <= range.last);
+        range.len().saturating_sub(up_to.saturating_sub(below))
+    }
+
     /// So many free ports, the one looked for first at the front; fewer where there are fewer.
     /// `also_taken` are ports that somebody has in mind for others.
     #[must_use]
@@ -149,5 +159,22 @@ mod tests {
     fn a_machine_without_ports_has_none_to_give() {
         assert_eq!(machine(0, 0).free_ports(1, &[]), Vec::<u16>::new());
         assert_eq!(machine(u16::MAX, u16::MAX).free_ports(2, &[]), [u16::MAX]);
+    }
+
+    #[test]
+    fn ports_are_counted_as_the_machine_gives_them_now() {
+        let mut machine = machine(10, 11);
+        let instance = InstanceId {
+            collection: CollectionId(1),
+            index: TaskIndex(0),
+            generation: Generation(1),
+        };
+        machine.place(instance, Resources::default(), &[10, 11]);
+        for (first, last, free) in [(10, 11, 0), (11, 12, 1), (20, 21, 2), (0, 0, 0)] {
+            let ports = PortRange { first, last };
+            machine.report = Arc::new(MachineReport { ports, ..MachineReport::default() });
+            assert_eq!(machine.free_port_count(), free, "{ports}");
+            assert_eq!(machine.free_ports(9, &[]).len(), free, "{ports}");
+        }
     }
 }

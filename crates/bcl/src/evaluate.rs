@@ -1,0 +1,120 @@
+//! From a source file to job descriptions.
+
+use std::collections::BTreeMap;
+
+use rsjsonnet_lang::arena::Arena;
+use rsjsonnet_lang::program::Value;
+use spec::{JobSpec, Path};
+
+use crate::error::{Error, ErrorKind, Errors};
+use crate::explain::Explainer;
+use crate::fields::{Found, Wrong};
+use crate::interpreter::{Interpreter, Loader};
+use crate::json::{Json, TooLarge};
+use crate::limits;
+use crate::locate::Trees;
+use crate::schema;
+use crate::source::{FileId, Files};
+
+/// What a file may ask about its surroundings.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// External variables, which files read by `std.extVar`; the shell gives `cell` and `user`.
+    pub variables: BTreeMap<String, String>,
+}
+
+/// Evaluates a file to the jobs that it describes: one, or those of a list, in its order.
+///
+/// `file_name` is what errors call the file and what its imports are relative to; the loader gives
+/// them a meaning. Every job that is returned has no [`JobSpec::problems`]. Two jobs of one file
+/// may have the same name: whoever submits them decides what that means.
+///
+/// # Errors
+/// Where the file is not Jsonnet, cannot be evaluated within [`limits`], or is not a job. All
+/// wrong fields are told together, each at its place in the sources.
+pub fn evaluate(
+    file_name: &str,
+    source: &[u8],
+    loader: &mut dyn Loader,
+    settings: &Settings,
+) -> Result<Vec<JobSpec>, Errors> {
+    let arena = Arena::new();
+    let mut interpreter = Interpreter::new(&arena, loader, settings);
+    let value = match interpreter.evaluate(file_name, source) {
+        Ok(value) => value,
+        Err(failure) => {
+            return Err(Explainer { interpreter: &interpreter, settings }.explain(failure).into());
+        }
+    };
+    let files = &interpreter.host.files;
+    let result = result(&value).map_err(|kind| {
+        let arena = Arena::new();
+        let spot = Trees::new(files, &arena).locate(FileId(0), &Json::Null, &Path::top());
+        Error { place: spot.map(|spot| files.place(spot.whole)), ..Error::new(kind) }
+    })?;
+    let mut found = Found::default();
+    let jobs = match &result {
+        Json::List(jobs) => {
+            let each = jobs.iter().enumerate();
+            let job =
+                |(position, job)| schema::job(job, &Path::top().element(position), &mut found);
+            each.filter_map(job).collect()
+        }
+        job => schema::job(job, &Path::top(), &mut found).into_iter().collect(),
+    };
+    match placed(found, files, &result) {
+        Some(errors) => Err(errors),
+        None => Ok(jobs),
+    }
+}
+
+/// The bounded result of an evaluation.
+fn result(value: &Value<'_>) -> Result<Json, ErrorKind> {
+    if let Some(jobs) = value.to_array().filter(|jobs| jobs.len() > limits::JOBS_MAX) {
+        return Err(ErrorKind::TooManyJobs { has: jobs.len() });
+    }
+    let result = Json::of(value).map_err(|error| match error {
+        TooLarge::Values => ErrorKind::TooManyValues,
+        TooLarge::Text => ErrorKind::TooMuchText,
+        TooLarge::Depth => ErrorKind::ResultTooDeep,
+    })?;
+    let hint = match &result {
+        Json::Object(_) | Json::List(_) => return Ok(result),
+        Json::Function => "; call it, or read std.extVar('user') and std.extVar('cell')",
+        _ => "",
+    };
+    Err(ErrorKind::NotAJob { found: result.kind(), hint })
+}
+
+/// What was found wrong, each at its place in the sources.
+fn placed(found: Found, files: &Files, result: &Json) -> Option<Errors> {
+    if found.wrong.is_empty() {
+        return None;
+    }
+    let arena = Arena::new();
+    let trees = Trees::new(files, &arena);
+    let place = |Wrong { at, shown, kind }: Wrong| {
+        let spot = trees.locate(FileId(0), result, &at);
+        let range = spot.map(|spot| match kind {
+            ErrorKind::UnknownField { .. } => spot.name,
+            _ => spot.whole,
+        });
+        Error {
+            place: range.map(|range| files.place(range)),
+            exact: spot.is_none_or(|spot| spot.exact),
+            path: Some(shown),
+            ..Error::new(kind)
+        }
+    };
+    let mut errors: Vec<Error> = Vec::new();
+    for error in found.wrong.into_iter().map(place) {
+        // What is wrong at one place is told once, however many tasks or jobs it is wrong for.
+        let same = |other: &Error| {
+            other.exact && error.exact && other.place == error.place && other.kind == error.kind
+        };
+        if error.place.is_none() || !errors.iter().any(same) {
+            errors.push(error);
+        }
+    }
+    Errors::of(errors, found.untold)
+}

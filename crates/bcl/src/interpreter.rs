@@ -1,0 +1,280 @@
+//! The Jsonnet interpreter, its imports answered by a [`Loader`] and the built-in library.
+
+use std::collections::BTreeMap;
+
+use rsjsonnet_lang::arena::Arena;
+use rsjsonnet_lang::interner::InternedStr;
+use rsjsonnet_lang::program::{
+    Callbacks, EvalError, EvalStackTraceItem, ImportError, LoadError, NativeError, Program, Thunk,
+    Value,
+};
+use rsjsonnet_lang::span::{SourceId, SpanContext, SpanId};
+
+use crate::evaluate::Settings;
+use crate::nesting;
+use crate::source::{File, FileId, Files, Range};
+use crate::{LIBRARY, LIBRARY_NAME, limits};
+
+/// Where imported files come from. The shell implements it over real files.
+pub trait Loader {
+    /// Finds what a file imports.
+    ///
+    /// `from` is the importing file's name: the one that was evaluated, or one that this loader
+    /// gave. The same name must always mean the same content; it is asked for once per import.
+    ///
+    /// # Errors
+    /// Where there is no such file: every name that was tried, with why it was not it.
+    fn load(&mut self, from: &str, path: &str) -> Result<Loaded, NotLoaded>;
+
+    /// Takes what the file says to its author while it is evaluated (`std.trace`). The text may
+    /// hold anything, and is dropped unless this is implemented.
+    fn trace(&mut self, text: &str) {
+        let _ = text;
+    }
+}
+
+/// A file that was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Loaded {
+    /// Its name, by which errors call it and by which its own imports are looked up.
+    pub name: String,
+    /// Its content; need not be UTF-8.
+    pub content: Vec<u8>,
+}
+
+/// That no file was found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NotLoaded {
+    /// The names that were tried, each with why it was not it.
+    pub tried: Vec<(String, String)>,
+}
+
+/// A loader without files: nothing but the built-in library can be imported.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoImports;
+
+impl Loader for NoImports {
+    fn load(&mut self, _: &str, _: &str) -> Result<Loaded, NotLoaded> {
+        Err(NotLoaded::default())
+    }
+}
+
+/// Why there is no value. Spans are those of the interpreter that gave it.
+pub(crate) enum Failure {
+    NestedTooDeep(Range),
+    SourceTooLarge,
+    Load(LoadError),
+    Evaluation(EvalError),
+    /// An import that failed, while it was evaluated.
+    Import {
+        span: SpanId,
+        path: String,
+        why: ImportFailure,
+    },
+}
+
+/// Why an import failed.
+pub(crate) enum ImportFailure {
+    NotLoaded(NotLoaded),
+    /// It was found, but is no text; with its name.
+    NotText(String),
+    /// It was found, but cannot be read.
+    Unreadable(Box<Failure>),
+}
+
+/// One evaluation.
+pub(crate) struct Interpreter<'p, 'l> {
+    pub(crate) program: Program<'p>,
+    pub(crate) host: Host<'p, 'l>,
+}
+
+/// What the interpreter calls back to.
+pub(crate) struct Host<'p, 'l> {
+    loader: &'l mut dyn Loader,
+    pub(crate) files: Files,
+    sources: BTreeMap<SourceId, FileId>,
+    thunks: BTreeMap<FileId, Thunk<'p>>,
+    bytes_left: usize,
+    /// Why the last import failed: the interpreter's own error does not carry it.
+    import_failure: Option<ImportFailure>,
+}
+
+impl<'p, 'l> Interpreter<'p, 'l> {
+    pub(crate) fn new(arena: &'p Arena, loader: &'l mut dyn Loader, settings: &Settings) -> Self {
+        let mut program = Program::new(arena);
+        program.set_max_stack(limits::STACK_MAX);
+        for (name, value) in &settings.variables {
+            let name = program.intern_str(name);
+            let thunk = program.value_to_thunk(&Value::string(value));
+            program.add_ext_var(name, &thunk);
+        }
+        let host = Host {
+            loader,
+            files: Files::default(),
+            sources: BTreeMap::new(),
+            thunks: BTreeMap::new(),
+            bytes_left: limits::SOURCE_BYTES_MAX,
+            import_failure: None,
+        };
+        Self { program, host }
+    }
+
+    /// Evaluates a file completely, so that its value holds nothing that is yet to be computed.
+    pub(crate) fn evaluate(&mut self, name: &str, source: &[u8]) -> Result<Value<'p>, Failure> {
+        let file = File { name: name.to_owned(), bytes: source.to_vec(), built_in: false };
+        let (_, thunk) = self.host.add(&mut self.program, file)?;
+        self.program.eval_value(&thunk, &mut self.host).map_err(|error| {
+            use rsjsonnet_lang::program::EvalErrorKind as Kind;
+            match (&error.kind, self.host.import_failure.take()) {
+                (Kind::ImportFailed { span, path }, Some(why)) => {
+                    Failure::Import { span: *span, path: path.clone(), why }
+                }
+                _ => Failure::Evaluation(error),
+            }
+        })
+    }
+
+    /// Where a span of the interpreter is; none where it is in its own standard library.
+    pub(crate) fn range(&self, span: SpanId) -> Option<Range> {
+        let spans = self.program.span_manager();
+        let (context, start, end) = spans.get_span(span);
+        let SpanContext::Source(source) = spans.get_context(context);
+        Some(Range { file: *self.host.sources.get(source)?, start, end })
+    }
+}
+
+impl<'p> Host<'p, '_> {
+    fn take_bytes(&mut self, count: usize) -> Result<(), Failure> {
+        self.bytes_left = self.bytes_left.checked_sub(count).ok_or(Failure::SourceTooLarge)?;
+        Ok(())
+    }
+
+    fn add(
+        &mut self,
+        program: &mut Program<'p>,
+        file: File,
+    ) -> Result<(FileId, Thunk<'p>), Failure> {
+        self.take_bytes(file.bytes.len())?;
+        let (context, source) = program.span_manager_mut().insert_source_context(file.bytes.len());
+        let id = self.files.add(file);
+        self.sources.insert(source, id);
+        let file = self.files.get(id);
+        if let Some(at) = nesting::too_deep(&file.bytes, limits::NESTING_MAX) {
+            return Err(Failure::NestedTooDeep(Range { file: id, start: at.start, end: at.end }));
+        }
+        let thunk =
+            program.load_source(context, &file.bytes, true, &file.name).map_err(Failure::Load)?;
+        self.thunks.insert(id, thunk.clone());
+        Ok((id, thunk))
+    }
+
+    fn importer(&self, program: &Program<'p>, from: SpanId) -> Option<FileId> {
+        let spans = program.span_manager();
+        let SpanContext::Source(source) = spans.get_context(spans.get_span(from).0);
+        self.sources.get(source).copied()
+    }
+
+    fn load(&mut self, from: Option<FileId>, path: &str) -> Result<Loaded, ImportFailure> {
+        let from = from.map_or("", |from| &self.files.get(from).name);
+        self.loader.load(from, path).map_err(ImportFailure::NotLoaded)
+    }
+
+    fn import_file(
+        &mut self,
+        program: &mut Program<'p>,
+        from: SpanId,
+        path: &str,
+    ) -> Result<Thunk<'p>, ImportFailure> {
+        let importer = self.importer(program, from);
+        let unreadable = |failure| ImportFailure::Unreadable(Box::new(failure));
+        let (known, file) = if path == LIBRARY_NAME {
+            let bytes = LIBRARY.as_bytes().to_vec();
+            let file = File { name: path.to_owned(), bytes, built_in: true };
+            (self.files.built_in(), file)
+        } else {
+            let loaded = self.load(importer, path)?;
+            let known = self.files.named(&loaded.name);
+            (known, File { name: loaded.name, bytes: loaded.content, built_in: false })
+        };
+        let (id, thunk) = match known.and_then(|id| Some((id, self.thunks.get(&id)?.clone()))) {
+            Some(known) => known,
+            None => self.add(program, file).map_err(unreadable)?,
+        };
+        if let Some(importer) = importer {
+            self.files.note_import(importer, path, id);
+        }
+        Ok(thunk)
+    }
+
+    fn import_bytes(
+        &mut self,
+        program: &Program<'p>,
+        from: SpanId,
+        path: &str,
+    ) -> Result<Loaded, ImportFailure> {
+        if path == LIBRARY_NAME {
+            let content = LIBRARY.as_bytes().to_vec();
+            return Ok(Loaded { name: path.to_owned(), content });
+        }
+        let loaded = self.load(self.importer(program, from), path)?;
+        self.take_bytes(loaded.content.len())
+            .map_err(|failure| ImportFailure::Unreadable(Box::new(failure)))?;
+        Ok(loaded)
+    }
+
+    fn noted<T>(&mut self, result: Result<T, ImportFailure>) -> Result<T, ImportError> {
+        result.map_err(|failure| {
+            self.import_failure = Some(failure);
+            ImportError
+        })
+    }
+}
+
+impl<'p> Callbacks<'p> for Host<'p, '_> {
+    fn import(
+        &mut self,
+        program: &mut Program<'p>,
+        from: SpanId,
+        path: &str,
+    ) -> Result<Thunk<'p>, ImportError> {
+        let result = self.import_file(program, from, path);
+        self.noted(result)
+    }
+
+    fn import_str(
+        &mut self,
+        program: &mut Program<'p>,
+        from: SpanId,
+        path: &str,
+    ) -> Result<String, ImportError> {
+        let result = self.import_bytes(program, from, path).and_then(|loaded| {
+            let name = loaded.name;
+            String::from_utf8(loaded.content).map_err(|_| ImportFailure::NotText(name))
+        });
+        self.noted(result)
+    }
+
+    fn import_bin(
+        &mut self,
+        program: &mut Program<'p>,
+        from: SpanId,
+        path: &str,
+    ) -> Result<Vec<u8>, ImportError> {
+        let result = self.import_bytes(program, from, path).map(|loaded| loaded.content);
+        self.noted(result)
+    }
+
+    fn trace(&mut self, _: &mut Program<'p>, message: &str, _: &[EvalStackTraceItem]) {
+        self.loader.trace(message);
+    }
+
+    fn native_call(
+        &mut self,
+        _: &mut Program<'p>,
+        _: InternedStr<'p>,
+        _: &[Value<'p>],
+    ) -> Result<Value<'p>, NativeError> {
+        // No native function is registered, so none can be called.
+        Err(NativeError)
+    }
+}

@@ -1,0 +1,78 @@
+//! What is wrong with a description that can be read, told in the spelling of its file.
+
+use model::{TaskIndex, TaskSelection};
+use spec::{JobSpec, Path, ProblemKind, Step};
+
+use crate::error::ErrorKind;
+use crate::fields::{Found, Wrong};
+use crate::json::Json;
+
+/// The two spellings of each quantity.
+const SPELLINGS: &[(&str, &str)] = &[
+    ("cpu", "cpuMilli"),
+    ("ram", "ramBytes"),
+    ("disk", "diskBytes"),
+    ("diskRate", "diskRateBytes"),
+];
+
+/// Notes what is wrong with a description as a whole, under the spelling that its file uses.
+pub(crate) fn problems(job: &JobSpec, value: &Json, top: &Path, found: &mut Found) {
+    let mut noted: Vec<(Path, ProblemKind)> = Vec::new();
+    for problem in job.problems() {
+        let at = spelled(value, &problem.path);
+        // A limit that an override only inherits has been noted for the job, and the tasks of
+        // one key for the first of them.
+        let inherited = !is_given(value, &at);
+        let seen = noted.iter().any(|(path, kind)| {
+            let same = *path == at || (inherited && path.0.last() == at.0.last());
+            same && *kind == problem.kind
+        });
+        if seen {
+            continue;
+        }
+        noted.push((at.clone(), problem.kind.clone()));
+        let within = |path: Path| Path(top.0.iter().cloned().chain(path.0).collect());
+        let kind = ErrorKind::Problem(problem.kind);
+        found.add_shown(Wrong { at: within(at), shown: within(problem.path), kind });
+    }
+}
+
+/// A description's path in the spelling of the value that it was read from.
+fn spelled(value: &Json, path: &Path) -> Path {
+    let mut spelled = Path::top();
+    let mut here = Some(value);
+    for step in &path.0 {
+        let object = here.and_then(Json::object);
+        let name = match step {
+            Step::Element(position) => {
+                here = here.and_then(Json::list).and_then(|list| list.get(*position));
+                spelled = spelled.element(*position);
+                continue;
+            }
+            Step::Field(name) | Step::Key(name) => name,
+        };
+        let has = |name: &str| object.is_some_and(|object| object.contains_key(name));
+        let other = SPELLINGS.iter().find(|(one, _)| one == name).map(|(_, other)| *other);
+        let index = name.parse().map(TaskIndex);
+        let covers = |key: &&String| match (&index, key.parse::<TaskSelection>()) {
+            (Ok(index), Ok(tasks)) => tasks.contains(*index),
+            _ => false,
+        };
+        let key = match (other, step) {
+            _ if has(name) => name.as_str(),
+            (Some(other), _) if has(other) => other,
+            (_, Step::Key(_)) => {
+                object.and_then(|object| object.keys().find(covers)).unwrap_or(name)
+            }
+            _ => name.as_str(),
+        };
+        here = object.and_then(|object| object.get(key));
+        spelled = spelled.field(key);
+    }
+    spelled
+}
+
+/// Whether a value has something at a path.
+fn is_given(value: &Json, path: &Path) -> bool {
+    path.0.iter().try_fold(value, |here, step| here.below(step)).is_some()
+}

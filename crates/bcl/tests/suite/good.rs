@@ -1,0 +1,211 @@
+//! Files that give a job, and the fields that it then has.
+
+use std::collections::BTreeMap;
+
+use model::{Appclass, Band, Bytes, MilliCores, PortName, Span, TaskIndex};
+use spec::{HealthCheck, JobSpec, RestartPolicy, TaskSpec};
+
+use crate::{job, jobs, with_files};
+
+fn usual() -> JobSpec {
+    JobSpec {
+        name: "x".parse().expect("a name"),
+        priority: Band::BestEffortBatch.usual(),
+        appclass: Appclass::Batch,
+        labels: BTreeMap::new(),
+        tasks: 1,
+        task: TaskSpec::of(vec!["a".to_owned()]),
+        overrides: BTreeMap::new(),
+        restart: RestartPolicy::default(),
+    }
+}
+
+/// Checks that a job with these fields is the usual one but for a change.
+fn check(fields: &str, change: impl FnOnce(&mut JobSpec)) {
+    let mut expected = usual();
+    change(&mut expected);
+    let source = format!("{{ name: 'x', cmd: ['a'] }} {{ {fields} }}");
+    assert_eq!(jobs(&source), [expected], "{fields}");
+}
+
+#[test]
+fn each_field_can_be_given_in_each_of_its_spellings() {
+    check("", |_| {});
+    check("tasks: 3", |job| job.tasks = 3);
+    check("tasks: '3'", |job| job.tasks = 3);
+    for production in ["200", "'200'", "'production'"] {
+        let change = |job: &mut JobSpec| job.priority = Band::Production.usual();
+        check(&format!("priority: {production}"), change);
+    }
+    for appclass in ["latency-sensitive", "LATENCY_SENSITIVE"] {
+        let change = |job: &mut JobSpec| job.appclass = Appclass::LatencySensitive;
+        check(&format!("appclass: '{appclass}'"), change);
+    }
+    for cpu in ["cpu: 0.25", "cpu: '0.25'", "cpu: '250m'", "cpuMilli: 250", "cpuMilli: '250'"] {
+        check(cpu, |job| job.task.limit.cpu = MilliCores(250));
+    }
+    for ram in ["ram: '1 GiB'", "ram: 1024 * 1024 * 1024", "ramBytes: '1073741824'"] {
+        check(ram, |job| job.task.limit.ram = Bytes(1 << 30));
+    }
+    check("disk: '1 GB', diskRate: '10 MB/s'", |job| {
+        job.task.limit.disk = Bytes(1_000_000_000);
+        job.task.limit.disk_rate = Bytes(10_000_000);
+    });
+    check("processes: 5", |job| job.task.processes = 5);
+    for notice in ["'90s'", "'1m30s'", "90", "'1.5m'", "'90.000s'"] {
+        check(&format!("notice: {notice}"), |job| job.task.notice = Span::from_secs(90));
+    }
+    check("cmd: ['a', 1, 0.5, true, 1e6]", |job| {
+        job.task.cmd = ["a", "1", "0.5", "true", "1000000"].map(str::to_owned).to_vec();
+    });
+    check("env: { A: 1, B: false, C: 'c', D: null }", |job| {
+        let env = [("A", "1"), ("B", "false"), ("C", "c")];
+        job.task.env = env.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+    });
+    check("labels: { team: 'search' }", |job| {
+        job.labels.insert("team".to_owned(), "search".to_owned());
+    });
+    check("ports: ['http', 'admin', 'http']", |job| {
+        job.task.ports = ["admin", "http"].map(|port| port.parse().expect(port)).into();
+    });
+    check("tasks: null, healthCheck: null, overrides: null, env: null", |_| {});
+}
+
+#[test]
+fn health_checks_and_restarts_have_usual_values() {
+    let http = || PortName::new("http").expect("a name");
+    check("healthCheck: { port: 'http' }", |job| {
+        job.task.health_check = Some(HealthCheck::on(http()));
+    });
+    check(
+        "healthCheck: { port: 'http', path: '/x', interval: 2, timeout: '1s', startGrace: '1m', \
+         failures: 5 }",
+        |job| {
+            job.task.health_check = Some(HealthCheck {
+                port: http(),
+                path: "/x".to_owned(),
+                interval: Span::from_secs(2),
+                timeout: Span::from_secs(1),
+                start_grace: Span::from_secs(60),
+                failures_max: 5,
+            });
+        },
+    );
+    check("healthCheck: { port: null, path: '/' }", |_| {});
+    for restart in ["{ failures: 'unlimited' }", "{ unlimited: true }", "{}"] {
+        check(&format!("restart: {restart}"), |job| job.restart.failures_max = None);
+    }
+    check("restart: { unlimited: false }", |_| {});
+    check("restart: { failures: 3, delay: '2s', delayMax: '1m' }", |job| {
+        job.restart = RestartPolicy {
+            failures_max: Some(3),
+            delay: Span::from_secs(2),
+            delay_max: Span::from_secs(60),
+        };
+    });
+}
+
+#[test]
+fn overrides_are_given_by_index_range_or_list() {
+    let source = "{ name: 'x', cmd: ['a'], tasks: 9, cpu: 1, env: { A: 1 }, overrides: {
+        '0-2,8': { ram: '1 GiB', env: { B: 2 } },
+        '5': { cmd: ['b'], processes: 7 },
+        '6': {},
+    } }";
+    let job = &jobs(source)[0];
+    assert_eq!(job.overrides.keys().map(|index| index.0).collect::<Vec<_>>(), [0, 1, 2, 5, 6, 8]);
+    let task = job.task(TaskIndex(8));
+    assert_eq!(task.limit.ram, Bytes(1 << 30));
+    assert_eq!(task.limit.cpu, MilliCores(1_000));
+    assert_eq!(task.env.len(), 2);
+    assert_eq!(job.task(TaskIndex(5)).cmd, ["b"]);
+    assert_eq!(job.task(TaskIndex(5)).processes, 7);
+    assert_eq!(job.overrides[&TaskIndex(5)].limit, None);
+}
+
+#[test]
+fn templates_compute_from_the_final_fields() {
+    let served = "borg.service('x', tasks=2, cmd=['a', borg.port('http')])";
+    let check = |source: &str| job(source).task.health_check;
+    assert_eq!(check(served).expect("one").path, "/");
+    assert_eq!(check(&format!("{served} {{ cmd: ['a'] }}")), None);
+    assert_eq!(check(&format!("{served} {{ healthCheck: null }}")), None);
+    assert_eq!(
+        check("borg.service('x', cmd=['a']) { cmd+: ['--port=' + borg.port('http')] }")
+            .expect("one")
+            .port
+            .as_str(),
+        "http"
+    );
+    assert_eq!(
+        check(&format!("{served} {{ healthCheck+: {{ path: '/healthz' }} }}")).expect("one").path,
+        "/healthz"
+    );
+    assert_eq!(
+        check("borg.service('x', cmd=['a', 1]) { healthCheck+: { port: 'admin' } }")
+            .expect("one")
+            .port
+            .as_str(),
+        "admin"
+    );
+    assert_eq!(
+        job(&format!("{served} {{ restart+: {{ failures: 3 }} }}")).restart.failures_max,
+        Some(3)
+    );
+    assert_eq!(job(&format!("{served} {{ cmd+: ['b'] }}")).task.cmd, ["a", "${port.http}", "b"]);
+}
+
+#[test]
+fn per_task_gives_only_what_differs() {
+    let job_ = job("borg.batch('x', tasks=4, cmd=['a'], perTask=function(i) {
+           cmd+: if i == 0 then [] else ['--seed', i],
+           env+: { INDEX: i, SAME: 1 },
+           ram: if i == 3 then borg.GiB(1) else super.ram,
+         }) { env: { SAME: 1, OTHER: 2 }, ram: '64 MiB' }");
+    assert_eq!(job_.overrides.len(), 4);
+    let first = &job_.overrides[&TaskIndex(0)];
+    assert_eq!((&first.cmd, first.limit), (&None, None));
+    assert_eq!(first.env, BTreeMap::from([("INDEX".to_owned(), "0".to_owned())]));
+    let last = &job_.overrides[&TaskIndex(3)];
+    assert_eq!(last.cmd.as_deref(), Some(&["a", "--seed", "3"].map(str::to_owned)[..]));
+    assert_eq!(last.limit.map(|limit| limit.ram), Some(Bytes(1 << 30)));
+    // The number of tasks and the command are the final ones.
+    let job_ = job(
+        "borg.service('x', cmd=['a'], perTask=function(i) { cmd+: [i] }) { tasks: 2, cmd: ['b'] }",
+    );
+    assert_eq!(job_.task(TaskIndex(1)).cmd, ["b", "1"]);
+    let job_ = job("borg.batch('x', tasks=3, cmd=['a'], perTask=function(i) {})");
+    assert!(job_.overrides.is_empty());
+}
+
+#[test]
+fn helpers_give_references_and_quantities() {
+    let job_ =
+        job("borg.batch('x', cmd=[borg.port('a'), borg.index, borg.job, borg.user, borg.cell]) {
+           priority: borg.priority.free, ram: borg.MiB(64) + borg.KiB(1), disk: borg.TiB(1) }");
+    let references = ["${port.a}", "${task.index}", "${task.job}", "${task.user}", "${task.cell}"];
+    assert_eq!(job_.task.cmd, references);
+    assert_eq!(job_.priority, Band::Free.usual());
+    assert_eq!(job_.task.limit.ram, Bytes((64 << 20) + 1024));
+    assert_eq!(job_.task.limit.disk, Bytes(1 << 40));
+    for band in Band::ALL {
+        let mut words = band.name().split('-');
+        let first = words.next().expect("a word").to_owned();
+        let name = words.fold(first, |name, word| name + &word[..1].to_uppercase() + &word[1..]);
+        let job_ = job(&format!("borg.batch('x', cmd=['a']) {{ priority: borg.priority.{name} }}"));
+        assert_eq!(job_.priority, band.usual());
+    }
+}
+
+#[test]
+fn files_import_each_other_and_read_variables() {
+    let files = [
+        ("base.libsonnet", "{ cmd:: ['a'], job(name): { name: name, cmd: $.cmd } }"),
+        ("motd", "hello"),
+    ];
+    let source = "local base = import 'base.libsonnet';
+        base.job('x') { env: { MOTD: importstr 'motd', CELL: std.extVar('cell'), USER: std.extVar('user'), FILE: std.thisFile } }";
+    let job = with_files(source.as_bytes(), &files).expect("a job").remove(0);
+    let env: Vec<_> = job.task.env.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    assert_eq!(env, ["CELL=dev", "FILE=job.bcl", "MOTD=hello", "USER=ana"]);
+}

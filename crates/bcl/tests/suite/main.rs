@@ -1,0 +1,93 @@
+//! Tables and golden texts: what files give, and what is said about those that give nothing.
+
+mod canonical;
+mod examples;
+mod good;
+mod places;
+mod wrong_evaluation;
+mod wrong_fields;
+
+use std::collections::BTreeMap;
+
+use bcl::{Loaded, Loader, NotLoaded, Settings};
+use spec::JobSpec;
+
+/// Files by name, all in one folder, and what they traced.
+#[derive(Default)]
+pub(crate) struct Files {
+    pub(crate) files: BTreeMap<String, Vec<u8>>,
+    pub(crate) traced: Vec<String>,
+}
+
+impl Loader for Files {
+    fn load(&mut self, _from: &str, path: &str) -> Result<Loaded, NotLoaded> {
+        let name = path.to_owned();
+        match self.files.get(path) {
+            Some(content) => Ok(Loaded { name, content: content.clone() }),
+            None => Err(NotLoaded { tried: vec![(name, "no such file".to_owned())] }),
+        }
+    }
+
+    fn trace(&mut self, text: &str) {
+        self.traced.push(text.to_owned());
+    }
+}
+
+pub(crate) fn settings() -> Settings {
+    let variables = [("cell", "dev"), ("user", "ana")];
+    Settings { variables: variables.map(|(k, v)| (k.to_owned(), v.to_owned())).into() }
+}
+
+pub(crate) fn with_files(source: &[u8], files: &[(&str, &str)]) -> Result<Vec<JobSpec>, String> {
+    let files = files.iter().map(|(name, text)| ((*name).to_owned(), text.as_bytes().to_vec()));
+    let mut files = Files { files: files.collect(), traced: Vec::new() };
+    bcl::evaluate("job.bcl", source, &mut files, &settings()).map_err(|errors| errors.to_string())
+}
+
+pub(crate) fn jobs(source: &str) -> Vec<JobSpec> {
+    with_files(source.as_bytes(), &[]).unwrap_or_else(|errors| panic!("{source}\n{errors}"))
+}
+
+/// The only job of a file that begins with the library's import.
+pub(crate) fn job(source: &str) -> JobSpec {
+    let mut jobs = jobs(&format!("local borg = import 'borg.libsonnet';\n{source}"));
+    assert_eq!(jobs.len(), 1, "{source}");
+    jobs.remove(0)
+}
+
+/// What is said about a file that is wrong.
+pub(crate) fn says(source: impl AsRef<[u8]>) -> String {
+    with_files(source.as_ref(), &[]).expect_err("the file is wrong")
+}
+
+/// What is said about each of several files, in short: the message, the place, and the text there
+/// that is marked.
+pub(crate) fn table<'s>(
+    sources: impl IntoIterator<Item = (&'s str, String)>,
+    files: &[(&str, &str)],
+) -> String {
+    let mut table = String::new();
+    for (shown, source) in sources {
+        table += shown;
+        let files = files.iter().map(|(name, text)| ((*name).to_owned(), text.as_bytes().to_vec()));
+        let mut files = Files { files: files.collect(), traced: Vec::new() };
+        let errors = bcl::evaluate("job.bcl", source.as_bytes(), &mut files, &settings());
+        for error in errors.expect_err(shown).iter() {
+            table += &format!("\n    {}", error.what());
+            if let Some(place) = &error.place {
+                let marked = place.excerpt.chars().skip(place.marked_from).take(place.marked);
+                let marked: String = marked.collect();
+                let place = format!("{}:{}:{}", place.file, place.line, place.column);
+                table += &format!(
+                    "\n    {} {place} `{marked}`",
+                    if error.exact { "at" } else { "around" }
+                );
+            }
+            for place in &error.by {
+                table += &format!("\n    from {}:{}:{}", place.file, place.line, place.column);
+            }
+        }
+        table += "\n\n";
+    }
+    table
+}

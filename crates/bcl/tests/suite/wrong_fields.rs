@@ -1,0 +1,375 @@
+//! Files that evaluate, but not to a valid job.
+
+use expect_test::{Expect, expect};
+
+use crate::{says, table};
+
+fn with(fields: &str) -> String {
+    format!("{{ name: 'x', cmd: ['a'] }} {{\n  {fields},\n}}")
+}
+
+/// What is said about a job with these fields beside the required ones.
+fn check(cases: &[&str], expected: Expect) {
+    expected.assert_eq(&table(cases.iter().map(|fields| (*fields, with(fields))), &[]));
+}
+
+#[test]
+fn errors_are_printed_as_a_compiler_would() {
+    expect![[r#"
+        error: 'rma' is not a field of a job; the nearest is 'ram'
+          --> job.bcl:2:3
+           |
+         2 |   rma: '64 MiB',
+           |   ^^^
+    "#]]
+    .assert_eq(&says(with("rma: '64 MiB'")));
+    expect![[r#"
+        error: env["1"]: is not a variable's name: use letters, digits and underscores, and no digit first
+          --> job.bcl:2:10
+           |
+         2 |   env: { ['1']: 'x' },
+           |          ^^^^^^^^^^
+    "#]].assert_eq(&says(with("env: { ['1']: 'x' }")));
+}
+
+#[test]
+fn wrong_names() {
+    check(
+        &[
+            "rma: '64 MiB'",
+            "health_check: { port: 'http' }",
+            "flavour: 'vanilla'",
+            "healthCheck: { prot: 'http', port: 'http' }",
+            "overrides: { '0': { priority: 3, Ram: 1 } }",
+            "restart: { max: 3 }",
+            "priority: 'prod'",
+            "appclass: 'latency_sensitive'",
+            "ports: ['HTTP']",
+            "overrides: { first: {} }",
+        ],
+        expect![[r#"
+            rma: '64 MiB'
+                'rma' is not a field of a job; the nearest is 'ram'
+                at job.bcl:2:3 `rma`
+
+            health_check: { port: 'http' }
+                'health_check' is not a field of a job; the nearest is 'healthCheck'
+                at job.bcl:2:3 `health_check`
+
+            flavour: 'vanilla'
+                'flavour' is not a field of a job; its fields are name, tasks, priority, appclass, labels, cmd, env, cpu, ram, disk, diskRate, processes, ports, healthCheck, notice, overrides, restart
+                at job.bcl:2:3 `flavour`
+
+            healthCheck: { prot: 'http', port: 'http' }
+                'prot' is not a field of a health check; the nearest is 'port'
+                at job.bcl:2:18 `prot`
+
+            overrides: { '0': { priority: 3, Ram: 1 } }
+                'Ram' is not a field of an override; the nearest is 'ram'
+                at job.bcl:2:36 `Ram`
+                'priority' is not a field of an override; its fields are cmd, env, cpu, ram, disk, diskRate, processes
+                at job.bcl:2:23 `priority`
+
+            restart: { max: 3 }
+                'max' is not a field of a restart policy; its fields are failures, unlimited, delay, delayMax
+                at job.bcl:2:14 `max`
+
+            priority: 'prod'
+                priority: 'prod' is not a priority: use a number from 0 to 450 or a band (free, best-effort-batch, mid, production, monitoring); the nearest is 'production'
+                at job.bcl:2:3 `priority: 'prod'`
+
+            appclass: 'latency_sensitive'
+                appclass: 'latency_sensitive' is not an appclass: use latency-sensitive or batch; the nearest is 'latency-sensitive'
+                at job.bcl:2:3 `appclass: 'latency_sensitive'`
+
+            ports: ['HTTP']
+                ports[0]: 'HTTP' is not a port name: use lower-case letters, digits and inner hyphens, for example 'http'
+                at job.bcl:2:11 `'HTTP'`
+
+            overrides: { first: {} }
+                overrides["first"]: 'first' names no tasks: use an index (7), a range (0-4) or a list (0-4,7)
+                at job.bcl:2:16 `first: {}`
+
+        "#]],
+    );
+}
+
+#[test]
+fn wrong_units() {
+    check(
+        &["ram: '64 mib'", "ram: 'lots'", "cpu: '2 cpus'", "notice: '10 sec'", "notice: '10'"],
+        expect![[r#"
+            ram: '64 mib'
+                ram: there is no unit 'mib': use one of B, KiB, MiB, GiB, TiB, PiB, kB, MB, GB, TB; the nearest is 'MiB'
+                at job.bcl:2:3 `ram: '64 mib'`
+
+            ram: 'lots'
+                ram: 'lots' is not a number of bytes, such as '64 MiB' or 67108864
+                at job.bcl:2:3 `ram: 'lots'`
+
+            cpu: '2 cpus'
+                cpu: '2 cpus' is not a number of cores, such as 0.1, '2' or '100m'
+                at job.bcl:2:3 `cpu: '2 cpus'`
+
+            notice: '10 sec'
+                notice: there is no unit 'sec': use one of d, h, m, s, ms, us; the nearest is 's'
+                at job.bcl:2:3 `notice: '10 sec'`
+
+            notice: '10'
+                notice: must be a span of time, such as '10s', '500ms', '2m' or a number of seconds, is the text '10'
+                at job.bcl:2:3 `notice: '10'`
+
+        "#]],
+    );
+}
+
+#[test]
+fn wrong_types() {
+    check(
+        &[
+            "tasks: 'three'",
+            "cpu: true",
+            "ram: [1]",
+            "cmd+: [['b']]",
+            "env: { A: null, B: {} }",
+            "labels: ['a']",
+            "ports: 'http'",
+            "healthCheck: true",
+            "healthCheck: {}",
+            "overrides: { '0': 3 }",
+            "overrides: []",
+            "restart: { failures: 'never' }",
+            "notice: function() 1",
+        ],
+        expect![[r#"
+            tasks: 'three'
+                tasks: must be a whole number, such as 3, is the text 'three'
+                at job.bcl:2:3 `tasks: 'three'`
+
+            cpu: true
+                cpu: must be a number of cores, such as 0.1, '2' or '100m', is true
+                at job.bcl:2:3 `cpu: true`
+
+            ram: [1]
+                ram: must be a number of bytes, such as '64 MiB' or 67108864, is a list
+                at job.bcl:2:3 `ram: [1]`
+
+            cmd+: [['b']]
+                cmd[1]: must be a text, a number or a boolean, is a list
+                at job.bcl:2:10 `['b']`
+
+            env: { A: null, B: {} }
+                env["B"]: must be a text, a number or a boolean, is an object
+                at job.bcl:2:19 `B: {}`
+
+            labels: ['a']
+                labels: must be labels and their values, such as { team: 'search' }, is a list
+                at job.bcl:2:3 `labels: ['a']`
+
+            ports: 'http'
+                ports: must be a list of port names, such as ['http'], is the text 'http'
+                at job.bcl:2:3 `ports: 'http'`
+
+            healthCheck: true
+                healthCheck: must be a health check, such as { port: 'http', path: '/healthz' }, or null, is true
+                at job.bcl:2:3 `healthCheck: true`
+
+            healthCheck: {}
+                healthCheck: a health check needs the field 'port', such as port: 'http'
+                at job.bcl:2:3 `healthCheck: {}`
+
+            overrides: { '0': 3 }
+                overrides["0"]: must be the fields that differ in these tasks, such as { ram: '1 GiB' }, is the number 3
+                at job.bcl:2:16 `'0': 3`
+
+            overrides: []
+                overrides: must be overrides by task, such as { '3': { ram: '1 GiB' }, '5-9': { cpu: 2 } }, is a list
+                at job.bcl:2:3 `overrides: []`
+
+            restart: { failures: 'never' }
+                restart.failures: must be a number of failures, or 'unlimited', is the text 'never'
+                at job.bcl:2:14 `failures: 'never'`
+
+            notice: function() 1
+                notice: must be a span of time, such as '10s', '500ms', '2m' or a number of seconds, is a function
+                at job.bcl:2:3 `notice: function() 1`
+
+        "#]],
+    );
+}
+
+#[test]
+fn wrong_ranges() {
+    check(
+        &[
+            "tasks: 0",
+            "tasks: 1.5",
+            "tasks: 1e300",
+            "tasks: 5000000000",
+            "cpu: 0.0005",
+            "cpu: -1",
+            "cpu: 0",
+            "cpuMilli: 0",
+            "ram: 1e16",
+            "ram: 1",
+            "ramBytes: '1'",
+            "ram: '9000 PiB'",
+            "priority: 451",
+            "priority: -1",
+            "notice: '2d'",
+            "restart: { delay: '10m' }",
+            "processes: 0",
+            "overrides: { '1-3': {} }, tasks: 3",
+            "overrides: { '0-4000000000': {} }, tasks: 3",
+            "overrides: { '0-1': {}, '1': { cpu: 1 } }, tasks: 3",
+            "overrides: { '0,0': {} }",
+            "overrides: { '0-2': { processes: 0 } }, tasks: 3",
+            "overrides: { '0': { cpu: 1 } }, ram: 1",
+            "cpu: 1, cpuMilli: 1000",
+            "restart: { failures: 3, unlimited: true }",
+            "env: { A: '${task.indx}' }",
+            "cmd: []",
+        ],
+        expect![[r#"
+            tasks: 0
+                tasks: must be 1 to 100000, is 0
+                at job.bcl:2:3 `tasks: 0`
+
+            tasks: 1.5
+                tasks: must be a whole number, is 1.5
+                at job.bcl:2:3 `tasks: 1.5`
+
+            tasks: 1e300
+                tasks: 1e300 is too large
+                at job.bcl:2:3 `tasks: 1e300`
+
+            tasks: 5000000000
+                tasks: 5000000000 is too large
+                at job.bcl:2:3 `tasks: 5000000000`
+
+            cpu: 0.0005
+                cpu: '0.0005' is finer than 0.001 cores
+                at job.bcl:2:3 `cpu: 0.0005`
+
+            cpu: -1
+                cpu: must not be negative, is -1
+                at job.bcl:2:3 `cpu: -1`
+
+            cpu: 0
+                cpu: must be 0.001 cores to 1099511627.776 cores, is 0 cores
+                at job.bcl:2:3 `cpu: 0`
+
+            cpuMilli: 0
+                cpu: must be 0.001 cores to 1099511627.776 cores, is 0 cores
+                at job.bcl:2:3 `cpuMilli: 0`
+
+            ram: 1e16
+                ram: 10000000000000000 is beyond 2^53, where numbers are no longer exact: write it as text
+                at job.bcl:2:3 `ram: 1e16`
+
+            ram: 1
+                ram: must be 4 MiB to 1024 PiB, is 1 B
+                at job.bcl:2:3 `ram: 1`
+
+            ramBytes: '1'
+                ram: must be 4 MiB to 1024 PiB, is 1 B
+                at job.bcl:2:3 `ramBytes: '1'`
+
+            ram: '9000 PiB'
+                ram: '9000 PiB' is too large
+                at job.bcl:2:3 `ram: '9000 PiB'`
+
+            priority: 451
+                priority: a priority is a number from 0 to 450, this one is 451
+                at job.bcl:2:3 `priority: 451`
+
+            priority: -1
+                priority: a priority is a number from 0 to 450, this one is -1
+                at job.bcl:2:3 `priority: -1`
+
+            notice: '2d'
+                notice: must be 0 µs to 1 d, is 2 d
+                at job.bcl:2:3 `notice: '2d'`
+
+            restart: { delay: '10m' }
+                restart.delay: is longer than delayMax (5 m)
+                at job.bcl:2:14 `delay: '10m'`
+
+            processes: 0
+                processes: must be 1 to 1048576, is 0
+                at job.bcl:2:3 `processes: 0`
+
+            overrides: { '1-3': {} }, tasks: 3
+                overrides["1-3"]: there is no task 3: the job has tasks 0 to 2
+                at job.bcl:2:16 `'1-3': {}`
+
+            overrides: { '0-4000000000': {} }, tasks: 3
+                overrides["0-4000000000"]: there is no task 4000000000: the job has tasks 0 to 2
+                at job.bcl:2:16 `'0-4000000000': {}`
+
+            overrides: { '0-1': {}, '1': { cpu: 1 } }, tasks: 3
+                overrides["1"]: task 1 has another override, under '0-1'
+                at job.bcl:2:27 `'1': { cpu: 1 }`
+
+            overrides: { '0,0': {} }
+                overrides["0,0"]: task 0 has another override, under '0,0'
+                at job.bcl:2:16 `'0,0': {}`
+
+            overrides: { '0-2': { processes: 0 } }, tasks: 3
+                overrides["0"].processes: must be 1 to 1048576, is 0
+                at job.bcl:2:25 `processes: 0`
+
+            overrides: { '0': { cpu: 1 } }, ram: 1
+                ram: must be 4 MiB to 1024 PiB, is 1 B
+                at job.bcl:2:35 `ram: 1`
+
+            cpu: 1, cpuMilli: 1000
+                cpuMilli: 'cpu' and 'cpuMilli' say the same: give one of them
+                at job.bcl:2:11 `cpuMilli: 1000`
+
+            restart: { failures: 3, unlimited: true }
+                restart.unlimited: 'failures' and 'unlimited' say the same: give one of them
+                at job.bcl:2:27 `unlimited: true`
+
+            env: { A: '${task.indx}' }
+                env["A"]: '${task.indx}' refers to nothing: there are ${port.NAME} and ${task.index}, ${task.job}, ${task.user}, ${task.cell}
+                at job.bcl:2:10 `A: '${task.indx}'`
+
+            cmd: []
+                cmd: is empty: name the program to run and its arguments, such as ['bourg', 'example-server']
+                at job.bcl:2:3 `cmd: []`
+
+        "#]],
+    );
+}
+
+#[test]
+fn all_wrong_fields_are_told_together_up_to_a_bound() {
+    check(
+        &["rma: 1, cpu: -1, tasks: 0"],
+        expect![[r#"
+        rma: 1, cpu: -1, tasks: 0
+            'rma' is not a field of a job; the nearest is 'ram'
+            at job.bcl:2:3 `rma`
+            cpu: must not be negative, is -1
+            at job.bcl:2:11 `cpu: -1`
+
+    "#]],
+    );
+    let many = (0..30).map(|n| format!("f{n}: 1")).collect::<Vec<_>>().join(", ");
+    let says = says(format!("{{ {many} }}"));
+    assert!(says.ends_with("\nand 12 more errors\n"), "{says}");
+}
+
+#[test]
+fn overrides_that_are_too_large_are_refused() {
+    check(
+        &["tasks: 100000, overrides: { '0-99999': { cmd: [std.repeat('x', 1000)] } }"],
+        expect![[r#"
+            tasks: 100000, overrides: { '0-99999': { cmd: [std.repeat('x', 1000)] } }
+                overrides: the overrides of all tasks together have more than 67108864 bytes of commands and environments
+                at job.bcl:2:18 `overrides: { '0-99999': { cmd: [std.repeat('x', 1000)] } }`
+
+        "#]],
+    );
+}

@@ -1,0 +1,202 @@
+//! A sound cell, spoilt in one place at a time: the check names the place.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use model::{
+    Appclass, Band, CellName, CollectionId, JobName, MachineId, MachineName, MachineReport,
+    MilliCores, Resources, SessionId, TaskId, TaskIndex, Time, UserName,
+};
+use spec::{JobSpec, RestartPolicy, TaskSpec};
+
+use crate::{Assignment, Cell, Job, JobState, Machine, Mutation, Op, RequestId, TaskState};
+
+const JOB: CollectionId = CollectionId(1);
+const MACHINE: MachineId = MachineId(1);
+
+fn user(name: &str) -> UserName {
+    UserName::new(name).expect("a name")
+}
+
+/// A job of ana's with three tasks of one port each: one pending, two on the machine.
+fn sound() -> Cell {
+    let mut task = TaskSpec::of(vec!["server".to_owned(), "${port.http}".to_owned()]);
+    task.limit.cpu = MilliCores(100);
+    let spec = JobSpec {
+        name: JobName::new("web").expect("a name"),
+        priority: Band::Production.usual(),
+        appclass: Appclass::LatencySensitive,
+        labels: BTreeMap::new(),
+        tasks: 3,
+        task,
+        overrides: BTreeMap::new(),
+        restart: RestartPolicy::default(),
+    };
+    let report = MachineReport {
+        capacity: Resources {
+            cpu: MilliCores(1_000),
+            ram: model::Bytes(1 << 30),
+            ..<_>::default()
+        },
+        ports: "31000-31009".parse().expect("ports"),
+        attributes: BTreeMap::new(),
+    };
+    let name = MachineName::new("m1").expect("a name");
+    let request = |sequence, mutation| Op::Request {
+        id: RequestId { session: SessionId(1), sequence },
+        by: user("ana"),
+        mutation,
+    };
+    let assignment = |index, port| Assignment {
+        instance: TaskId { collection: JOB, index: TaskIndex(index) }
+            .generation(model::Generation(1)),
+        machine: MACHINE,
+        ports: vec![port],
+    };
+    let mut cell = Cell::empty();
+    for op in [
+        Op::Found { name: CellName::new("cc").expect("a name"), administrator: user("ana") },
+        Op::OpenSession { user: user("ana") },
+        request(1, Mutation::AddMachine { name, address: "m1:1".to_owned() }),
+        Op::DescribeMachine { machine: MACHINE, report: Arc::new(report) },
+        request(2, Mutation::Submit(Arc::new(spec))),
+        Op::Assign(vec![assignment(0, 31_000), assignment(1, 31_001)]),
+    ] {
+        cell.apply(Time::ZERO, &op);
+    }
+    cell
+}
+
+fn job(cell: &mut Cell) -> &mut Job {
+    cell.jobs.get_mut(JOB).expect("the job")
+}
+
+fn machine(cell: &mut Cell) -> &mut Machine {
+    cell.machines.get_mut(MACHINE).expect("the machine")
+}
+
+fn placement(cell: &mut Cell, index: usize) -> &mut crate::Placement {
+    match &mut job(cell).tasks.get_mut(index).expect("a task").state {
+        TaskState::Running(placement) => placement,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_sound_cell_has_nothing_to_say() {
+    assert_eq!(sound().check(), []);
+    assert_eq!(Cell::empty().check(), []);
+}
+
+#[test]
+fn whatever_is_spoilt_is_named() {
+    type Spoil = fn(&mut Cell);
+    let cases: &[(Spoil, &[&str])] = &[
+        (|cell| job(cell).pending = 7, &["job 1: 7 pending tasks kept, 1 counted"]),
+        (|cell| job(cell).running = 0, &["job 1: 0 running tasks kept, 2 counted"]),
+        (
+            |cell| job(cell).state = JobState::Pending,
+            &["job 1 is Pending with 1 tasks pending and 2 running"],
+        ),
+        (
+            |cell| job(cell).state = JobState::Dead { at: Time(5) },
+            &["job 1 is Dead { at: Time(5) } with 1 tasks pending and 2 running"],
+        ),
+        (
+            |cell| job(cell).ports = Arc::from([]),
+            &[
+                "job 1 does not keep the port names of its description",
+                "1-0-1 has 1 ports and asks for 0",
+                "1-1-1 has 1 ports and asks for 0",
+            ],
+        ),
+        (
+            |cell| assert!(cell.pending.remove(&JOB).is_some()),
+            &["job 1 is listed as pending (false) with 1 tasks pending"],
+        ),
+        (
+            |cell| assert!(cell.pending.insert(CollectionId(9)).is_none()),
+            &["job 9 is listed as pending (true) with 0 tasks pending"],
+        ),
+        (|cell| cell.tasks = 2, &["the cell: 2 tasks kept, 3 counted"]),
+        (|cell| cell.job_names.clear(), &["ana/web and job 1 do not lead to each other"]),
+        (
+            |cell| {
+                cell.machine_names.insert(MachineName::new("m9").expect("a name"), MACHINE);
+            },
+            &["m9 and machine 1 do not lead to each other"],
+        ),
+        (
+            |cell| cell.last_collection = CollectionId(0),
+            &["job 1 is beyond the last that was given (0), or kept under another id"],
+        ),
+        (
+            |cell| machine(cell).id = MachineId(2),
+            &[
+                "m1 and machine 1 do not lead to each other",
+                "m1 and machine 2 do not lead to each other",
+                "machine 2 is beyond the last that was given (1), or kept under another id",
+                "machine 2 lists 1-0-1, which is not placed there",
+                "machine 2 lists 1-1-1, which is not placed there",
+                "machine 2: 0.2 cores, 128 MiB taken, 0 cores, 0 B by its tasks' limits",
+                "machine 2: ports [31000, 31001] taken, [] by its tasks",
+            ],
+        ),
+        (
+            |cell| cell.last_session = SessionId(0),
+            &["session 1 is beyond the last that was given (0), or kept under another id"],
+        ),
+        (
+            |cell| cell.sessions_by_use.clear(),
+            &["session 1, last used at 5, is not in the order of use exactly once"],
+        ),
+        (
+            |cell| placement(cell, 0).machine = MachineId(9),
+            &[
+                "1-0-1 is placed on machine 9, which does not exist",
+                "machine 1 lists 1-0-1, which is not placed there",
+                "machine 1: 0.2 cores, 128 MiB taken, 0.1 cores, 64 MiB by its tasks' limits",
+                "machine 1: ports [31000, 31001] taken, [31001] by its tasks",
+            ],
+        ),
+        (
+            |cell| machine(cell).instances.truncate(1),
+            &["1-1-1 is placed on machine 1, which lists it 0 times"],
+        ),
+        (
+            |cell| {
+                let first = machine(cell).instances[0];
+                machine(cell).instances.insert(0, first);
+            },
+            &["1-0-1 is placed on machine 1, which lists it 2 times"],
+        ),
+        (
+            |cell| machine(cell).taken = Resources::default(),
+            &["machine 1: 0 cores, 0 B taken, 0.2 cores, 128 MiB by its tasks' limits"],
+        ),
+        (
+            |cell| machine(cell).ports_taken.clear(),
+            &["machine 1: ports [] taken, [31000, 31001] by its tasks"],
+        ),
+        (
+            |cell| placement(cell, 0).ports = Arc::from([31_001]),
+            &[
+                "machine 1 has given port 31001 twice",
+                "machine 1: ports [31000, 31001] taken, [31001, 31001] by its tasks",
+            ],
+        ),
+        (
+            |cell| placement(cell, 0).ports = Arc::from([]),
+            &[
+                "1-0-1 has 0 ports and asks for 1",
+                "machine 1: ports [31000, 31001] taken, [31001] by its tasks",
+            ],
+        ),
+    ];
+    for (spoil, expected) in cases {
+        let mut cell = sound();
+        spoil(&mut cell);
+        let says: Vec<String> = cell.check().iter().map(ToString::to_string).collect();
+        assert_eq!(says, *expected);
+    }
+}

@@ -1,0 +1,151 @@
+//! Every state that two jobs and two machines can reach in a few operations.
+//!
+//! The machines have room for one task and one port each. An operation is written for the cell it
+//! meets (the present life, a free port), beside some that are wrong on purpose. Time stands still,
+//! so many sequences lead to one state, and each state is gone on from once.
+
+use std::collections::BTreeSet;
+
+use cell::{Assignment, Cell, Mutation, Observation, Op, RequestId};
+use model::{
+    CellName, CollectionId, End, Generation, InstanceId, JobName, MachineId, MachineName,
+    SessionId, TaskIndex, TaskSelection, Time,
+};
+
+use crate::script::{report, submitted, user};
+
+/// How many operations deep.
+const DEPTH: usize = 8;
+
+type Letter = fn(&Cell) -> Option<Op>;
+
+const LETTERS: &[Letter] = &[
+    |cell| submit(cell, "a"),
+    |cell| submit(cell, "b"),
+    |cell| kill(cell, "a"),
+    |cell| kill(cell, "b"),
+    |cell| assign(cell, "a", 1),
+    |cell| assign(cell, "a", 2),
+    |cell| assign(cell, "b", 1),
+    |cell| assign(cell, "b", 2),
+    |cell| observe(cell, "a", 1, |instance| Observation::Started { instance }),
+    |cell| observe(cell, "a", 1, |instance| Observation::Ended { instance, end: exit(0) }),
+    |cell| observe(cell, "a", 1, |instance| Observation::Ended { instance, end: exit(1) }),
+    |cell| observe(cell, "b", 1, |instance| Observation::Ended { instance, end: exit(1) }),
+    |cell| observe(cell, "b", 2, |instance| Observation::Ended { instance, end: End::Stopped }),
+    |cell| observe(cell, "a", 1, |instance| Observation::Started { instance: last(instance) }),
+    |cell| {
+        observe(cell, "a", 1, |instance| Observation::Ended {
+            instance: last(instance),
+            end: exit(0),
+        })
+    },
+    |_| Some(Op::MachineSilent { machine: MachineId(1) }),
+    |_| Some(Op::MachineSilent { machine: MachineId(2) }),
+    |_| Some(Op::MachineBack { machine: MachineId(1) }),
+    |_| Some(Op::MachineBack { machine: MachineId(2) }),
+    |cell| {
+        Some(Op::Forget {
+            collections: newest(cell, "a").into_iter().map(|i| i.collection).collect(),
+        })
+    },
+    |_| Some(Op::Forget { collections: vec![CollectionId(1)] }),
+];
+
+fn request(cell: &Cell, mutation: Mutation) -> Op {
+    let id = RequestId { session: SessionId(1), sequence: cell.index().0 };
+    Op::Request { id, by: user("root"), mutation }
+}
+
+fn newest(cell: &Cell, name: &str) -> Option<InstanceId> {
+    let name = JobName::new(name).expect("a name");
+    cell.job_named(&user("root"), &name)?.instance(TaskIndex(0))
+}
+
+fn last(instance: InstanceId) -> InstanceId {
+    InstanceId { generation: Generation(instance.generation.0 - 1), ..instance }
+}
+
+fn exit(code: u8) -> End {
+    End::Exited { code }
+}
+
+fn submit(cell: &Cell, name: &str) -> Option<Op> {
+    let spec = submitted(name, 1, &["cpu=600", "ports=http", "delay=0"]);
+    Some(request(cell, Mutation::Submit(spec)))
+}
+
+fn kill(cell: &Cell, name: &str) -> Option<Op> {
+    let collection = newest(cell, name)?.collection;
+    Some(request(cell, Mutation::Kill { collection, tasks: TaskSelection::All }))
+}
+
+fn assign(cell: &Cell, name: &str, machine: u64) -> Option<Op> {
+    let (instance, machine) = (newest(cell, name)?, MachineId(machine));
+    let ports = cell.machine(machine)?.free_ports(1, &[]);
+    Some(Op::Assign(vec![Assignment { instance, machine, ports }]))
+}
+
+fn observe(
+    cell: &Cell,
+    name: &str,
+    machine: u64,
+    what: fn(InstanceId) -> Observation,
+) -> Option<Op> {
+    let observations = vec![what(newest(cell, name)?)];
+    Some(Op::Observe { machine: MachineId(machine), observations })
+}
+
+fn begun() -> Cell {
+    let mut cell = Cell::empty();
+    let name = CellName::new("cc").expect("a name");
+    cell.apply(Time::ZERO, &Op::Found { name, administrator: user("root") });
+    cell.apply(Time::ZERO, &Op::OpenSession { user: user("root") });
+    for id in [1, 2] {
+        let name = MachineName::new(&format!("m{id}")).expect("a name");
+        let add = request(&cell, Mutation::AddMachine { address: format!("{name}:1"), name });
+        cell.apply(Time::ZERO, &add);
+        let report = report(&["ports=31000-31000"]);
+        cell.apply(Time::ZERO, &Op::DescribeMachine { machine: MachineId(id), report });
+    }
+    cell
+}
+
+/// What tells states apart: all that can differ between them, where the clock stands still.
+fn key(cell: &Cell) -> String {
+    let mut key = String::new();
+    for job in cell.jobs() {
+        let task = job.task(TaskIndex(0));
+        key += &format!("{} {} {:?} {task:?}\n", job.id, job.spec.name, job.state);
+    }
+    for machine in cell.machines() {
+        key += &format!("{:?} {}\n", machine.state, machine.next_port);
+    }
+    key
+}
+
+#[test]
+fn every_state_that_is_reached_is_whole_and_loads_as_it_is() {
+    let mut met = BTreeSet::new();
+    let mut frontier = vec![begun()];
+    for _ in 0..DEPTH {
+        let mut next = Vec::new();
+        for cell in &frontier {
+            for letter in LETTERS {
+                let Some(op) = letter(cell) else { continue };
+                let mut cell = cell.clone();
+                cell.apply(Time::ZERO, &op);
+                if !met.insert(key(&cell)) {
+                    continue;
+                }
+                assert_eq!(cell.check(), [], "after {op:?}");
+                let loaded = Cell::from_image(cell.image()).expect("the image of a cell");
+                assert_eq!(loaded.check(), []);
+                assert_eq!(loaded.image(), cell.image());
+                next.push(cell);
+            }
+        }
+        frontier = next;
+    }
+    assert!(met.len() > 10_000, "{} states", met.len());
+}

@@ -1,0 +1,312 @@
+//! Submitting, killing and forgetting jobs.
+
+use expect_test::expect;
+
+use crate::script::session;
+
+#[test]
+fn a_submitted_job_is_pending_and_the_same_again_is_the_same_job() {
+    session(&expect![[r#"
+        > submit ana/web 2
+        SUBMIT job 1 Submitted
+        SUBMIT 1-0-1 Submitted
+        SUBMIT 1-1-1 Submitted
+        job 1
+        > submit ana/web 2
+        job 1, unchanged
+        > submit ana/web 3
+        refused: ana/web is alive and its description differs: kill it first (bourg kill ana/web)
+        > submit ana/web 2 cpu=101
+        refused: ana/web is alive and its description differs: kill it first (bourg kill ana/web)
+        > submit bob/web 3
+        SUBMIT job 2 Submitted
+        SUBMIT 2-0-1 Submitted
+        SUBMIT 2-1-1 Submitted
+        SUBMIT 2-2-1 Submitted
+        job 2
+        > show
+        0 s
+        job 1 ana/web pending
+          1-0-1 pending (Submitted), not before 0 s
+          1-1-1 pending (Submitted), not before 0 s
+        job 2 bob/web pending
+          2-0-1 pending (Submitted), not before 0 s
+          2-1-1 pending (Submitted), not before 0 s
+          2-2-1 pending (Submitted), not before 0 s
+        m1 up [] takes 0 cores, 0 B, ports [], 4 free
+        m2 up [] takes 0 cores, 0 B, ports [], 4 free
+    "#]]);
+}
+
+#[test]
+fn after_its_death_a_name_is_free_for_a_new_job_and_leads_to_the_newest() {
+    session(&expect![[r#"
+        > submit ana/web 1
+        SUBMIT job 1 Submitted
+        SUBMIT 1-0-1 Submitted
+        job 1
+        > kill ana/web
+        kill requested 1-0-1 by ana
+        KILL 1-0-1
+        KILL job 1
+        killed 1
+        > submit ana/web 1
+        SUBMIT job 2 Submitted
+        SUBMIT 2-0-1 Submitted
+        job 2
+        > kill ana/web
+        kill requested 2-0-1 by ana
+        KILL 2-0-1
+        KILL job 2
+        killed 1
+        > show
+        0 s
+        job 1 ana/web dead, not the newest of that name
+          1-0-1 killed
+        job 2 ana/web dead
+          2-0-1 killed
+        m1 up [] takes 0 cores, 0 B, ports [], 4 free
+        m2 up [] takes 0 cores, 0 B, ports [], 4 free
+        > forget 2
+        (nothing)
+        > show
+        0 s
+        job 1 ana/web dead
+          1-0-1 killed
+        m1 up [] takes 0 cores, 0 B, ports [], 4 free
+        m2 up [] takes 0 cores, 0 B, ports [], 4 free
+        > submit ana/web 1
+        SUBMIT job 3 Submitted
+        SUBMIT 3-0-1 Submitted
+        job 3
+        > forget 1 2 3 99
+        (nothing)
+        > show
+        0 s
+        job 3 ana/web pending
+          3-0-1 pending (Submitted), not before 0 s
+        m1 up [] takes 0 cores, 0 B, ports [], 4 free
+        m2 up [] takes 0 cores, 0 B, ports [], 4 free
+    "#]]);
+}
+
+#[test]
+fn a_description_that_cannot_be_is_refused() {
+    session(&expect![[r#"
+        > submit ana/web 0
+        refused: the job description is not valid: tasks: must be 1 to 100000, is 0
+        > submit ana/web 4294967295
+        refused: the job description is not valid: tasks: must be 1 to 100000, is 4294967295
+        > submit ana/web 1 cpu=0
+        refused: the job description is not valid: cpu: must be 0.001 cores to 1099511627.776 cores, is 0 cores
+        > submit ana/web 1 cmd=${port.UPPER}
+        refused: the job description is not valid: cmd[0]: '${port.UPPER}' refers to nothing: there are ${port.NAME} and ${task.index}, ${task.job}, ${task.user}, ${task.cell}
+        > submit ana/web 1 big=1:5
+        refused: the job description is not valid: overrides["1"]: there is no task 1: the job has tasks 0 to 0
+        > submit ana/web 100000 ram=1099511627776
+        refused: the job description is not valid: ram: must be 0 B to 1024 PiB, is 16383.9 PiB
+        > show
+        0 s
+        m1 up [] takes 0 cores, 0 B, ports [], 4 free
+        m2 up [] takes 0 cores, 0 B, ports [], 4 free
+    "#]]);
+}
+
+#[test]
+fn a_kill_ends_what_is_pending_at_once_and_what_runs_when_its_machine_says_so() {
+    session(&expect![[r#"
+        > submit ana/web 3
+        SUBMIT job 1 Submitted
+        SUBMIT 1-0-1 Submitted
+        SUBMIT 1-1-1 Submitted
+        SUBMIT 1-2-1 Submitted
+        job 1
+        > assign 1-0-1 m1
+        SCHEDULE job 1 on 1
+        SCHEDULE 1-0-1 on 1
+        accepted
+        > kill ana/web/0-1
+        kill requested 1-0-1 by ana
+        kill requested 1-1-1 by ana
+        KILL 1-1-1
+        killed 2
+        > kill ana/web/0-1
+        killed 0
+        > show
+        0 s
+        job 1 ana/web running
+          1-0-1 starting on 1 [], dying for ana
+          1-1-1 killed
+          1-2-1 pending (Submitted), not before 0 s
+        m1 up [1-0-1] takes 0.1 cores, 64 MiB, ports [], 4 free
+        m2 up [] takes 0 cores, 0 B, ports [], 4 free
+        > kill ana/web
+        kill requested 1-2-1 by ana
+        KILL 1-2-1
+        killed 1
+        > ended 1-0-1 exit 0
+        KILL 1-0-1
+        KILL job 1
+        > show
+        0 s
+        job 1 ana/web dead
+          1-0-1 killed, last: exit code 0
+          1-1-1 killed
+          1-2-1 killed
+        m1 up [] takes 0 cores, 0 B, ports [], 4 free
+        m2 up [] takes 0 cores, 0 B, ports [], 4 free
+        > kill ana/web
+        killed 0
+    "#]]);
+}
+
+#[test]
+fn what_is_dying_dies_killed_however_it_ends() {
+    session(&expect![[r#"
+        > submit ana/web 4
+        SUBMIT job 1 Submitted
+        SUBMIT 1-0-1 Submitted
+        SUBMIT 1-1-1 Submitted
+        SUBMIT 1-2-1 Submitted
+        SUBMIT 1-3-1 Submitted
+        job 1
+        > assign 1-0-1 m1 ; 1-1-1 m1 ; 1-2-1 m1 ; 1-3-1 m1
+        SCHEDULE job 1 on 1
+        SCHEDULE 1-0-1 on 1
+        SCHEDULE 1-1-1 on 1
+        SCHEDULE 1-2-1 on 1
+        SCHEDULE 1-3-1 on 1
+        accepted
+        accepted
+        accepted
+        accepted
+        > kill ana/web
+        kill requested 1-0-1 by ana
+        kill requested 1-1-1 by ana
+        kill requested 1-2-1 by ana
+        kill requested 1-3-1 by ana
+        killed 4
+        > started 1-0-1
+        start 1-0-1 on 1
+        > ended 1-0-1 exit 3
+        KILL 1-0-1
+        > ended 1-1-1 lost rebooted
+        KILL 1-1-1
+        > ended 1-2-1 stopped
+        KILL 1-2-1
+        > ended 1-3-1 signal 9
+        KILL 1-3-1
+        KILL job 1
+        > show
+        0 s
+        job 1 ana/web dead
+          1-0-1 killed, last: exit code 3
+          1-1-1 killed, last: lost: rebooted
+          1-2-1 killed, last: stopped
+          1-3-1 killed, last: signal 9
+        m1 up [] takes 0 cores, 0 B, ports [], 4 free
+        m2 up [] takes 0 cores, 0 B, ports [], 4 free
+    "#]]);
+}
+
+#[test]
+fn owners_and_administrators_may_kill_and_nobody_else() {
+    session(&expect![[r#"
+        > submit ana/web 2
+        SUBMIT job 1 Submitted
+        SUBMIT 1-0-1 Submitted
+        SUBMIT 1-1-1 Submitted
+        job 1
+        > as bob kill ana/web
+        refused: bob may not kill ana/web: ana or an administrator may
+        > as bob kill ana/web/7
+        refused: bob may not kill ana/web: ana or an administrator may
+        > as root kill ana/web/0
+        kill requested 1-0-1 by root
+        KILL 1-0-1
+        killed 1
+        > as ana kill web/1
+        kill requested 1-1-1 by ana
+        KILL 1-1-1
+        KILL job 1
+        killed 1
+        > as root kill job 1
+        killed 0
+        > as bob kill job 1
+        refused: bob may not kill ana/web: ana or an administrator may
+    "#]]);
+}
+
+#[test]
+fn a_kill_of_what_is_not_there_is_refused_and_changes_nothing() {
+    session(&expect![[r#"
+        > submit ana/web 2
+        SUBMIT job 1 Submitted
+        SUBMIT 1-0-1 Submitted
+        SUBMIT 1-1-1 Submitted
+        job 1
+        > kill ana/web/2
+        refused: the job has tasks 0 to 1 only
+        > kill ana/web/0,1-2
+        refused: the job has tasks 0 to 1 only
+        > kill ana/web/0-4294967295
+        refused: the job has tasks 0 to 1 only
+        > as ana kill job 2
+        refused: there is no job 2
+        > as ana kill job 18446744073709551615
+        refused: there is no job 18446744073709551615
+        > show
+        0 s
+        job 1 ana/web pending
+          1-0-1 pending (Submitted), not before 0 s
+          1-1-1 pending (Submitted), not before 0 s
+        m1 up [] takes 0 cores, 0 B, ports [], 4 free
+        m2 up [] takes 0 cores, 0 B, ports [], 4 free
+    "#]]);
+}
+
+#[test]
+fn only_the_dead_are_forgotten() {
+    session(&expect![[r#"
+        > submit ana/pending 1
+        SUBMIT job 1 Submitted
+        SUBMIT 1-0-1 Submitted
+        job 1
+        > submit ana/dying 1
+        SUBMIT job 2 Submitted
+        SUBMIT 2-0-1 Submitted
+        job 2
+        > submit ana/dead 1
+        SUBMIT job 3 Submitted
+        SUBMIT 3-0-1 Submitted
+        job 3
+        > assign 2-0-1 m1
+        SCHEDULE job 2 on 1
+        SCHEDULE 2-0-1 on 1
+        accepted
+        > kill ana/dying
+        kill requested 2-0-1 by ana
+        killed 1
+        > kill ana/dead
+        kill requested 3-0-1 by ana
+        KILL 3-0-1
+        KILL job 3
+        killed 1
+        > forget 1 2 3 3 0 18446744073709551615
+        (nothing)
+        > show
+        0 s
+        job 1 ana/pending pending
+          1-0-1 pending (Submitted), not before 0 s
+        job 2 ana/dying running
+          2-0-1 starting on 1 [], dying for ana
+        m1 up [2-0-1] takes 0.1 cores, 64 MiB, ports [], 4 free
+        m2 up [] takes 0 cores, 0 B, ports [], 4 free
+        > as ana kill job 3
+        refused: there is no job 3
+        > submit ana/dead 1
+        SUBMIT job 4 Submitted
+        SUBMIT 4-0-1 Submitted
+        job 4
+    "#]]);
+}

@@ -1,0 +1,149 @@
+//! Cells that were loaded from images: those that cells gave, and those that somebody edited.
+
+use std::sync::Arc;
+
+use cell::{
+    Cell, Image, ImageError, Job, JobState, Machine, MachineState, Mutation, Op, Outcome, Phase,
+    Placement, Rejection, Reply, RequestId, Task, TaskState,
+};
+use model::{
+    CellName, CollectionId, Generation, MachineId, MachineName, MachineReport, SessionId, Time,
+};
+
+use crate::script::{report, submitted, user};
+
+fn machine(id: u64, name: &str) -> Arc<Machine> {
+    let name = MachineName::new(name).expect("a name");
+    let report = MachineReport::clone(&report(&[]));
+    Arc::new(Machine::restore(MachineId(id), name, "m:1", MachineState::Up, report, 0))
+}
+
+/// A job of ana's of one task with one port, in that state, placed on machine 1 with those ports.
+fn job(id: u64, state: JobState, ports: &[u16]) -> Arc<Job> {
+    let placement = Placement {
+        machine: MachineId(1),
+        ports: ports.into(),
+        since: Time::ZERO,
+        phase: Phase::Starting,
+        killed_by: None,
+    };
+    let task = Task {
+        generation: Generation(1),
+        failures: 0,
+        last_end: None,
+        state: TaskState::Running(placement),
+    };
+    let spec = submitted("web", 1, &["ports=http"]);
+    let id = CollectionId(id);
+    Arc::new(Job::restore(id, user("ana"), spec, Time::ZERO, state, vec![task]))
+}
+
+fn image(machines: Vec<Arc<Machine>>, jobs: Vec<Arc<Job>>) -> Image {
+    Image {
+        name: Some(CellName::new("cc").expect("a name")),
+        administrators: vec![user("root")],
+        last_collection: CollectionId(9),
+        last_machine: MachineId(9),
+        last_session: SessionId(9),
+        machines,
+        jobs,
+        ..Image::default()
+    }
+}
+
+/// What loading says, or what the check says then.
+fn says(image: Image) -> Vec<String> {
+    match Cell::from_image(image) {
+        Ok(cell) => cell.check().iter().map(ToString::to_string).collect(),
+        Err(error) => vec![error.to_string()],
+    }
+}
+
+#[test]
+fn what_contradicts_itself_is_refused_or_found_by_the_check() {
+    let running = |id, port| job(id, JobState::Running, &[port]);
+    let m1 = || vec![machine(1, "m1")];
+    let cases: Vec<(Image, &[&str])> = vec![
+        (image(m1(), vec![running(1, 31_000)]), &[]),
+        (
+            image(Vec::new(), vec![running(1, 31_000)]),
+            &["a task of job 1 is on machine 1, which does not exist"],
+        ),
+        (image(m1(), vec![running(10, 31_000)]), &["job 10 is beyond the last that was given (9)"]),
+        (
+            image(vec![machine(0, "m0")], vec![]),
+            &["machine 0 is beyond the last that was given (9)"],
+        ),
+        (
+            image(m1(), vec![running(1, 31_000), running(2, 31_000)]),
+            &[
+                "ana/web is the name of two living jobs, 1 and 2",
+                "machine 1 has given port 31000 twice",
+            ],
+        ),
+        (
+            image(m1(), vec![running(1, 31_000), running(1, 31_000)]),
+            &["the cell: 2 tasks kept, 1 counted"],
+        ),
+        (
+            image(m1(), vec![job(1, JobState::Dead { at: Time::ZERO }, &[31_000])]),
+            &["job 1 is Dead { at: Time(0) } with 0 tasks pending and 1 running"],
+        ),
+        (image(m1(), vec![job(1, JobState::Running, &[])]), &["1-0-1 has 0 ports and asks for 1"]),
+        (
+            image(vec![machine(1, "m1"), machine(2, "m1")], vec![]),
+            &["m1 and machine 1 do not lead to each other"],
+        ),
+    ];
+    for (image, expected) in cases {
+        assert_eq!(says(image), *expected);
+    }
+}
+
+#[test]
+fn a_job_has_as_many_tasks_as_its_description_says() {
+    let spec = submitted("web", 2, &[]);
+    let job =
+        Job::restore(CollectionId(1), user("ana"), spec, Time::ZERO, JobState::Pending, vec![]);
+    let error = Cell::from_image(image(vec![], vec![Arc::new(job)])).expect_err("no tasks");
+    assert_eq!(error, ImageError::WrongTaskCount { id: CollectionId(1), has: 0, wants: 2 });
+}
+
+/// Ids that nobody gave in rising order cost no more than others, and none is given twice.
+#[test]
+fn a_cell_at_the_end_of_its_ids_gives_the_last_and_then_refuses() {
+    let almost = u64::MAX - 1;
+    let mut cell = Cell::from_image(Image {
+        last_collection: CollectionId(almost),
+        last_machine: MachineId(almost),
+        last_session: SessionId(almost),
+        ..image(vec![machine(almost, "m1")], vec![])
+    })
+    .expect("an image");
+    let mut apply = |op: &Op| {
+        let outcome = cell.apply(Time::ZERO, op).outcome;
+        assert_eq!(cell.check(), []);
+        outcome
+    };
+    let request = |sequence, mutation| Op::Request {
+        id: RequestId { session: SessionId(u64::MAX), sequence },
+        by: user("root"),
+        mutation,
+    };
+    let submit = |name| Mutation::Submit(submitted(name, 1, &[]));
+    let add = |name: &str| Mutation::AddMachine {
+        name: MachineName::new(name).expect("a name"),
+        address: format!("{name}:1"),
+    };
+    let full =
+        |what| Outcome::Request(Err(Rejection::Full { what, has: u64::MAX, most: u64::MAX }));
+    let open = Op::OpenSession { user: user("root") };
+    assert_eq!(apply(&open), Outcome::Request(Ok(Reply::Session(SessionId(u64::MAX)))));
+    assert_eq!(apply(&open), full("session ids"));
+    let last = Reply::Submitted { collection: CollectionId(u64::MAX), unchanged: false };
+    assert_eq!(apply(&request(1, submit("web"))), Outcome::Request(Ok(last)));
+    assert_eq!(apply(&request(2, submit("db"))), full("job ids"));
+    let last = Reply::MachineAdded(MachineId(u64::MAX));
+    assert_eq!(apply(&request(3, add("m2"))), Outcome::Request(Ok(last)));
+    assert_eq!(apply(&request(4, add("m3"))), full("machine ids"));
+}

@@ -1,0 +1,14 @@
+//! Every operation on a cell, from outside: as scripts that a person can read, and as sequences
+//! that nobody would think of.
+
+mod exhaustive;
+mod follower;
+mod jobs;
+mod loading;
+mod machines;
+mod placing;
+mod random;
+mod running;
+mod script;
+mod sessions;
+mod shown;

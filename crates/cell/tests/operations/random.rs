@@ -1,0 +1,344 @@
+//! Sequences that nobody would think of: whatever comes, nothing panics, the check stays silent, a
+//! refusal changes nothing, the events tell the whole story, and copies go the same way.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use cell::{
+    Applied, Assignment, Cell, Image, Machine, Mutation, Observation, Op, Outcome, RequestId,
+};
+use model::{
+    CellName, CollectionId, End, Generation, InstanceId, MachineId, MachineName, SessionId,
+    TaskIndex, TaskSelection, Time,
+};
+use proptest::prelude::*;
+use proptest::sample::{Index, select};
+
+use crate::follower::Follower;
+use crate::script::{report, submitted, user};
+
+/// Something that happens: an operation as it is, or one that suits the cell as it then is.
+#[derive(Clone, Debug)]
+enum Step {
+    Absurd(Op),
+    PlaceOne { task: Index, machine: Index },
+    ReportOne { task: Index, what: Report },
+    Ask { by: &'static str, what: Mutation },
+}
+
+#[derive(Clone, Debug)]
+enum Report {
+    Started,
+    Health(bool),
+    Ended(End),
+}
+
+const USERS: [&str; 3] = ["ana", "bob", "root"];
+
+fn small_or_huge() -> impl Strategy<Value = u64> {
+    prop_oneof![20 => 0..5_u64, 1 => Just(u64::MAX), 1 => any::<u64>()]
+}
+
+fn small_or_huge_32() -> impl Strategy<Value = u32> {
+    prop_oneof![20 => 0..4_u32, 1 => Just(u32::MAX), 1 => any::<u32>()]
+}
+
+fn machine_id() -> impl Strategy<Value = MachineId> {
+    small_or_huge().prop_map(MachineId)
+}
+
+fn instance() -> impl Strategy<Value = InstanceId> {
+    (small_or_huge(), small_or_huge_32(), small_or_huge_32()).prop_map(
+        |(job, index, generation)| InstanceId {
+            collection: CollectionId(job),
+            index: TaskIndex(index),
+            generation: Generation(generation),
+        },
+    )
+}
+
+fn end() -> impl Strategy<Value = End> {
+    prop_oneof![
+        (0..3_u8).prop_map(|code| End::Exited { code }),
+        any::<u8>().prop_map(|signal| End::Signalled { signal }),
+        Just(End::Stopped),
+        "\\PC{0,5}|\u{e9}{1500}".prop_map(|reason| End::Lost { reason }),
+        ".{0,5}".prop_map(|reason| End::Unhealthy { reason }),
+        ".{0,5}".prop_map(|reason| End::NotStarted { reason }),
+    ]
+}
+
+fn reported() -> impl Strategy<Value = Report> {
+    prop_oneof![
+        2 => Just(Report::Started),
+        1 => any::<bool>().prop_map(Report::Health),
+        2 => end().prop_map(Report::Ended),
+    ]
+}
+
+fn mutation() -> impl Strategy<Value = Mutation> {
+    let options = select(vec![
+        "cpu=300",
+        "ports=a,b",
+        "cpu=0",
+        "delay=0",
+        "big=0:700",
+        "failures=0",
+        "check=http",
+    ]);
+    let ranges = prop::collection::vec((small_or_huge_32(), small_or_huge_32()), 0..3);
+    let ranges = ranges.prop_map(|ranges| {
+        let index = |(from, to)| (TaskIndex(from), TaskIndex(to));
+        TaskSelection::Some(ranges.into_iter().map(index).collect())
+    });
+    let tasks = prop_oneof![1 => Just(TaskSelection::All), 3 => ranges];
+    let names = ("m[1-4]", "m[1-4]:1").prop_map(|(name, address)| Mutation::AddMachine {
+        name: MachineName::new(&name).expect("a name"),
+        address,
+    });
+    prop_oneof![
+        3 => (select(vec!["web", "db"]), 0..4_u64, options)
+            .prop_map(|(name, tasks, option)| Mutation::Submit(submitted(name, tasks, &[option]))),
+        3 => (small_or_huge(), tasks)
+            .prop_map(|(id, tasks)| Mutation::Kill { collection: CollectionId(id), tasks }),
+        2 => names,
+    ]
+}
+
+fn absurd() -> impl Strategy<Value = Op> {
+    let ports = prop::collection::vec(prop_oneof![31_000..31_005_u16, any::<u16>()], 0..4);
+    let assignment = (instance(), machine_id(), ports)
+        .prop_map(|(instance, machine, ports)| Assignment { instance, machine, ports });
+    let observation = (instance(), reported()).prop_map(|(id, what)| observation(id, what));
+    let described =
+        select(vec!["cpu=400", "cpu=18446744073709551615", "ports=none", "ports=31002-31004"]);
+    let request = (small_or_huge(), small_or_huge(), select(USERS.to_vec()), mutation());
+    prop_oneof![
+        1 => Just(Op::Nothing),
+        1 => select(USERS.to_vec()).prop_map(|by| Op::Found {
+            name: CellName::new("cc").expect("a name"),
+            administrator: user(by),
+        }),
+        1 => select(USERS.to_vec()).prop_map(|by| Op::OpenSession { user: user(by) }),
+        3 => request.prop_map(|(session, sequence, by, mutation)| Op::Request {
+            id: RequestId { session: SessionId(session), sequence },
+            by: user(by),
+            mutation,
+        }),
+        3 => prop::collection::vec(assignment, 0..3).prop_map(Op::Assign),
+        3 => (machine_id(), prop::collection::vec(observation, 0..3))
+            .prop_map(|(machine, observations)| Op::Observe { machine, observations }),
+        2 => (machine_id(), described)
+            .prop_map(|(machine, option)| Op::DescribeMachine { machine, report: report(&[option]) }),
+        2 => machine_id().prop_map(|machine| Op::MachineSilent { machine }),
+        2 => machine_id().prop_map(|machine| Op::MachineBack { machine }),
+        2 => prop::collection::vec(small_or_huge().prop_map(CollectionId), 0..4)
+            .prop_map(|collections| Op::Forget { collections }),
+    ]
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        4 => absurd().prop_map(Step::Absurd),
+        4 => any::<(Index, Index)>().prop_map(|(task, machine)| Step::PlaceOne { task, machine }),
+        4 => (any::<Index>(), reported()).prop_map(|(task, what)| Step::ReportOne { task, what }),
+        3 => (select(USERS.to_vec()), mutation()).prop_map(|(by, what)| Step::Ask { by, what }),
+    ]
+}
+
+fn observation(instance: InstanceId, what: Report) -> Observation {
+    match what {
+        Report::Started => Observation::Started { instance },
+        Report::Health(healthy) => Observation::Health { instance, healthy },
+        Report::Ended(end) => Observation::Ended { instance, end },
+    }
+}
+
+impl Step {
+    fn op(&self, cell: &Cell) -> Op {
+        let lives = |placed: bool| -> Vec<InstanceId> {
+            let jobs = cell.jobs();
+            let all = jobs.flat_map(|job| job.tasks().filter_map(|(index, _)| job.instance(index)));
+            all.filter(|id| cell.placement(*id).is_some() == placed).collect()
+        };
+        match self {
+            Self::Absurd(op) => op.clone(),
+            Self::Ask { by, what } => {
+                let session = 1 + USERS.iter().position(|user| user == by).expect("a user") as u64;
+                let id = RequestId { session: SessionId(session), sequence: cell.index().0 };
+                Op::Request { id, by: user(by), mutation: what.clone() }
+            }
+            Self::PlaceOne { task, machine } => {
+                let (tasks, machines) = (lives(false), cell.machine_count());
+                if tasks.is_empty() || machines == 0 {
+                    return Op::Nothing;
+                }
+                let instance = *task.get(&tasks);
+                let machine = cell.machines().nth(machine.index(machines)).expect("one of them");
+                let job = cell.job(instance.collection).expect("the task's");
+                let ports = machine.free_ports(job.ports(instance.index).len(), &[]);
+                Op::Assign(vec![Assignment { instance, machine: machine.id, ports }])
+            }
+            Self::ReportOne { task, what } => {
+                let tasks = lives(true);
+                if tasks.is_empty() {
+                    return Op::Nothing;
+                }
+                let id = *task.get(&tasks);
+                let machine = cell.placement(id).expect("placed").machine;
+                Op::Observe { machine, observations: vec![observation(id, what.clone())] }
+            }
+        }
+    }
+}
+
+/// A founded cell with a session for each user and two machines, of which one has not answered.
+fn begun() -> Cell {
+    let mut cell = Cell::empty();
+    let founded =
+        Op::Found { name: CellName::new("cc").expect("a name"), administrator: user("root") };
+    cell.apply(Time::ZERO, &founded);
+    for by in USERS {
+        cell.apply(Time::ZERO, &Op::OpenSession { user: user(by) });
+    }
+    for (sequence, name) in [(1, "m1"), (2, "m2")] {
+        let name = MachineName::new(name).expect("a name");
+        let mutation = Mutation::AddMachine { address: format!("{name}:1"), name };
+        let id = RequestId { session: SessionId(3), sequence };
+        cell.apply(Time::ZERO, &Op::Request { id, by: user("root"), mutation });
+    }
+    cell.apply(Time::ZERO, &Op::DescribeMachine { machine: MachineId(1), report: report(&[]) });
+    cell
+}
+
+/// What a refusal or a repetition may not change.
+fn objects(cell: &Cell) -> Image {
+    let image = cell.image();
+    Image { index: model::LogIndex(0), time: Time::ZERO, sessions: Vec::new(), ..image }
+}
+
+/// What each machine is to run: what is placed there and not dying.
+fn desired(cell: &Cell) -> BTreeMap<MachineId, Vec<InstanceId>> {
+    let dying =
+        |id: &InstanceId| cell.placement(*id).is_none_or(|placed| placed.killed_by.is_some());
+    let wanted = |machine: &Machine| {
+        machine.instances().iter().copied().filter(|id| !dying(id)).collect::<Vec<_>>()
+    };
+    let wanted = cell.machines().map(|machine| (machine.id, wanted(machine)));
+    wanted.filter(|(_, wanted)| !wanted.is_empty()).collect()
+}
+
+fn apply(cell: &mut Cell, at: Time, op: &Op) -> Applied {
+    let (before, desired_before) = (objects(cell), desired(cell));
+    let applied = cell.apply(at, op);
+    assert_eq!(cell.check(), [], "after {op:?}");
+    let desired_after = desired(cell);
+    for machine in desired_before.keys().chain(desired_after.keys()) {
+        let same = desired_before.get(machine) == desired_after.get(machine);
+        assert!(same || applied.reordered.contains(machine), "{machine} needs a new order");
+    }
+    if let Outcome::Request(Err(_)) = applied.outcome {
+        assert!(applied.events.is_empty() && objects(cell) == before, "a refusal changes nothing");
+    }
+    if let Op::Request { .. } = op {
+        let (mut again, now) = (cell.clone(), objects(cell));
+        let repeated = again.apply(at, op);
+        assert!(repeated.events.is_empty() && objects(&again) == now, "{op:?} is done once");
+        assert!(
+            repeated.outcome == applied.outcome || repeated_too_late(&repeated.outcome),
+            "{op:?} gave {:?}, then {:?}",
+            applied.outcome,
+            repeated.outcome
+        );
+    }
+    applied
+}
+
+fn repeated_too_late(outcome: &Outcome) -> bool {
+    matches!(outcome, Outcome::Request(Err(cell::Rejection::AnswerForgotten { .. })))
+}
+
+/// Runs the steps; at the cut, a copy is loaded from an image and goes the same way from there.
+fn run(founded: bool, steps: &[(u64, Step)], cut: usize) {
+    let start = if founded { begun() } else { Cell::empty() };
+    let mut cell = start.clone();
+    let mut follower = Follower::of(&cell);
+    let (mut ops, mut copy, mut view) = (Vec::new(), None, None);
+    for (position, (seconds, step)) in steps.iter().enumerate() {
+        if position == cut {
+            copy = Some(Cell::from_image(cell.image()).expect("the image of a cell"));
+            view = Some((cell.clone(), format!("{cell:?}")));
+        }
+        let (at, op) = (Time(seconds.saturating_mul(1_000_000)), step.op(&cell));
+        let applied = apply(&mut cell, at, &op);
+        follower.follow(&applied.events);
+        if let Some(copy) = &mut copy {
+            assert_eq!(copy.apply(at, &op), applied, "a loaded cell answers alike");
+            assert_eq!(copy.check(), []);
+        }
+        ops.push((at, op));
+    }
+    follower.agrees_with(&cell);
+    let mut replayed = start;
+    ops.iter().for_each(|(at, op)| drop(replayed.apply(*at, op)));
+    assert_eq!(replayed.image(), cell.image(), "a replay ends alike");
+    if let Some(copy) = copy {
+        assert_eq!(copy.image(), cell.image(), "a loaded cell ends alike");
+        assert!(copy.named_jobs().eq(cell.named_jobs()), "and names lead to the same jobs");
+    }
+    if let Some((view, text)) = view {
+        assert_eq!(format!("{view:?}"), text, "a view does not change");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 192, ..ProptestConfig::default() })]
+
+    #[test]
+    fn whatever_comes_the_cell_stays_whole(
+        founded in prop::bool::weighted(0.9),
+        steps in prop::collection::vec((prop_oneof![0..20_u64, Just(u64::MAX)], step()), 0..60),
+        cut in 0..60_usize,
+    ) {
+        run(founded, &steps, cut);
+    }
+
+    #[test]
+    fn and_so_it_does_where_only_little_of_it_is_absurd(
+        steps in prop::collection::vec((0..20_u64, step()), 60..120),
+        cut in 0..120_usize,
+    ) {
+        let absurd = |step: &Step| matches!(step, Step::Absurd(_));
+        let kept = |position: usize, step: &Step| !absurd(step) || position.is_multiple_of(4);
+        let steps: Vec<_> = steps
+            .into_iter()
+            .enumerate()
+            .filter(|(position, (_, step))| kept(*position, step))
+            .map(|(_, step)| step)
+            .collect();
+        run(true, &steps, cut);
+    }
+}
+
+/// The sequences above reach what they are meant for.
+#[test]
+fn a_long_sequence_places_and_ends_tasks() {
+    use proptest::strategy::ValueTree;
+    use proptest::test_runner::TestRunner;
+    let mut runner = TestRunner::deterministic();
+    let (mut cell, mut seen) = (begun(), BTreeSet::new());
+    for _ in 0..3_000 {
+        let step = step().new_tree(&mut runner).expect("a step").current();
+        let op = step.op(&cell);
+        let applied = cell.apply(cell.time() + model::Span::from_secs(1), &op);
+        for event in applied.events {
+            let kind = format!("{:?}", event.kind);
+            seen.insert(kind.split([' ', '(']).next().map(str::to_owned));
+        }
+        if cell.job_count() > 50 {
+            let collections = cell.jobs().map(|job| job.id).collect();
+            cell.apply(cell.time(), &Op::Forget { collections });
+        }
+    }
+    assert_eq!(seen.len(), 10, "every kind of event: {seen:?}");
+    assert_eq!(cell.check(), []);
+}

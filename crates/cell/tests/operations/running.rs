@@ -1,0 +1,358 @@
+//! What machines report of the lives placed on them.
+
+use expect_test::expect;
+
+use crate::script::session;
+
+#[test]
+fn a_task_starts_and_finishes_and_its_job_with_the_last_of_them() {
+    session(&expect![[r#"
+        > submit ana/web 2
+        SUBMIT job 1 Submitted
+        SUBMIT 1-0-1 Submitted
+        SUBMIT 1-1-1 Submitted
+        job 1
+        > assign 1-0-1 m1 ; 1-1-1 m2
+        SCHEDULE job 1 on 1
+        SCHEDULE 1-0-1 on 1
+        SCHEDULE 1-1-1 on 2
+        accepted
+        accepted
+        > started 1-0-1
+        start 1-0-1 on 1
+        > started 1-0-1
+        (nothing)
+        > show
+        0 s
+        job 1 ana/web running
+          1-0-1 healthy on 1 []
+          1-1-1 starting on 2 []
+        m1 up [1-0-1] takes 0.1 cores, 64 MiB, ports [], 4 free
+        m2 up [1-1-1] takes 0.1 cores, 64 MiB, ports [], 4 free
+        > ended 1-0-1 exit 0
+        FINISH 1-0-1
+        > ended 1-1-1 exit 0 on m2
+        FINISH 1-1-1
+        FINISH job 1
+        > show
+        0 s
+        job 1 ana/web dead
+          1-0-1 finished, last: exit code 0
+          1-1-1 finished, last: exit code 0
+        m1 up [] takes 0 cores, 0 B, ports [], 4 free
+        m2 up [] takes 0 cores, 0 B, ports [], 4 free
+    "#]]);
+}
+
+#[test]
+fn health_is_unknown_until_the_first_check_where_there_is_one() {
+    session(&expect![[r#"
+        > submit ana/web 1 check=http
+        SUBMIT job 1 Submitted
+        SUBMIT 1-0-1 Submitted
+        job 1
+        > assign 1-0-1 m1 31000
+        SCHEDULE job 1 on 1
+        SCHEDULE 1-0-1 on 1
+        accepted
+        > health 1-0-1 good
+        (nothing)
+        > started 1-0-1
+        start 1-0-1 on 1
+        > show
+        0 s
+        job 1 ana/web running
+          1-0-1 unknown on 1 [31000]
+        m1 up [1-0-1] takes 0.1 cores, 64 MiB, ports [31000], 3 free
+        m2 up [] takes 0 cores, 0 B, ports [], 4 free
+        > health 1-0-1 bad
+        unhealthy 1-0-1
+        > health 1-0-1 bad
+        (nothing)
+        > health 1-0-1 good
+        healthy 1-0-1
+        > health 1-0-1 good
+        (nothing)
+        > show
+        0 s
+        job 1 ana/web running
+          1-0-1 healthy on 1 [31000]
+        m1 up [1-0-1] takes 0.1 cores, 64 MiB, ports [31000], 3 free
+        m2 up [] takes 0 cores, 0 B, ports [], 4 free
+    "#]]);
+}
+
+#[test]
+fn reports_from_elsewhere_or_about_other_lives_are_ignored() {
+    session(&expect![[r#"
+        > submit ana/web 2 delay=0
+        SUBMIT job 1 Submitted
+        SUBMIT 1-0-1 Submitted
+        SUBMIT 1-1-1 Submitted
+        job 1
+        > started 1-0-1
+        (nothing)
+        > ended 1-0-1 exit 0
+        (nothing)
+        > assign 1-0-1 m1
+        SCHEDULE job 1 on 1
+        SCHEDULE 1-0-1 on 1
+        accepted
+        > started 1-0-1 on m2
+        (nothing)
+        > started 1-0-1 on m9
+        (nothing)
+        > health 1-0-1 bad on m2
+        (nothing)
+        > ended 1-0-1 exit 0 on m2
+        (nothing)
+        > started 1-0-0
+        (nothing)
+        > started 1-0-2
+        (nothing)
+        > started 1-2-1
+        (nothing)
+        > started 2-0-1
+        (nothing)
+        > ended 1-0-1 exit 1
+        SUBMIT 1-0-2 Failed
+        > assign 1-0-2 m2
+        SCHEDULE 1-0-2 on 2
+        accepted
+        > started 1-0-1
+        (nothing)
+        > started 1-0-2
+        (nothing)
+        > ended 1-0-1 exit 0
+        (nothing)
+        > ended 1-0-2 exit 0
+        (nothing)
+        > show
+        0 s
+        job 1 ana/web running
+          1-0-2 starting on 2 [], failures 1, last: exit code 1
+          1-1-1 pending (Submitted), not before 0 s
+        m1 up [] takes 0 cores, 0 B, ports [], 4 free
+        m2 up [1-0-2] takes 0.1 cores, 64 MiB, ports [], 4 free
+        > ended 1-0-2 exit 0 on m2
+        FINISH 1-0-2
+        > started 1-0-2 on m2
+        (nothing)
+        > ended 1-0-2 exit 3 on m2
+        (nothing)
+        > show
+        0 s
+        job 1 ana/web running
+          1-0-2 finished, failures 1, last: exit code 0
+          1-1-1 pending (Submitted), not before 0 s
+        m1 up [] takes 0 cores, 0 B, ports [], 4 free
+        m2 up [] takes 0 cores, 0 B, ports [], 4 free
+    "#]]);
+}
+
+#[test]
+fn a_task_fails_with_growing_waits_until_its_policy_allows_no_more() {
+    session(&expect![[r#"
+        > submit ana/web 1 failures=3 delay=2
+        SUBMIT job 1 Submitted
+        SUBMIT 1-0-1 Submitted
+        job 1
+        > assign 1-0-1 m1
+        SCHEDULE job 1 on 1
+        SCHEDULE 1-0-1 on 1
+        accepted
+        > ended 1-0-1 exit 3
+        SUBMIT 1-0-2 Failed
+        > show
+        0 s
+        job 1 ana/web running
+          1-0-2 pending (Failed), not before 2 s, failures 1, last: exit code 3
+        m1 up [] takes 0 cores, 0 B, ports [], 4 free
+        m2 up [] takes 0 cores, 0 B, ports [], 4 free
+        > at 2
+        > assign 1-0-2 m1
+        SCHEDULE 1-0-2 on 1
+        accepted
+        > started 1-0-2
+        start 1-0-2 on 1
+        > ended 1-0-2 signal 11
+        SUBMIT 1-0-3 Failed
+        > show
+        2 s
+        job 1 ana/web running
+          1-0-3 pending (Failed), not before 6 s, failures 2, last: signal 11
+        m1 up [] takes 0 cores, 0 B, ports [], 4 free
+        m2 up [] takes 0 cores, 0 B, ports [], 4 free
+        > at 6
+        > assign 1-0-3 m2
+        SCHEDULE 1-0-3 on 2
+        accepted
+        > ended 1-0-3 oom on m2
+        SUBMIT 1-0-4 Failed
+        > show
+        6 s
+        job 1 ana/web running
+          1-0-4 pending (Failed), not before 14 s, failures 3, last: out of memory: it used 65 MiB of its limit of 64 MiB
+        m1 up [] takes 0 cores, 0 B, ports [], 4 free
+        m2 up [] takes 0 cores, 0 B, ports [], 4 free
+        > at 14
+        > assign 1-0-4 m1
+        SCHEDULE 1-0-4 on 1
+        accepted
+        > ended 1-0-4 not-started no such file
+        FAIL 1-0-4
+        FAIL job 1
+        > show
+        14 s
+        job 1 ana/web dead
+          1-0-4 failed, failures 4, last: not started: no such file
+        m1 up [] takes 0 cores, 0 B, ports [], 4 free
+        m2 up [] takes 0 cores, 0 B, ports [], 4 free
+    "#]]);
+}
+
+#[test]
+fn without_tolerance_the_first_failure_is_the_last() {
+    session(&expect![[r#"
+        > submit ana/web 2 failures=0
+        SUBMIT job 1 Submitted
+        SUBMIT 1-0-1 Submitted
+        SUBMIT 1-1-1 Submitted
+        job 1
+        > assign 1-0-1 m1 ; 1-1-1 m1
+        SCHEDULE job 1 on 1
+        SCHEDULE 1-0-1 on 1
+        SCHEDULE 1-1-1 on 1
+        accepted
+        accepted
+        > ended 1-0-1 unhealthy status 500
+        FAIL 1-0-1
+        > ended 1-1-1 exit 0
+        FINISH 1-1-1
+        FAIL job 1
+    "#]]);
+}
+
+#[test]
+fn what_was_lost_or_stopped_is_no_failure_and_waits_for_nothing() {
+    session(&expect![[r#"
+        > submit ana/web 2 failures=0
+        SUBMIT job 1 Submitted
+        SUBMIT 1-0-1 Submitted
+        SUBMIT 1-1-1 Submitted
+        job 1
+        > assign 1-0-1 m1 ; 1-1-1 m1
+        SCHEDULE job 1 on 1
+        SCHEDULE 1-0-1 on 1
+        SCHEDULE 1-1-1 on 1
+        accepted
+        accepted
+        > ended 1-0-1 lost rebooted
+        SUBMIT 1-0-2 Lost
+        > ended 1-1-1 stopped
+        SUBMIT 1-1-2 Lost
+        > show
+        0 s
+        job 1 ana/web running
+          1-0-2 pending (Lost), not before 0 s, last: lost: rebooted
+          1-1-2 pending (Lost), not before 0 s, last: stopped
+        m1 up [] takes 0 cores, 0 B, ports [], 4 free
+        m2 up [] takes 0 cores, 0 B, ports [], 4 free
+        > assign 1-0-2 m1 ; 1-1-2 m1
+        SCHEDULE 1-0-2 on 1
+        SCHEDULE 1-1-2 on 1
+        accepted
+        accepted
+        > show
+        0 s
+        job 1 ana/web running
+          1-0-2 starting on 1 [], last: lost: rebooted
+          1-1-2 starting on 1 [], last: stopped
+        m1 up [1-0-2 1-1-2] takes 0.2 cores, 128 MiB, ports [], 4 free
+        m2 up [] takes 0 cores, 0 B, ports [], 4 free
+    "#]]);
+}
+
+#[test]
+fn a_job_dies_as_its_worst_task_did() {
+    session(&expect![[r#"
+        > submit ana/web 3 failures=0
+        SUBMIT job 1 Submitted
+        SUBMIT 1-0-1 Submitted
+        SUBMIT 1-1-1 Submitted
+        SUBMIT 1-2-1 Submitted
+        job 1
+        > assign 1-0-1 m1 ; 1-1-1 m1
+        SCHEDULE job 1 on 1
+        SCHEDULE 1-0-1 on 1
+        SCHEDULE 1-1-1 on 1
+        accepted
+        accepted
+        > kill ana/web/2
+        kill requested 1-2-1 by ana
+        KILL 1-2-1
+        killed 1
+        > ended 1-1-1 exit 1
+        FAIL 1-1-1
+        > ended 1-0-1 exit 0
+        FINISH 1-0-1
+        KILL job 1
+        > submit ana/job 2 failures=0
+        SUBMIT job 2 Submitted
+        SUBMIT 2-0-1 Submitted
+        SUBMIT 2-1-1 Submitted
+        job 2
+        > assign 2-0-1 m1 ; 2-1-1 m1
+        SCHEDULE job 2 on 1
+        SCHEDULE 2-0-1 on 1
+        SCHEDULE 2-1-1 on 1
+        accepted
+        accepted
+        > ended 2-1-1 exit 1
+        FAIL 2-1-1
+        > ended 2-0-1 exit 0
+        FINISH 2-0-1
+        FAIL job 2
+    "#]]);
+}
+
+#[test]
+fn time_never_runs_backwards() {
+    session(&expect![[r#"
+        > at 100
+        > submit ana/web 1 delay=10
+        SUBMIT job 1 Submitted
+        SUBMIT 1-0-1 Submitted
+        job 1
+        > assign 1-0-1 m1
+        SCHEDULE job 1 on 1
+        SCHEDULE 1-0-1 on 1
+        accepted
+        > at 50
+        > ended 1-0-1 exit 1
+        SUBMIT 1-0-2 Failed
+        > show
+        100 s
+        job 1 ana/web running
+          1-0-2 pending (Failed), not before 110 s, failures 1, last: exit code 1
+        m1 up [] takes 0 cores, 0 B, ports [], 4 free
+        m2 up [] takes 0 cores, 0 B, ports [], 4 free
+        > at 109
+        > assign 1-0-2 m1
+        refused: task 1/0 waits until its next try
+        > at 0
+        > assign 1-0-2 m1
+        refused: task 1/0 waits until its next try
+        > at 110
+        > assign 1-0-2 m1
+        SCHEDULE 1-0-2 on 1
+        accepted
+        > at 0
+        > show
+        110 s
+        job 1 ana/web running
+          1-0-2 starting on 1 [], failures 1, last: exit code 1
+        m1 up [1-0-2] takes 0.1 cores, 64 MiB, ports [], 4 free
+        m2 up [] takes 0 cores, 0 B, ports [], 4 free
+    "#]]);
+}

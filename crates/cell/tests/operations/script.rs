@@ -1,0 +1,299 @@
+//! Scripts: commands as an operator would type them, and below each what the cell gives.
+//!
+//! The expected text is the script: lines that begin with `> ` are its commands, so a test is one
+//! text that reads like a terminal session, and `UPDATE_EXPECT=1` fills in the answers. Unless a
+//! script begins with `> empty`, its cell is founded, administered by root, and has two machines of
+//! 1 core, 1 GiB and 4 ports each, m1 and m2. After every command the whole cell is checked.
+//!
+//! ```text
+//! empty                            begin with a cell that nothing has happened to
+//! found CELL USER                  found the cell
+//! at SECONDS                       what the leader's clock says from now on
+//! [as USER] submit OWNER/JOB N [cpu=MILLI] [ram=MIB] [ports=NAME,…] [cmd=TEXT] [check=PORT]
+//!                               [failures=N] [delay=SECONDS] [big=INDEX:MILLI]
+//! [as USER] kill ADDRESS           or `kill job ID`; without `as`, the owner does it
+//! [as USER] add MACHINE ADDRESS    without `as`, root does it
+//! describe MACHINE [cpu=MILLI] [ram=MIB] [ports=FIRST-LAST]
+//! assign INSTANCE MACHINE [PORT,…] [; INSTANCE MACHINE …]
+//! started INSTANCE [on MACHINE]    reports come from m1 unless they say otherwise
+//! health INSTANCE good|bad [on MACHINE]
+//! ended INSTANCE exit CODE|signal N|oom|not-started TEXT|unhealthy TEXT|stopped|lost TEXT [on MACHINE]
+//! silent MACHINE
+//! back MACHINE
+//! forget ID…
+//! open USER [times N]              open sessions
+//! request SESSION#SEQUENCE as USER COMMAND        with #FROM-TO, several; the last answer is shown
+//! show                             what there is
+//! show ports                       which ports are looked at next
+//! ```
+//!
+//! Outside `request`, a user's requests go through a session of their own, opened when first used.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use cell::{Assignment, Cell, Mutation, Observation, Op, Outcome, Reply, RequestId};
+use expect_test::Expect;
+use model::{
+    Address, Bytes, CellName, CollectionId, End, InstanceId, JobName, MachineId, MachineName,
+    MachineReport, MilliCores, PortName, Resources, SessionId, Span, TaskIndex, TaskSelection,
+    Time, UserName,
+};
+use spec::{HealthCheck, JobSpec, TaskOverride, TaskSpec};
+
+use crate::shown;
+
+/// Runs the commands of a script and compares what they give.
+#[track_caller]
+pub(crate) fn session(expected: &Expect) {
+    let mut script = Script::default();
+    let lines: Vec<&str> = expected.data().lines().map(str::trim_start).collect();
+    let commands = lines.iter().filter_map(|line| line.strip_prefix("> "));
+    if commands.clone().next() != Some("empty") {
+        for line in ["found cc root", "add m1 m1:1", "add m2 m2:1", "describe m1", "describe m2"] {
+            script.command(line);
+        }
+    }
+    let mut text = String::new();
+    for command in commands {
+        let answer = script.command(command);
+        let violations = script.cell.check();
+        assert!(violations.is_empty(), "after '{command}': {violations:#?}");
+        text.push_str(&format!("> {command}\n{answer}"));
+    }
+    expected.assert_eq(&text);
+}
+
+/// The operations that a person's words stand for, and the cell that they are applied to.
+#[derive(Default)]
+struct Script {
+    cell: Cell,
+    now: Time,
+    sessions: BTreeMap<String, RequestId>,
+}
+
+impl Script {
+    fn command(&mut self, command: &str) -> String {
+        let words: Vec<&str> = command.split_whitespace().collect();
+        let op = match words[..] {
+            ["empty"] => return String::new(),
+            ["at", seconds] => {
+                self.now = Time::ZERO + Span::from_secs(number(seconds));
+                return String::new();
+            }
+            ["show"] => return shown::cell(&self.cell),
+            ["show", "ports"] => return shown::free_ports(&self.cell),
+            ["nothing"] => Op::Nothing,
+            ["found", name, user] => Op::Found {
+                name: CellName::new(name).expect("a cell's name"),
+                administrator: self::user(user),
+            },
+            ["open", user] => Op::OpenSession { user: self::user(user) },
+            ["open", user, "times", times] => return self.open_many(user, number(times)),
+            ["request", id, "as", by, ref rest @ ..] => return self.request_in(id, by, rest),
+            ["as", by, ref rest @ ..] => self.request(by, rest),
+            ["submit" | "kill" | "add", ..] => self.request(&self.whose(&words), &words),
+            ["describe", name, ref options @ ..] => {
+                Op::DescribeMachine { machine: self.machine(name), report: report(options) }
+            }
+            ["assign", ..] => {
+                let assignments = command["assign".len()..].split(';');
+                Op::Assign(assignments.map(|text| self.assignment(text)).collect())
+            }
+            ["silent", name] => Op::MachineSilent { machine: self.machine(name) },
+            ["back", name] => Op::MachineBack { machine: self.machine(name) },
+            ["forget", ref ids @ ..] => {
+                Op::Forget { collections: ids.iter().map(|id| CollectionId(number(id))).collect() }
+            }
+            [ref report @ .., "on", machine] => self.observed(report, machine),
+            ref report => self.observed(report, "m1"),
+        };
+        shown::applied(&self.cell.apply(self.now, &op))
+    }
+
+    /// Whoever would usually say that.
+    fn whose(&self, words: &[&str]) -> String {
+        match words {
+            ["add", ..] => "root".to_owned(),
+            ["kill", "job", id] => self
+                .cell
+                .job(CollectionId(number(id)))
+                .map_or("root".into(), |job| job.owner.to_string()),
+            [_, address, ..] => address.split('/').next().expect("an owner").to_owned(),
+            _ => panic!("{words:?} says too little"),
+        }
+    }
+
+    /// A request in the user's own session.
+    fn request(&mut self, by: &str, words: &[&str]) -> Op {
+        if !self.sessions.contains_key(by) {
+            let opened = self.cell.apply(self.now, &Op::OpenSession { user: user(by) });
+            let Outcome::Request(Ok(Reply::Session(session))) = opened.outcome else {
+                panic!("no session for {by}: {opened:?}")
+            };
+            self.sessions.insert(by.to_owned(), RequestId { session, sequence: 0 });
+        }
+        let mutation = self.mutation(by, words);
+        let id = self.sessions.get_mut(by).expect("opened above");
+        id.sequence += 1;
+        Op::Request { id: *id, by: user(by), mutation }
+    }
+
+    /// Requests in a session that the script names.
+    fn request_in(&mut self, id: &str, by: &str, words: &[&str]) -> String {
+        let (session, sequence) = id.split_once('#').expect("SESSION#SEQUENCE");
+        let (from, to) = sequence.split_once('-').unwrap_or((sequence, sequence));
+        let mut last = String::new();
+        for sequence in number(from)..=number(to) {
+            let id = RequestId { session: SessionId(number(session)), sequence };
+            let op = Op::Request { id, by: user(by), mutation: self.mutation(by, words) };
+            last = shown::applied(&self.cell.apply(self.now, &op));
+        }
+        last
+    }
+
+    fn open_many(&mut self, name: &str, times: u64) -> String {
+        let mut last = String::new();
+        for _ in 0..times {
+            last =
+                shown::applied(&self.cell.apply(self.now, &Op::OpenSession { user: user(name) }));
+        }
+        last
+    }
+
+    fn mutation(&self, by: &str, words: &[&str]) -> Mutation {
+        match words {
+            ["submit", address, tasks, options @ ..] => {
+                let (_, job) = address.split_once('/').expect("OWNER/JOB");
+                Mutation::Submit(submitted(job, number(tasks), options))
+            }
+            ["kill", "job", id] => {
+                Mutation::Kill { collection: CollectionId(number(id)), tasks: TaskSelection::All }
+            }
+            ["kill", address] => {
+                let address: Address = address.parse().expect("an address");
+                let owner = address.user.unwrap_or_else(|| user(by));
+                let job = self.cell.job_named(&owner, &address.job).expect("a job of that name");
+                Mutation::Kill { collection: job.id, tasks: address.tasks }
+            }
+            ["add", name, address] => Mutation::AddMachine {
+                name: MachineName::new(name).expect("a machine's name"),
+                address: (*address).to_owned(),
+            },
+            _ => panic!("{words:?} is not a request"),
+        }
+    }
+
+    /// A machine by its name; an unknown one is machine 99.
+    fn machine(&self, name: &str) -> MachineId {
+        let name = MachineName::new(name).expect("a machine's name");
+        self.cell.machine_named(&name).map_or(MachineId(99), |machine| machine.id)
+    }
+
+    fn assignment(&self, text: &str) -> Assignment {
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let [instance, machine, ref ports @ ..] = words[..] else {
+            panic!("'{text}' is not an assignment")
+        };
+        let ports = ports.iter().flat_map(|ports| ports.split(','));
+        Assignment {
+            instance: self::instance(instance),
+            machine: self.machine(machine),
+            ports: ports.map(|port| port.parse().expect("a port")).collect(),
+        }
+    }
+
+    fn observed(&self, words: &[&str], machine: &str) -> Op {
+        let observation = match words {
+            ["started", id] => Observation::Started { instance: instance(id) },
+            ["health", id, state] => {
+                Observation::Health { instance: instance(id), healthy: *state == "good" }
+            }
+            ["ended", id, end @ ..] => {
+                Observation::Ended { instance: instance(id), end: self::end(end) }
+            }
+            _ => panic!("there is no command {words:?}"),
+        };
+        Op::Observe { machine: self.machine(machine), observations: vec![observation] }
+    }
+}
+
+pub(crate) fn number(text: &str) -> u64 {
+    text.parse().unwrap_or_else(|_| panic!("'{text}' is not a number"))
+}
+
+pub(crate) fn user(text: &str) -> UserName {
+    UserName::new(text).expect("a user's name")
+}
+
+fn instance(text: &str) -> InstanceId {
+    text.parse().unwrap_or_else(|()| panic!("'{text}' is not an instance"))
+}
+
+fn end(words: &[&str]) -> End {
+    let reason = |words: &[&str]| words.join(" ");
+    match words {
+        ["exit", code] => End::Exited { code: code.parse().expect("an exit code") },
+        ["signal", signal] => End::Signalled { signal: signal.parse().expect("a signal") },
+        ["oom"] => End::OutOfMemory { limit: Bytes(64 << 20), peak: Bytes(65 << 20) },
+        ["stopped"] => End::Stopped,
+        ["not-started", words @ ..] => End::NotStarted { reason: reason(words) },
+        ["unhealthy", words @ ..] => End::Unhealthy { reason: reason(words) },
+        ["lost", words @ ..] => End::Lost { reason: reason(words) },
+        _ => panic!("{words:?} is not an end"),
+    }
+}
+
+pub(crate) fn report(options: &[&str]) -> Arc<MachineReport> {
+    let mut report = MachineReport {
+        capacity: Resources { cpu: MilliCores(1_000), ram: Bytes(1 << 30), ..Resources::default() },
+        ports: "31000-31003".parse().expect("ports"),
+        attributes: BTreeMap::new(),
+    };
+    for option in options {
+        match option.split_once('=').expect("KEY=VALUE") {
+            ("cpu", value) => report.capacity.cpu = MilliCores(number(value)),
+            ("ram", value) => report.capacity.ram = Bytes(number(value) << 20),
+            ("ports", "none") => report.ports = model::PortRange::default(),
+            ("ports", value) => report.ports = value.parse().expect("ports"),
+            _ => panic!("there is no option {option}"),
+        }
+    }
+    Arc::new(report)
+}
+
+/// A description: programs of 0.1 cores and 64 MiB that may fail once, unless it says otherwise.
+pub(crate) fn submitted(name: &str, tasks: u64, options: &[&str]) -> Arc<JobSpec> {
+    let mut job = JobSpec {
+        name: JobName::new(name).expect("a job's name"),
+        priority: model::Band::Production.usual(),
+        appclass: model::Appclass::LatencySensitive,
+        labels: BTreeMap::new(),
+        tasks: u32::try_from(tasks).expect("a number of tasks"),
+        task: TaskSpec::of(vec!["server".to_owned()]),
+        overrides: BTreeMap::new(),
+        restart: spec::RestartPolicy { failures_max: Some(1), ..Default::default() },
+    };
+    let port = |name: &str| PortName::new(name).expect("a port's name");
+    for option in options {
+        let (key, value) = option.split_once('=').expect("KEY=VALUE");
+        match key {
+            "cpu" => job.task.limit.cpu = MilliCores(number(value)),
+            "ram" => job.task.limit.ram = Bytes(number(value) << 20),
+            "ports" => job.task.ports = value.split(',').map(port).collect(),
+            "cmd" => job.task.cmd = vec![value.to_owned()],
+            "check" => job.task.health_check = Some(HealthCheck::on(port(value))),
+            "failures" => job.restart.failures_max = u32::try_from(number(value)).ok(),
+            "delay" => job.restart.delay = Span::from_secs(number(value)),
+            "big" => {
+                let (index, milli) = value.split_once(':').expect("INDEX:MILLI");
+                let index = TaskIndex(u32::try_from(number(index)).expect("an index"));
+                let limit = Resources { cpu: MilliCores(number(milli)), ..job.task.limit };
+                let change = TaskOverride { limit: Some(limit), ..TaskOverride::default() };
+                job.overrides.insert(index, change);
+            }
+            _ => panic!("there is no option {option}"),
+        }
+    }
+    Arc::new(job)
+}

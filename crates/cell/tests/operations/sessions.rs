@@ -1,0 +1,230 @@
+//! Founding, and requests that are done at most once.
+
+use expect_test::expect;
+
+use crate::script::session;
+
+#[test]
+fn nothing_is_asked_of_a_cell_before_it_is_founded_and_it_is_founded_once() {
+    session(&expect![[r#"
+        > empty
+        > nothing
+        (nothing)
+        > open root
+        session 1
+        > request 1#1 as root add m1 m1:1
+        refused: the cell is not founded yet
+        > found cc root
+        (nothing)
+        > request 1#1 as root add m1 m1:1
+        refused: the cell is not founded yet
+        > request 1#2 as root add m1 m1:1
+        ADD machine 1
+        machine 1
+        > found other bob
+        (nothing)
+        > open bob
+        session 2
+        > request 2#1 as bob add m2 m2:1
+        refused: bob may not add machine m2: an administrator may
+    "#]]);
+}
+
+#[test]
+fn a_repeated_request_answers_as_the_first_did_and_does_nothing() {
+    session(&expect![[r#"
+        > open ana
+        session 2
+        > request 2#1 as ana submit ana/web 1
+        SUBMIT job 1 Submitted
+        SUBMIT 1-0-1 Submitted
+        job 1
+        > request 2#1 as ana submit ana/web 1
+        job 1
+        > request 2#1 as ana submit ana/other 5
+        job 1
+        > request 2#2 as ana submit ana/web 2
+        refused: ana/web is alive and its description differs: kill it first (bourg kill ana/web)
+        > request 2#3 as ana kill ana/web
+        kill requested 1-0-1 by ana
+        KILL 1-0-1
+        KILL job 1
+        killed 1
+        > request 2#2 as ana submit ana/web 2
+        refused: ana/web is alive and its description differs: kill it first (bourg kill ana/web)
+        > request 2#3 as ana kill ana/web
+        killed 1
+        > request 2#4 as ana submit ana/web 2
+        SUBMIT job 2 Submitted
+        SUBMIT 2-0-1 Submitted
+        SUBMIT 2-1-1 Submitted
+        job 2
+        > request 2#1 as ana submit ana/web 1
+        job 1
+        > show
+        0 s
+        job 1 ana/web dead, not the newest of that name
+          1-0-1 killed
+        job 2 ana/web pending
+          2-0-1 pending (Submitted), not before 0 s
+          2-1-1 pending (Submitted), not before 0 s
+        m1 up [] takes 0 cores, 0 B, ports [], 4 free
+        m2 up [] takes 0 cores, 0 B, ports [], 4 free
+    "#]]);
+}
+
+#[test]
+fn a_session_is_its_users_own() {
+    session(&expect![[r#"
+        > open ana
+        session 2
+        > request 2#1 as bob submit bob/web 1
+        refused: session 2 belongs to ana, not to bob
+        > request 2#1 as root submit root/web 1
+        refused: session 2 belongs to ana, not to root
+        > request 3#1 as ana submit ana/web 1
+        refused: session 3 is not open (it expired, or never was): open a new one and check what was done before you repeat a request
+        > request 0#1 as ana submit ana/web 1
+        refused: session 0 is not open (it expired, or never was): open a new one and check what was done before you repeat a request
+        > request 18446744073709551615#1 as ana submit ana/web 1
+        refused: session 18446744073709551615 is not open (it expired, or never was): open a new one and check what was done before you repeat a request
+        > request 2#1 as ana submit ana/web 1
+        SUBMIT job 1 Submitted
+        SUBMIT 1-0-1 Submitted
+        job 1
+    "#]]);
+}
+
+#[test]
+fn requests_may_overtake_each_other_and_each_is_done_once() {
+    session(&expect![[r#"
+        > open ana
+        session 2
+        > request 2#0 as ana submit ana/a 1
+        refused: request 0 is older than the answers kept for its session: look at the state to see whether it was done
+        > request 2#7 as ana submit ana/a 1
+        SUBMIT job 1 Submitted
+        SUBMIT 1-0-1 Submitted
+        job 1
+        > request 2#3 as ana submit ana/b 1
+        SUBMIT job 2 Submitted
+        SUBMIT 2-0-1 Submitted
+        job 2
+        > request 2#18446744073709551615 as ana submit ana/c 1
+        SUBMIT job 3 Submitted
+        SUBMIT 3-0-1 Submitted
+        job 3
+        > request 2#7 as ana submit ana/x 1
+        job 1
+        > request 2#3 as ana submit ana/x 1
+        job 2
+        > request 2#18446744073709551615 as ana submit ana/x 1
+        job 3
+    "#]]);
+}
+
+#[test]
+fn an_answer_that_was_dropped_is_said_to_be_and_the_request_is_not_done_again() {
+    session(&expect![[r#"
+        > open ana
+        session 2
+        > request 2#5 as ana submit ana/web 1
+        SUBMIT job 1 Submitted
+        SUBMIT 1-0-1 Submitted
+        job 1
+        > request 2#6-36 as ana kill job 1
+        killed 0
+        > request 2#5 as ana submit ana/web 1
+        job 1
+        > request 2#37 as ana submit ana/web 2
+        SUBMIT job 2 Submitted
+        SUBMIT 2-0-1 Submitted
+        SUBMIT 2-1-1 Submitted
+        job 2
+        > request 2#5 as ana submit ana/web 1
+        refused: request 5 is older than the answers kept for its session: look at the state to see whether it was done
+        > request 2#6 as ana kill job 1
+        killed 1
+        > request 2#4 as ana submit ana/other 1
+        refused: request 4 is older than the answers kept for its session: look at the state to see whether it was done
+        > request 2#37 as ana submit ana/web 2
+        job 2
+        > show
+        0 s
+        job 1 ana/web dead, not the newest of that name
+          1-0-1 killed
+        job 2 ana/web pending
+          2-0-1 pending (Submitted), not before 0 s
+          2-1-1 pending (Submitted), not before 0 s
+        m1 up [] takes 0 cores, 0 B, ports [], 4 free
+        m2 up [] takes 0 cores, 0 B, ports [], 4 free
+    "#]]);
+}
+
+#[test]
+fn a_request_older_than_every_answer_kept_is_done_once_and_then_forgotten() {
+    session(&expect![[r#"
+        > open ana
+        session 2
+        > request 2#101-132 as ana kill job 1
+        refused: there is no job 1
+        > request 2#50 as ana submit ana/web 1
+        SUBMIT job 1 Submitted
+        SUBMIT 1-0-1 Submitted
+        job 1
+        > request 2#50 as ana submit ana/web 1
+        refused: request 50 is older than the answers kept for its session: look at the state to see whether it was done
+        > request 2#49 as ana submit ana/other 1
+        refused: request 49 is older than the answers kept for its session: look at the state to see whether it was done
+        > request 2#51 as ana submit ana/other 1
+        SUBMIT job 2 Submitted
+        SUBMIT 2-0-1 Submitted
+        job 2
+        > request 2#101 as ana submit ana/x 1
+        refused: there is no job 1
+    "#]]);
+}
+
+#[test]
+fn beyond_their_bound_the_session_unused_for_longest_is_closed() {
+    session(&expect![[r#"
+        > open ana
+        session 2
+        > request 2#1 as ana submit ana/web 1
+        SUBMIT job 1 Submitted
+        SUBMIT 1-0-1 Submitted
+        job 1
+        > open bob
+        session 3
+        > open carl times 9997
+        session 10000
+        > request 3#1 as bob submit bob/web 1
+        SUBMIT job 2 Submitted
+        SUBMIT 2-0-1 Submitted
+        job 2
+        > request 2#1 as ana submit ana/web 1
+        job 1
+        > request 2#2 as ana submit ana/web 1
+        job 1, unchanged
+        > open dora
+        session 10001
+        > request 1#9 as root add m3 m3:1
+        refused: session 1 is not open (it expired, or never was): open a new one and check what was done before you repeat a request
+        > open dora times 9997
+        session 19998
+        > request 3#1 as bob submit bob/web 1
+        job 2
+        > open dora
+        session 19999
+        > request 3#1 as bob submit bob/web 1
+        refused: session 3 is not open (it expired, or never was): open a new one and check what was done before you repeat a request
+        > request 2#1 as ana submit ana/web 1
+        job 1
+        > open dora
+        session 20000
+        > request 2#1 as ana submit ana/web 1
+        refused: session 2 is not open (it expired, or never was): open a new one and check what was done before you repeat a request
+        > request 2#3 as ana submit ana/web 1
+        refused: session 2 is not open (it expired, or never was): open a new one and check what was done before you repeat a request
+    "#]]);
+}

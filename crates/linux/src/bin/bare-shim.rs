@@ -1,0 +1,21 @@
+//! The shim and the entering of tasks alone, without the rest of `bourg`: what this crate's own tests
+//! run in the place of `bourg shim` and `bourg enter`. Not installed.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match arguments.as_slice() {
+        ["shim", dir] => linux::shim::run(Path::new(dir)),
+        ["enter", dir, terminal @ ("tty" | "plain"), "--", argv @ ..] => {
+            let argv: Vec<String> = argv.iter().map(|&text| text.to_owned()).collect();
+            linux::enter::run(Path::new(dir), &argv, *terminal == "tty")
+        }
+        _ => {
+            eprintln!("usage: bare-shim shim DIR | enter DIR tty|plain -- PROGRAM [ARGUMENT]...");
+            ExitCode::from(2)
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Reading a group's counters cheaply: files stay open and are read from their beginning each time.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use super::CgroupError;
+use crate::FileError;
+use crate::error::At;
+
+/// What a group has used. Counters grow from the creation of the group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Usage {
+    /// CPU time of all processes, ended ones included, in nanoseconds (v2 counts in microseconds).
+    pub cpu_ns: u64,
+    /// Memory now, in bytes, page cache included.
+    pub memory_bytes: u64,
+    /// The most memory at any time, in bytes. Before kernel 5.19, v2 has no such counter, and this is
+    /// the most that was seen by the reader.
+    pub memory_peak_bytes: u64,
+}
+
+/// The open counters of one group.
+#[derive(Debug)]
+pub struct UsageReader {
+    cpu: Counter,
+    cpu_format: CpuFormat,
+    memory: Counter,
+    peak: Option<Counter>,
+    peak_seen_bytes: u64,
+}
+
+/// How the CPU counter is written.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum CpuFormat {
+    /// One number of nanoseconds: `cpuacct.usage`.
+    Nanoseconds,
+    /// A list with `usage_usec`: `cpu.stat`.
+    Stat,
+}
+
+#[derive(Debug)]
+struct Counter {
+    file: File,
+    path: PathBuf,
+}
+
+impl Counter {
+    fn open(path: PathBuf) -> Result<Self, FileError> {
+        Ok(Self { file: File::open(&path).at("open", &path)?, path })
+    }
+
+    /// Parses the first bytes of the file, as many as any of our counters has before what we need.
+    fn read<T>(
+        &self,
+        expected: &'static str,
+        parse: impl FnOnce(&str) -> Option<T>,
+    ) -> Result<T, CgroupError> {
+        let mut buffer = [0; 512];
+        let length = self.file.read_at(&mut buffer, 0).at("read", &self.path)?;
+        let content = String::from_utf8_lossy(&buffer[..length]);
+        parse(&content).ok_or_else(|| unexpected(&self.path, &content, expected))
+    }
+
+    fn number(&self) -> Result<u64, CgroupError> {
+        self.read("a number", |content| content.trim().parse().ok())
+    }
+}
+
+impl UsageReader {
+    pub(super) fn open(
+        cpu: PathBuf,
+        cpu_format: CpuFormat,
+        memory: PathBuf,
+        peak: PathBuf,
+    ) -> Result<Self, CgroupError> {
+        let peak = match Counter::open(peak) {
+            Ok(peak) => Some(peak),
+            Err(error) if error.is_not_found() => None,
+            Err(error) => return Err(error.into()),
+        };
+        let (cpu, memory) = (Counter::open(cpu)?, Counter::open(memory)?);
+        Ok(Self { cpu, cpu_format, memory, peak, peak_seen_bytes: 0 })
+    }
+
+    /// Reads the counters now.
+    ///
+    /// # Errors
+    /// When the group has been removed meanwhile.
+    pub fn read(&mut self) -> Result<Usage, CgroupError> {
+        let cpu_ns = match self.cpu_format {
+            CpuFormat::Nanoseconds => self.cpu.number()?,
+            CpuFormat::Stat => {
+                let micros = |content: &str| keyed(content, "usage_usec");
+                self.cpu.read("a list with `usage_usec`", micros)?.saturating_mul(1000)
+            }
+        };
+        let memory_bytes = self.memory.number()?;
+        self.peak_seen_bytes = self.peak_seen_bytes.max(memory_bytes);
+        let memory_peak_bytes = match &self.peak {
+            Some(peak) => peak.number()?,
+            None => self.peak_seen_bytes,
+        };
+        Ok(Usage { cpu_ns, memory_bytes, memory_peak_bytes })
+    }
+}
+
+/// The number after `key` in a list of `key number` lines.
+pub(super) fn keyed(content: &str, key: &str) -> Option<u64> {
+    let value = |line: &str| line.strip_prefix(key)?.strip_prefix(' ')?.trim().parse().ok();
+    content.lines().find_map(value)
+}
+
+pub(super) fn unexpected(path: &Path, content: &str, expected: &'static str) -> CgroupError {
+    let content = content.chars().take(60).collect();
+    CgroupError::Unexpected { path: path.to_owned(), content, expected }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::keyed;
+
+    #[test]
+    fn finds_whole_keys_only() {
+        let events = "low 0\noom 3\noom_kill 2\noom_group_kill 1\n";
+        assert_eq!(keyed(events, "oom_kill"), Some(2));
+        assert_eq!(keyed(events, "oom"), Some(3));
+        assert_eq!(keyed(events, "oom_group"), None);
+        assert_eq!(keyed("oom_kill x", "oom_kill"), None);
+    }
+}

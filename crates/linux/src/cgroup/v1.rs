@@ -1,0 +1,195 @@
+//! The back end for cgroup v1, and for hybrid machines, where a unified tree without controllers is
+//! beside the v1 trees and lends its `cgroup.kill`.
+
+use std::fs::{self, File};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use nix::sys::eventfd::{EfdFlags, EventFd};
+
+use super::usage::{CpuFormat, UsageReader};
+use super::{CgroupError, Limits, V1Mounts, write};
+use crate::FileError;
+use crate::error::At;
+
+/// The period over which a hard CPU cap is measured, in microseconds: the kernel's own default.
+pub(super) const CPU_PERIOD_US: u64 = 100_000;
+
+/// Reads where the controllers are from the text of `/proc/self/mounts`.
+pub(super) fn parse_mounts(mounts: &str) -> Result<V1Mounts, CgroupError> {
+    let mut found: [(&'static str, Option<PathBuf>); 4] =
+        [("cpu", None), ("cpuacct", None), ("memory", None), ("pids", None)];
+    let mut unified = None;
+    for line in mounts.lines() {
+        let mut fields = line.split(' ').skip(1);
+        let (Some(at), Some(kind), Some(options)) = (fields.next(), fields.next(), fields.next())
+        else {
+            continue;
+        };
+        if kind == "cgroup2" && unified.is_none() {
+            unified = Some(PathBuf::from(at));
+        }
+        if kind == "cgroup" {
+            for (controller, place) in &mut found {
+                if place.is_none() && options.split(',').any(|option| option == *controller) {
+                    *place = Some(PathBuf::from(at));
+                }
+            }
+        }
+    }
+    let [cpu, cpuacct, memory, pids] =
+        found.map(|(controller, place)| place.ok_or(CgroupError::NoController { controller }));
+    Ok(V1Mounts { cpu: cpu?, cpuacct: cpuacct?, memory: memory?, pids: pids?, unified })
+}
+
+/// The group's directory in each tree, the unified one first; each tree once.
+pub(super) fn directories(mounts: &V1Mounts, name: &str) -> Vec<PathBuf> {
+    let mut all: Vec<PathBuf> = Vec::with_capacity(5);
+    let trees = [&mounts.cpu, &mounts.cpuacct, &mounts.memory, &mounts.pids];
+    for tree in mounts.unified.iter().chain(trees) {
+        // Trees are often one under two names (`cpu` a link to `cpu,cpuacct`); the mount table has
+        // the real name for both.
+        let directory = tree.join(name);
+        if !all.contains(&directory) {
+            all.push(directory);
+        }
+    }
+    all
+}
+
+pub(super) fn create(mounts: &V1Mounts, name: &str) -> Result<(), CgroupError> {
+    for directory in directories(mounts, name) {
+        fs::create_dir_all(&directory).at("create cgroup", &directory)?;
+    }
+    Ok(())
+}
+
+/// `cpu.shares` for a number of milli-cores: 1024 is one core, within what the kernel accepts.
+pub(super) fn shares(cpu_milli: u64) -> u64 {
+    (cpu_milli.saturating_mul(1024) / 1000).clamp(2, 262_144)
+}
+
+/// Microseconds of CPU per period for a number of milli-cores.
+pub(super) fn quota_us(cpu_milli: u64) -> u64 {
+    (cpu_milli.saturating_mul(CPU_PERIOD_US) / 1000).max(1000)
+}
+
+pub(super) fn set_limits(
+    mounts: &V1Mounts,
+    name: &str,
+    limits: &Limits,
+) -> Result<(), CgroupError> {
+    let cpu = mounts.cpu.join(name);
+    write(&cpu.join("cpu.shares"), &shares(limits.cpu_milli).to_string())?;
+    let quota = if limits.cpu_hard_cap {
+        write(&cpu.join("cpu.cfs_period_us"), &CPU_PERIOD_US.to_string())?;
+        quota_us(limits.cpu_milli).to_string()
+    } else {
+        "-1".to_owned()
+    };
+    optional(write(&cpu.join("cpu.cfs_quota_us"), &quota), limits.cpu_hard_cap)?;
+    set_memory(&mounts.memory.join(name), limits.memory_bytes)?;
+    write(&mounts.pids.join(name).join("pids.max"), &limits.pids_max.to_string())?;
+    Ok(())
+}
+
+/// Memory and memory-with-swap get the same limit, so that there is no swap.
+fn set_memory(directory: &Path, bytes: u64) -> Result<(), CgroupError> {
+    let memory = directory.join("memory.limit_in_bytes");
+    let with_swap = directory.join("memory.memsw.limit_in_bytes");
+    let before = fs::read_to_string(&memory).at("read", &memory)?;
+    let rising = before.trim().parse::<u64>().is_ok_and(|before| bytes > before);
+    let bytes = bytes.to_string();
+    // The kernel never lets the limit with swap be the lower of the two, so the order depends on
+    // the direction. Without swap accounting the second file is missing, and so is its need.
+    if rising {
+        optional(write(&with_swap, &bytes), false)?;
+        write(&memory, &bytes)?;
+    } else {
+        write(&memory, &bytes)?;
+        optional(write(&with_swap, &bytes), false)?;
+    }
+    Ok(())
+}
+
+/// Turns "there is no such file" into success unless it is `required`.
+pub(super) fn optional(result: Result<(), FileError>, required: bool) -> Result<(), FileError> {
+    match result {
+        Err(error) if error.is_not_found() && !required => Ok(()),
+        other => other,
+    }
+}
+
+pub(super) fn usage_reader(mounts: &V1Mounts, name: &str) -> Result<UsageReader, CgroupError> {
+    let memory = mounts.memory.join(name);
+    UsageReader::open(
+        mounts.cpuacct.join(name).join("cpuacct.usage"),
+        CpuFormat::Nanoseconds,
+        memory.join("memory.usage_in_bytes"),
+        memory.join("memory.max_usage_in_bytes"),
+    )
+}
+
+/// An eventfd that counts the group's out-of-memory situations.
+pub(super) fn oom_watch(directory: &Path) -> Result<OwnedFd, CgroupError> {
+    let path = directory.join("memory.oom_control");
+    let control = File::open(&path).at("open", &path)?;
+    let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
+    let event = EventFd::from_flags(flags).at("make an eventfd for", &path)?;
+    let order = format!("{} {}", event.as_raw_fd(), control.as_raw_fd());
+    write(&directory.join("cgroup.event_control"), &order)?;
+    Ok(event.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn milli_cores_become_shares_and_quota() {
+        let table: Vec<_> =
+            [0, 1, 100, 1000, 8000, 1_000_000].map(|m| (shares(m), quota_us(m))).into();
+        assert_eq!(
+            table,
+            [
+                (2, 1000),
+                (2, 1000),
+                (102, 10_000),
+                (1024, 100_000),
+                (8192, 800_000),
+                (262_144, 100_000_000),
+            ]
+        );
+        assert_eq!(shares(u64::MAX), 262_144);
+    }
+
+    #[test]
+    fn finds_controllers_that_share_a_tree() {
+        let mounts = "cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\n\
+            cgroup /sys/fs/cgroup/cpu,cpuacct cgroup rw,nosuid,cpu,cpuacct 0 0\n\
+            cgroup /sys/fs/cgroup/memory cgroup rw,memory 0 0\n\
+            cgroup /sys/fs/cgroup/pids cgroup rw,pids 0 0\n";
+        let found = parse_mounts(mounts).unwrap();
+        assert_eq!(found.cpu, found.cpuacct);
+        let names: Vec<_> =
+            directories(&found, "a/b").iter().map(|d| d.display().to_string()).collect();
+        assert_eq!(
+            names,
+            [
+                "/sys/fs/cgroup/unified/a/b",
+                "/sys/fs/cgroup/cpu,cpuacct/a/b",
+                "/sys/fs/cgroup/memory/a/b",
+                "/sys/fs/cgroup/pids/a/b",
+            ]
+        );
+    }
+
+    #[test]
+    fn says_which_controller_is_missing() {
+        let error = parse_mounts("cgroup /c cgroup rw,cpu,cpuacct 0 0").unwrap_err();
+        assert!(
+            error.to_string().starts_with("no cgroup controller `memory` is mounted"),
+            "{error}"
+        );
+    }
+}

@@ -1,0 +1,166 @@
+//! The back end for cgroup v2: one tree, controllers handed down from parent to child.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::usage::{CpuFormat, UsageReader};
+use super::v1::{CPU_PERIOD_US, optional, quota_us, shares};
+use super::{CgroupError, Limits, write};
+use crate::error::At;
+
+/// What each parent group must hand to its children.
+const HANDED_DOWN: &str = "+cpu +memory +pids";
+
+/// Checks that the kernel has the controllers at all.
+pub(super) fn check_controllers(root: &Path) -> Result<(), CgroupError> {
+    let path = root.join("cgroup.controllers");
+    let there = fs::read_to_string(&path).at("read", &path)?;
+    for controller in ["cpu", "memory", "pids"] {
+        if !there.split_ascii_whitespace().any(|name| name == controller) {
+            return Err(CgroupError::NoController { controller });
+        }
+    }
+    Ok(())
+}
+
+/// Makes the group and its ancestors, each of which hands the controllers on.
+pub(super) fn create(root: &Path, name: &str) -> Result<(), CgroupError> {
+    let mut directory = root.to_owned();
+    for part in name.split('/') {
+        hand_down(&directory)?;
+        directory.push(part);
+        match fs::create_dir(&directory) {
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+            result => result.at("create cgroup", &directory)?,
+        }
+    }
+    Ok(())
+}
+
+/// Lets the children of `directory` use the controllers.
+fn hand_down(directory: &Path) -> Result<(), CgroupError> {
+    let path = directory.join("cgroup.subtree_control");
+    let now = fs::read_to_string(&path).at("read", &path)?;
+    let missing = |order: &str| !now.split_ascii_whitespace().any(|name| name == &order[1..]);
+    // Writing takes a lock over the whole tree, so not without need.
+    if HANDED_DOWN.split(' ').any(missing) {
+        write(&path, HANDED_DOWN).map_err(|error| CgroupError::NotDelegated {
+            path: directory.to_owned(),
+            controllers: HANDED_DOWN,
+            source: error.source,
+        })?;
+    }
+    Ok(())
+}
+
+/// `cpu.weight` for a number of milli-cores: the kernel's own mapping from v1 shares.
+fn weight(cpu_milli: u64) -> u64 {
+    1 + (shares(cpu_milli) - 2) * 9999 / 262_142
+}
+
+pub(super) fn set_limits(directory: &Path, limits: &Limits) -> Result<(), CgroupError> {
+    write(&directory.join("cpu.weight"), &weight(limits.cpu_milli).to_string())?;
+    let max = if limits.cpu_hard_cap {
+        format!("{} {CPU_PERIOD_US}", quota_us(limits.cpu_milli))
+    } else {
+        format!("max {CPU_PERIOD_US}")
+    };
+    optional(write(&directory.join("cpu.max"), &max), limits.cpu_hard_cap)?;
+    // The whole task ends when one of its processes does not fit: half a task is worse than none.
+    optional(write(&directory.join("memory.oom.group"), "1"), false)?;
+    // Missing in kernels without swap.
+    optional(write(&directory.join("memory.swap.max"), "0"), false)?;
+    write(&directory.join("memory.max"), &limits.memory_bytes.to_string())?;
+    write(&directory.join("pids.max"), &limits.pids_max.to_string())?;
+    Ok(())
+}
+
+pub(super) fn usage_reader(directory: &Path) -> Result<UsageReader, CgroupError> {
+    let file = |name: &str| -> PathBuf { directory.join(name) };
+    UsageReader::open(
+        file("cpu.stat"),
+        CpuFormat::Stat,
+        file("memory.current"),
+        file("memory.peak"),
+    )
+}
+
+/// These run on a directory that looks like cgroupfs; the emulated machine's tests run the real one.
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILES: [(&str, &str); 10] = [
+        ("cgroup.controllers", "cpuset cpu io memory pids\n"),
+        ("cgroup.subtree_control", "cpu\n"),
+        ("cpu.weight", ""),
+        ("cpu.max", ""),
+        ("cpu.stat", "usage_usec 1234\nuser_usec 1000\n"),
+        ("memory.oom.group", ""),
+        ("memory.max", ""),
+        ("memory.current", "4096\n"),
+        ("memory.peak", "8192\n"),
+        ("pids.max", ""),
+    ];
+
+    fn group(directory: &Path) {
+        fs::create_dir_all(directory).unwrap();
+        for (name, content) in FILES {
+            fs::write(directory.join(name), content).unwrap();
+        }
+    }
+
+    #[test]
+    fn weight_follows_the_kernels_mapping() {
+        let table: Vec<_> = [1, 100, 1000, 8000, 1_000_000].map(weight).into();
+        assert_eq!(table, [1, 4, 39, 313, 10_000]);
+    }
+
+    #[test]
+    fn writes_limits_and_skips_what_the_kernel_lacks() {
+        let root = tempfile::tempdir().unwrap();
+        group(root.path());
+        let mut limits =
+            Limits { cpu_milli: 1500, cpu_hard_cap: true, memory_bytes: 64 << 20, pids_max: 32 };
+        set_limits(root.path(), &limits).unwrap();
+        let read = |name: &str| fs::read_to_string(root.path().join(name)).unwrap();
+        assert_eq!(read("cpu.max"), "150000 100000");
+        assert_eq!(read("cpu.weight"), "59");
+        assert_eq!(read("memory.max"), "67108864");
+        assert_eq!(read("memory.oom.group"), "1");
+        assert_eq!(read("pids.max"), "32");
+        limits.cpu_hard_cap = false;
+        fs::write(root.path().join("cpu.max"), "").unwrap();
+        set_limits(root.path(), &limits).unwrap();
+        assert_eq!(read("cpu.max"), "max 100000");
+        assert!(!root.path().join("memory.swap.max").exists());
+    }
+
+    #[test]
+    fn every_ancestor_hands_the_controllers_down() {
+        let root = tempfile::tempdir().unwrap();
+        group(root.path());
+        group(&root.path().join("bourg"));
+        check_controllers(root.path()).unwrap();
+        create(root.path(), "bourg/task").unwrap();
+        for parent in ["", "bourg"] {
+            let path = root.path().join(parent).join("cgroup.subtree_control");
+            assert!(fs::read_to_string(path).unwrap().starts_with(HANDED_DOWN));
+        }
+        assert!(root.path().join("bourg/task").is_dir());
+    }
+
+    #[test]
+    fn reads_usage() {
+        let root = tempfile::tempdir().unwrap();
+        group(root.path());
+        let usage = usage_reader(root.path()).unwrap().read().unwrap();
+        assert_eq!(
+            (usage.cpu_ns, usage.memory_bytes, usage.memory_peak_bytes),
+            (1_234_000, 4096, 8192)
+        );
+        fs::write(root.path().join("memory.current"), "what").unwrap();
+        let error = usage_reader(root.path()).unwrap().read().unwrap_err();
+        assert!(error.to_string().ends_with("holds `what`, which is not a number"), "{error}");
+    }
+}

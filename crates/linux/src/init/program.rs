@@ -1,0 +1,113 @@
+//! Entering the task's program: its environment, the search for it, and why it was not found.
+
+use std::ffi::{CString, OsStr};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use nix::unistd::execve;
+
+use crate::record::Launch;
+
+/// Where programs are looked for when the task has no `PATH`.
+const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
+/// The task's environment with what every program expects.
+pub(crate) fn complete_environment(launch: &Launch) -> Vec<(String, String)> {
+    let mut environment = launch.env.clone();
+    let defaults = [
+        ("PATH", DEFAULT_PATH),
+        ("HOME", "/home/task"),
+        ("USER", "task"),
+        ("HOSTNAME", launch.hostname.as_str()),
+    ];
+    for (name, value) in defaults {
+        if !environment.iter().any(|(there, _)| there == name) {
+            environment.push((name.to_owned(), value.to_owned()));
+        }
+    }
+    environment
+}
+
+/// Replaces this process by a program; returns only the reason why not, for the user to read.
+pub(crate) fn exec(argv: &[String], environment: &[(String, String)]) -> String {
+    let Some(name) = argv.first() else { return "argv is empty".to_owned() };
+    let path = environment.iter().find(|(name, _)| name == "PATH");
+    let path = path.map_or(DEFAULT_PATH, |(_, value)| value);
+    let candidates = if name.contains('/') { vec![PathBuf::from(name)] } else { split(path, name) };
+    let c_string = |text: &str| CString::new(text).ok();
+    let arguments: Option<Vec<_>> = argv.iter().map(|text| c_string(text)).collect();
+    let variables: Option<Vec<_>> =
+        environment.iter().map(|(name, value)| c_string(&format!("{name}={value}"))).collect();
+    let (Some(arguments), Some(variables)) = (arguments, variables) else {
+        return "an argument or a variable contains a NUL byte".to_owned();
+    };
+    // As shells do: a candidate that may not be executed does not end the search, but is the reason
+    // in the end.
+    let mut denied = None;
+    for candidate in &candidates {
+        let Ok(file) = CString::new(candidate.as_os_str().as_bytes()) else { continue };
+        let Err(error) = execve(&file, &arguments, &variables);
+        match error {
+            nix::Error::ENOENT | nix::Error::ENOTDIR if !candidate.exists() => {}
+            nix::Error::EACCES => denied = denied.or_else(|| Some(why_denied(candidate))),
+            error => return explain(candidate, error),
+        }
+    }
+    denied.unwrap_or_else(|| not_found(name, path))
+}
+
+fn split(path: &str, name: &str) -> Vec<PathBuf> {
+    path.split(':').filter(|dir| !dir.is_empty()).map(|dir| Path::new(dir).join(name)).collect()
+}
+
+fn not_found(name: &str, path: &str) -> String {
+    if name.contains('/') {
+        format!("no such file: {name}")
+    } else {
+        let looked_in =
+            path.split(':').filter(|dir| !dir.is_empty()).collect::<Vec<_>>().join(", ");
+        format!("no such file: {name} (looked in {looked_in})")
+    }
+}
+
+fn why_denied(program: &Path) -> String {
+    let shown = program.display();
+    if program.is_dir() {
+        format!("{shown} is a directory, not a program")
+    } else if program.exists() {
+        format!("permission denied: {shown} is not executable for the task's user")
+    } else {
+        format!("permission denied: {shown}")
+    }
+}
+
+fn explain(program: &Path, error: nix::Error) -> String {
+    let shown = program.display();
+    match error {
+        nix::Error::ENOEXEC => {
+            format!("{shown} is neither a program for this machine nor a script with a #! line")
+        }
+        nix::Error::ENOENT => {
+            format!(
+                "{shown} is there, but its interpreter or dynamic loader is not{}",
+                loader(program)
+            )
+        }
+        nix::Error::E2BIG => {
+            format!("cannot run {shown}: its arguments and environment are too long together")
+        }
+        error => format!("cannot run {shown}: {}", error.desc()),
+    }
+}
+
+/// The interpreter that a script names, for the message.
+fn loader(program: &Path) -> String {
+    let Ok(content) = std::fs::read(program) else { return String::new() };
+    let line = content.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    match line.strip_prefix(b"#!") {
+        Some(interpreter) if interpreter.len() < 256 => {
+            format!(": {}", OsStr::from_bytes(interpreter.trim_ascii()).display())
+        }
+        _ => String::new(),
+    }
+}

@@ -1,0 +1,85 @@
+//! The jail's `/etc`: a few generated files, a few of the host's, and those of the package.
+
+use std::fs;
+use std::path::Path;
+
+use super::{JailError, make_dir, show_read_only};
+use crate::error::At;
+use crate::record::Launch;
+
+/// What the task must share with the host to reach the network and to run the host's programs.
+///
+/// Never `/etc/ssl` as a whole: it has private keys.
+const OF_THE_HOST: [&str; 13] = [
+    "resolv.conf",
+    "localtime",
+    "services",
+    "protocols",
+    "ssl/certs",
+    "ssl/openssl.cnf",
+    "pki/tls/certs",
+    "pki/ca-trust/extracted",
+    "ca-certificates",
+    "alternatives",
+    "ld.so.cache",
+    "ld.so.conf",
+    "ld.so.conf.d",
+];
+
+/// Of these, the ones that follow the machine rather than the programs, so a package gets them too.
+const ALSO_FOR_PACKAGES: [&str; 2] = ["resolv.conf", "localtime"];
+
+/// Fills `/etc` of the jail at `base`; `package` is the `/etc` of the package that is its root.
+pub(super) fn fill(base: &Path, launch: &Launch, package: Option<&Path>) -> Result<(), JailError> {
+    let etc = base.join("etc");
+    make_dir(&etc)?;
+    for (name, content) in generated(launch) {
+        let path = etc.join(name);
+        fs::write(&path, content).at("write", &path)?;
+    }
+    let Some(package) = package else {
+        return OF_THE_HOST.iter().try_for_each(|name| show_host_file(&etc, name));
+    };
+    ALSO_FOR_PACKAGES.iter().try_for_each(|name| show_host_file(&etc, name))?;
+    let Ok(entries) = fs::read_dir(package) else { return Ok(()) };
+    for entry in entries {
+        let entry = entry.at("list", package)?;
+        let name = entry.file_name();
+        if fs::symlink_metadata(etc.join(&name)).is_err() {
+            show_read_only(&entry.path(), &etc, Path::new(&name))?;
+        }
+    }
+    Ok(())
+}
+
+/// Shows a file of the host's `/etc`; one that is a link is shown as what it leads to, because that
+/// may lie outside of what the jail has.
+fn show_host_file(etc: &Path, name: &str) -> Result<(), JailError> {
+    let Ok(source) = fs::canonicalize(Path::new("/etc").join(name)) else { return Ok(()) };
+    show_read_only(&source, etc, Path::new(name))
+}
+
+fn generated(launch: &Launch) -> [(&'static str, String); 5] {
+    let Launch { uid, gid, hostname, .. } = launch;
+    let nobody = if *uid == 65_534 { "" } else { "nobody:x:65534:65534:nobody:/:/bin/false\n" };
+    let nogroup = if *gid == 65_534 { "" } else { "nogroup:x:65534:\n" };
+    [
+        (
+            "passwd",
+            format!(
+                "root:x:0:0:root:/:/bin/false\ntask:x:{uid}:{gid}:task:/home/task:/bin/sh\n{nobody}"
+            ),
+        ),
+        ("group", format!("root:x:0:\ntask:x:{gid}:\n{nogroup}")),
+        ("hostname", format!("{hostname}\n")),
+        (
+            "hosts",
+            format!("127.0.0.1 localhost\n::1 localhost ip6-localhost\n127.0.1.1 {hostname}\n"),
+        ),
+        (
+            "nsswitch.conf",
+            "passwd: files\ngroup: files\nhosts: files dns\nservices: files\nprotocols: files\n"
+                .to_owned(),
+        ),
+    ]
+}

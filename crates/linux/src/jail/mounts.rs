@@ -1,0 +1,57 @@
+//! The mount calls of the jail, each with the name of what it was for in its error.
+
+use std::ffi::CString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use nix::mount::{MsFlags, mount};
+
+use crate::FileError;
+use crate::error::At;
+use crate::sys;
+
+const NONE: Option<&str> = None;
+
+/// Changes the flags of the mount at `target`.
+pub(super) fn change(target: impl AsRef<Path>, flags: MsFlags) -> Result<(), FileError> {
+    let target = target.as_ref();
+    mount(NONE, target, NONE, flags, NONE).at("change the mount", target)
+}
+
+pub(super) fn tmpfs(target: &Path, options: &str, flags: MsFlags) -> Result<(), FileError> {
+    mount(Some("tmpfs"), target, Some("tmpfs"), flags, Some(options)).at("mount a tmpfs on", target)
+}
+
+pub(super) fn proc(target: &Path) -> Result<(), FileError> {
+    let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
+    mount(Some("proc"), target, Some("proc"), flags, NONE).at("mount proc on", target)
+}
+
+pub(super) fn devpts(target: &Path) -> Result<(), FileError> {
+    let flags = MsFlags::MS_NOSUID | MsFlags::MS_NOEXEC;
+    let options = Some("newinstance,ptmxmode=0666,mode=0620");
+    mount(Some("devpts"), target, Some("devpts"), flags, options).at("mount devpts on", target)
+}
+
+/// Lays the directories of `lower` over each other, the first one on top, read-only.
+pub(super) fn overlay(lower: &str, target: &Path) -> Result<(), FileError> {
+    let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_RDONLY;
+    let options = format!("lowerdir={lower}");
+    mount(Some("overlay"), target, Some("overlay"), flags, Some(options.as_str()))
+        .at("mount an overlay on", target)
+}
+
+/// Shows `source`, with what is mounted below it, at `target`, with the flags that it has.
+pub(super) fn bind(source: &Path, target: &Path) -> Result<(), FileError> {
+    let flags = MsFlags::MS_BIND | MsFlags::MS_REC;
+    mount(Some(source), target, NONE, flags, NONE).at("show in the jail", source)
+}
+
+/// Shows `source` at `target` without set-uid programs and devices, and read-only unless `writable`.
+pub(super) fn bind_at(source: &Path, target: &Path, writable: bool) -> Result<(), FileError> {
+    bind(source, target)?;
+    let read_only = if writable { 0 } else { libc::MOUNT_ATTR_RDONLY };
+    let c_target = CString::new(target.as_os_str().as_bytes()).at("name", target)?;
+    let set = libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV | read_only;
+    sys::mount_set_recursive(&c_target, set).at("restrict the mount", target)
+}

@@ -1,0 +1,103 @@
+//! The index of times beside each log file.
+//!
+//! Records of 16 bytes, two little-endian numbers each. The first record is a header: the position
+//! in the stream of the file's first byte, and when the file was begun. Each following one: an offset
+//! in the file, and when the byte there was written. Offsets ascend, and records are at least
+//! [`INTERVAL_US`] apart, so what follows a record was written within that time after it.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+/// The least time between two records, in microseconds.
+pub(super) const INTERVAL_US: u64 = 100_000;
+/// Size of a record.
+pub(super) const RECORD_BYTES: u64 = 16;
+
+/// An offset (in the stream for the header, else in the file) and a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Record {
+    pub(super) offset: u64,
+    pub(super) unix_us: u64,
+}
+
+impl Record {
+    pub(super) fn encode(self) -> [u8; 16] {
+        let both = u128::from(self.offset) | u128::from(self.unix_us) << 64;
+        both.to_le_bytes()
+    }
+
+    fn decode(bytes: [u8; 16]) -> Self {
+        let both = u128::from_le_bytes(bytes);
+        let half = |shift: u32| u64::try_from(both >> shift & u128::from(u64::MAX));
+        Self { offset: half(0).unwrap_or(0), unix_us: half(64).unwrap_or(0) }
+    }
+}
+
+/// Reads an index that may be growing, may be cut short by a full disk, or may be missing.
+#[derive(Debug)]
+pub(super) struct Times {
+    file: Option<File>,
+}
+
+impl Times {
+    pub(super) fn new(file: Option<File>) -> Self {
+        Self { file }
+    }
+
+    fn record(&self, index: u64) -> Option<Record> {
+        let mut bytes = [0; 16];
+        let file = self.file.as_ref()?;
+        file.read_exact_at(&mut bytes, index * RECORD_BYTES).ok()?;
+        Some(Record::decode(bytes))
+    }
+
+    /// Position in the stream of the file's first byte, and when it was begun.
+    pub(super) fn header(&self) -> Option<Record> {
+        self.record(0)
+    }
+
+    /// Record `index` of those after the header.
+    pub(super) fn get(&self, index: u64) -> Option<Record> {
+        self.record(index + 1)
+    }
+
+    /// How many whole records follow the header now.
+    pub(super) fn count(&self) -> io::Result<u64> {
+        let Some(file) = &self.file else { return Ok(0) };
+        Ok((file.metadata()?.len() / RECORD_BYTES).saturating_sub(1))
+    }
+
+    /// The index of the first record for which `reached` holds, which must stay true once it is.
+    pub(super) fn first(&self, reached: impl Fn(Record) -> bool) -> io::Result<u64> {
+        let (mut low, mut high) = (0, self.count()?);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if self.get(middle).is_some_and(&reached) {
+                high = middle;
+            } else {
+                low = middle + 1;
+            }
+        }
+        Ok(low)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    proptest::proptest! {
+        #[test]
+        fn records_round_trip(offset: u64, unix_us: u64) {
+            let record = Record { offset, unix_us };
+            proptest::prop_assert_eq!(Record::decode(record.encode()), record);
+        }
+    }
+
+    #[test]
+    fn records_are_two_little_endian_numbers() {
+        let bytes = Record { offset: 1, unix_us: 2 }.encode();
+        assert_eq!(bytes, [1, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0]);
+    }
+}

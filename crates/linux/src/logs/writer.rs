@@ -1,0 +1,180 @@
+//! The shim's side: append, rotate, and never make the task wait for room on the disk.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use super::times::{INTERVAL_US, RECORD_BYTES, Record};
+use super::{Stream, data_path, times_path};
+use crate::record::LogPolicy;
+
+/// Writes one stream of one task. There is at most one writer per stream, ever.
+#[derive(Debug)]
+pub(crate) struct LogWriter {
+    dir: PathBuf,
+    stream: Stream,
+    policy: LogPolicy,
+    current: Option<Current>,
+    /// Number of the newest file; 0 before the first.
+    number: u64,
+    /// Bytes of the stream written so far.
+    position: u64,
+    /// Bytes dropped since the last successful write.
+    dropped_bytes: u64,
+}
+
+/// The file being written.
+#[derive(Debug)]
+struct Current {
+    data: File,
+    times: Option<File>,
+    data_bytes: u64,
+    times_bytes: u64,
+    last_record_us: u64,
+    /// Cut at the end of a line: what follows goes to the next file.
+    full: bool,
+    /// Whether the last byte was a newline; false for an empty file.
+    ends_with_line: bool,
+}
+
+impl LogWriter {
+    /// A writer for a stream that has no files yet.
+    pub(crate) fn new(dir: PathBuf, stream: Stream, policy: LogPolicy) -> Self {
+        Self { dir, stream, policy, current: None, number: 0, position: 0, dropped_bytes: 0 }
+    }
+
+    /// Appends what the task wrote at `now_unix_us`; what finds no room on the disk is dropped, and
+    /// a line that says how much was dropped is written as soon as there is room again.
+    pub(crate) fn append(&mut self, mut bytes: &[u8], now_unix_us: u64) {
+        if self.dropped_bytes > 0 && !self.mark_gap(now_unix_us) {
+            self.dropped_bytes += bytes.len() as u64;
+            return;
+        }
+        while !bytes.is_empty() {
+            match self.append_some(bytes, now_unix_us) {
+                Ok(written) => bytes = &bytes[written..],
+                Err(_no_room) => {
+                    self.dropped_bytes += bytes.len() as u64;
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Writes the line that tells of the gap; false if there is still no room for it.
+    fn mark_gap(&mut self, now_unix_us: u64) -> bool {
+        let line = format!(
+            "\n[bourg: {} bytes of output were dropped because the disk was full]\n",
+            self.dropped_bytes
+        );
+        let mut rest = line.as_bytes();
+        while !rest.is_empty() {
+            match self.append_some(rest, now_unix_us) {
+                Ok(written) => rest = &rest[written..],
+                Err(_no_room) => return false,
+            }
+        }
+        self.dropped_bytes = 0;
+        true
+    }
+
+    /// Appends as much of `bytes` as the current file, or a new one, takes: at least one byte.
+    fn append_some(&mut self, bytes: &[u8], now_unix_us: u64) -> io::Result<usize> {
+        let max = self.policy.file_bytes_max;
+        let full = |file: &Current| file.full || file.data_bytes + file.times_bytes >= max;
+        if self.current.as_ref().is_none_or(full) {
+            self.rotate(now_unix_us)?;
+        }
+        let Some(file) = &mut self.current else { return Err(io::ErrorKind::NotFound.into()) };
+        let record_due = now_unix_us.saturating_sub(file.last_record_us) >= INTERVAL_US
+            || file.times_bytes <= RECORD_BYTES;
+        if record_due {
+            file.index(now_unix_us);
+        }
+        let room = max.saturating_sub(file.data_bytes + file.times_bytes).max(1);
+        let room = usize::try_from(room).unwrap_or(usize::MAX);
+        let part = if bytes.len() <= room {
+            bytes
+        } else {
+            // A file that ends with a whole line is nicer to look at.
+            match bytes[..room].iter().rposition(|byte| *byte == b'\n') {
+                Some(newline) => &bytes[..=newline],
+                None if file.ends_with_line => {
+                    file.full = true;
+                    return self.append_some(bytes, now_unix_us);
+                }
+                None => &bytes[..room],
+            }
+        };
+        let written = file.data.write(part)?;
+        if written == 0 {
+            return Err(io::ErrorKind::WriteZero.into());
+        }
+        file.data_bytes += written as u64;
+        file.ends_with_line = part[..written].ends_with(b"\n");
+        self.position += written as u64;
+        if part.len() < bytes.len() && written == part.len() {
+            file.full = true;
+        }
+        Ok(written)
+    }
+
+    /// Begins the next file and deletes the ones that are too many.
+    fn rotate(&mut self, now_unix_us: u64) -> io::Result<()> {
+        let number = self.number + 1;
+        let create = |path| File::options().append(true).create_new(true).open(path);
+        // The index first: a reader that finds the data file finds its header, too.
+        let times_path = times_path(&self.dir, self.stream, number);
+        // Left over from an attempt that found no room for the data file.
+        let _usually_not_there = fs::remove_file(&times_path);
+        let header = Record { offset: self.position, unix_us: now_unix_us };
+        let mut times = create(times_path.clone()).ok();
+        if let Some(file) = &mut times
+            && !file.write(&header.encode()).is_ok_and(|written| written == 16)
+        {
+            times = None;
+        }
+        let data = create(data_path(&self.dir, self.stream, number))?;
+        self.current = Some(Current {
+            data,
+            times,
+            data_bytes: 0,
+            times_bytes: RECORD_BYTES,
+            last_record_us: now_unix_us,
+            full: false,
+            ends_with_line: false,
+        });
+        self.number = number;
+        if let Some(too_old) = number.checked_sub(u64::from(self.policy.files_max))
+            && too_old > 0
+        {
+            // Readers that have them open read on; a failure is repeated by nobody, but the
+            // directory is removed with the task.
+            let _gone = fs::remove_file(data_path(&self.dir, self.stream, too_old));
+            let _gone = fs::remove_file(super::times_path(&self.dir, self.stream, too_old));
+        }
+        Ok(())
+    }
+
+    /// Bytes that were dropped and not yet told of in the log.
+    pub(crate) fn dropped_bytes(&self) -> u64 {
+        self.dropped_bytes
+    }
+}
+
+impl Current {
+    /// Notes that the next byte is written now; without room for that the index just gets coarser.
+    fn index(&mut self, now_unix_us: u64) {
+        let record = Record { offset: self.data_bytes, unix_us: now_unix_us }.encode();
+        let Some(times) = &mut self.times else { return };
+        match times.write(&record) {
+            Ok(16) => {
+                self.times_bytes += RECORD_BYTES;
+                self.last_record_us = now_unix_us;
+            }
+            // Part of a record would shift all that follow.
+            Ok(_) => self.times = None,
+            Err(_no_room) => {}
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! What this machine offers, and whether it can run tasks at all.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use nix::sched::{CpuSet, sched_getaffinity};
+use nix::sys::statvfs::statvfs;
+use nix::sys::utsname::uname;
+use nix::unistd::{Pid, geteuid};
+
+use crate::FileError;
+use crate::cgroup::{CgroupError, Hierarchy};
+use crate::error::At;
+use crate::process;
+
+/// The oldest kernel that has every system call used here (`mount_setattr`).
+const KERNEL_MIN: (u32, u32) = (5, 12);
+
+/// What this machine cannot do without, and lacks.
+#[derive(Debug, thiserror::Error)]
+pub enum Missing {
+    /// Not started by root.
+    #[error(
+        "running tasks needs root, but this is uid {uid}: start it with sudo or as a system service"
+    )]
+    Root {
+        /// The effective user id.
+        uid: u32,
+    },
+    /// Root without the powers of root, as in most containers.
+    #[error(
+        "root lacks the capability {name} here: give it to the container (docker run --privileged)"
+    )]
+    Capability {
+        /// The first one that is missing.
+        name: &'static str,
+    },
+    /// Too old a kernel.
+    #[error("Linux {release} is too old: tasks need {}.{} or later", KERNEL_MIN.0, KERNEL_MIN.1)]
+    Kernel {
+        /// As `uname -r` says.
+        release: String,
+    },
+    /// No usable cgroups.
+    #[error(transparent)]
+    Cgroup(#[from] CgroupError),
+    /// The kernel does not say what it must.
+    #[error(transparent)]
+    File(#[from] FileError),
+}
+
+/// What a machine has. Nothing is subtracted for the operating system's own needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Machine {
+    /// CPU in thousandths of a core: the CPUs that this process may use, or the quota of its container.
+    pub cpu_milli: u64,
+    /// Memory in bytes: of the machine, or the limit of its container.
+    pub memory_bytes: u64,
+    /// Size in bytes of the file system with the data directory.
+    pub disk_bytes: u64,
+    /// Of these, the bytes that are free now.
+    pub disk_free_bytes: u64,
+    /// What jobs may ask for in constraints: `arch`, `cgroup`, `cores`, `isolation`, `kernel`,
+    /// `platform`.
+    pub attributes: BTreeMap<String, String>,
+    /// First and last port that the kernel gives to outgoing connections: none for tasks.
+    pub ephemeral_ports: (u16, u16),
+    /// Changes with every restart of the machine.
+    pub boot_id: String,
+}
+
+impl Machine {
+    /// Finds out what this machine has; `data_dir` must exist.
+    ///
+    /// # Errors
+    /// When `/proc` or `/sys` do not say.
+    pub fn discover(data_dir: &Path) -> Result<Self, Missing> {
+        let hierarchy = Hierarchy::detect()?;
+        let disk = statvfs(data_dir).at("measure the disk of", data_dir)?;
+        let cores = cores()?;
+        let names = uname().at("ask the kernel for", "its name")?;
+        let attributes = [
+            ("arch", names.machine().to_string_lossy().into_owned()),
+            ("cgroup", hierarchy.name().to_owned()),
+            ("cores", cores.to_string()),
+            ("isolation", "jail".to_owned()),
+            ("kernel", names.release().to_string_lossy().into_owned()),
+            ("platform", platform()),
+        ];
+        let boot_id = "/proc/sys/kernel/random/boot_id";
+        Ok(Self {
+            cpu_milli: cpu_quota_milli(&hierarchy).unwrap_or(u64::MAX).min(cores * 1000),
+            memory_bytes: memory_bytes()?.min(memory_limit(&hierarchy).unwrap_or(u64::MAX)),
+            disk_bytes: disk.blocks().saturating_mul(disk.fragment_size()),
+            disk_free_bytes: disk.blocks_available().saturating_mul(disk.fragment_size()),
+            attributes: attributes.map(|(name, value)| (name.to_owned(), value)).into(),
+            ephemeral_ports: ephemeral_ports()?,
+            boot_id: process::boot_id().at("read", boot_id)?,
+        })
+    }
+}
+
+/// Says in one line what this machine lacks to run tasks, if anything.
+///
+/// # Errors
+/// The first thing that is missing, with what to do about it.
+pub fn preflight() -> Result<(), Missing> {
+    let uid = geteuid();
+    if !uid.is_root() {
+        return Err(Missing::Root { uid: uid.as_raw() });
+    }
+    let release = uname().at("ask the kernel for", "its name")?;
+    let release = release.release().to_string_lossy().into_owned();
+    if kernel_version(&release).is_some_and(|version| version < KERNEL_MIN) {
+        return Err(Missing::Kernel { release });
+    }
+    let status = "/proc/self/status";
+    let content = fs::read_to_string(status).at("read", status)?;
+    let effective = content.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let effective = effective.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok());
+    for (name, bit) in [
+        ("CAP_CHOWN", 0),
+        ("CAP_KILL", 5),
+        ("CAP_SETGID", 6),
+        ("CAP_SETUID", 7),
+        ("CAP_SETPCAP", 8),
+        ("CAP_SYS_ADMIN", 21),
+    ] {
+        if effective.is_some_and(|bits| bits & (1 << bit) == 0) {
+            return Err(Missing::Capability { name });
+        }
+    }
+    Hierarchy::detect()?;
+    Ok(())
+}
+
+/// Major and minor number at the beginning of `6.1.0-13-cloud`.
+fn kernel_version(release: &str) -> Option<(u32, u32)> {
+    let mut parts = release.split(|c: char| !c.is_ascii_digit());
+    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+}
+
+/// How many CPUs this process may run on.
+fn cores() -> Result<u64, FileError> {
+    let set = sched_getaffinity(Pid::from_raw(0)).at("ask the kernel for", "the usable CPUs")?;
+    let usable = (0..CpuSet::count()).filter(|cpu| set.is_set(*cpu).unwrap_or(false)).count();
+    Ok(usable.max(1) as u64)
+}
+
+fn memory_bytes() -> Result<u64, FileError> {
+    let path = "/proc/meminfo";
+    let content = fs::read_to_string(path).at("read", path)?;
+    let total = content.lines().find_map(|line| line.strip_prefix("MemTotal:"));
+    let kib = total.and_then(|total| total.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok());
+    kib.map(|kib| kib * 1024).ok_or_else(|| unknown(path, "no MemTotal in it"))
+}
+
+fn unknown(path: &str, why: &str) -> FileError {
+    FileError::new("understand", Path::new(path), io::Error::new(io::ErrorKind::InvalidData, why))
+}
+
+/// The limit at the root that we see: in a container that is the container's, else there is none.
+fn memory_limit(hierarchy: &Hierarchy) -> Option<u64> {
+    let path = match hierarchy {
+        Hierarchy::V1(mounts) => mounts.memory.join("memory.limit_in_bytes"),
+        Hierarchy::V2 { root } => root.join("memory.max"),
+    };
+    fs::read_to_string(path).ok()?.trim().parse().ok()
+}
+
+fn cpu_quota_milli(hierarchy: &Hierarchy) -> Option<u64> {
+    let read = |path: std::path::PathBuf| fs::read_to_string(path).ok();
+    let (quota, period): (u64, u64) = match hierarchy {
+        Hierarchy::V1(mounts) => {
+            let quota = read(mounts.cpu.join("cpu.cfs_quota_us"))?.trim().parse().ok()?;
+            (quota, read(mounts.cpu.join("cpu.cfs_period_us"))?.trim().parse().ok()?)
+        }
+        Hierarchy::V2 { root } => {
+            let content = read(root.join("cpu.max"))?;
+            let (quota, period) = content.trim().split_once(' ')?;
+            (quota.parse().ok()?, period.parse().ok()?)
+        }
+    };
+    (quota.checked_mul(1000)?).checked_div(period)
+}
+
+/// The CPU's model, as far as the kernel knows it.
+fn platform() -> String {
+    let content = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let value = |line: &str| {
+        let (name, value) = line.split_once(':')?;
+        matches!(name.trim(), "model name" | "CPU part").then(|| value.trim().to_owned())
+    };
+    content.lines().find_map(value).unwrap_or_else(|| "unknown".to_owned())
+}
+
+fn ephemeral_ports() -> Result<(u16, u16), FileError> {
+    let path = "/proc/sys/net/ipv4/ip_local_port_range";
+    let content = fs::read_to_string(path).at("read", path)?;
+    let mut ports = content.split_ascii_whitespace().map(str::parse::<u16>);
+    match (ports.next(), ports.next()) {
+        (Some(Ok(first)), Some(Ok(last))) => Ok((first, last)),
+        _ => Err(unknown(path, "not two port numbers")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_kernel_versions() {
+        assert_eq!(kernel_version("6.1.0-13-cloud-amd64"), Some((6, 1)));
+        assert_eq!(kernel_version("5.12-rc1"), Some((5, 12)));
+        assert_eq!(kernel_version("what"), None);
+    }
+
+    #[test]
+    fn discovers_this_machine() {
+        preflight().unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let machine = Machine::discover(dir.path()).unwrap();
+        assert!(machine.cpu_milli >= 100 && machine.memory_bytes > 1 << 20, "{machine:?}");
+        assert!(machine.disk_bytes >= machine.disk_free_bytes && machine.disk_bytes > 0);
+        assert!(machine.ephemeral_ports.0 < machine.ephemeral_ports.1);
+        assert_eq!(machine.boot_id.len(), 36);
+        let names: Vec<_> = machine.attributes.keys().map(String::as_str).collect();
+        assert_eq!(names, ["arch", "cgroup", "cores", "isolation", "kernel", "platform"]);
+    }
+}

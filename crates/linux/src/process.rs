@@ -1,0 +1,65 @@
+//! What `/proc` says about processes and about this boot of the machine.
+
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+use crate::sys;
+
+/// Now, in microseconds since 1970; 0 if the clock is before that.
+pub(crate) fn unix_micros_now() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
+}
+
+/// The id of this boot of the machine: another one means that no process of before is alive.
+pub(crate) fn boot_id() -> io::Result<String> {
+    Ok(fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned())
+}
+
+/// When process `pid` started, in clock ticks since boot. With the pid it names one process for ever.
+pub(crate) fn start_time(pid: i32) -> io::Result<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    // The name may itself contain spaces and parentheses, so count from the last parenthesis.
+    let field = stat.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(22 - 3));
+    field.and_then(|field| field.parse().ok()).ok_or_else(|| {
+        io::Error::new(io::ErrorKind::InvalidData, format!("/proc/{pid}/stat has no start time"))
+    })
+}
+
+/// A descriptor for process `pid` if it is still the one that started at `start_ticks`.
+///
+/// `None` if that process is gone, whoever has its number now.
+pub(crate) fn open_exact(pid: i32, start_ticks: u64) -> io::Result<Option<OwnedFd>> {
+    let pidfd = match sys::pidfd_open(pid) {
+        Ok(pidfd) => pidfd,
+        Err(error) if error.raw_os_error() == Some(libc::ESRCH) => return Ok(None),
+        // A thread's number, so not the process that was meant.
+        Err(error) if matches!(error.raw_os_error(), Some(libc::EINVAL | libc::ENOENT)) => {
+            return Ok(None);
+        }
+        Err(error) => return Err(error),
+    };
+    // Checked after opening: from here on the number cannot be given to another process unnoticed.
+    Ok((start_time(pid).ok() == Some(start_ticks)).then_some(pidfd))
+}
+
+/// Waits until `fd` is readable or closed at its other end: false after `timeout_ms` without.
+pub(crate) fn wait_readable(fd: &impl AsFd, timeout_ms: u64) -> io::Result<bool> {
+    let begin = std::time::Instant::now();
+    loop {
+        let spent = u64::try_from(begin.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let left = i32::try_from(timeout_ms.saturating_sub(spent)).unwrap_or(i32::MAX);
+        let timeout = PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX);
+        let mut fds = [PollFd::new(fd.as_fd(), PollFlags::POLLIN)];
+        match poll(&mut fds, timeout) {
+            Ok(0) if spent >= timeout_ms => return Ok(false),
+            Ok(0) | Err(nix::Error::EINTR) => {}
+            Ok(_) => return Ok(true),
+            Err(error) => return Err(error.into()),
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! What a launch record must satisfy before anything is done for it.
+
+use std::path::Path;
+
+use super::{Launch, Root};
+use crate::cgroup;
+
+/// Why a task cannot be launched as asked.
+#[derive(Debug, thiserror::Error)]
+pub enum Invalid {
+    /// There is no program to run.
+    #[error("argv is empty: name the program to run")]
+    NoProgram,
+    /// A string that the kernel cannot take.
+    #[error("{field} contains a NUL byte, which no program can receive: `{beginning}…`")]
+    Nul {
+        /// Where: `argv[2]`, `env PATH`.
+        field: String,
+        /// The text before the NUL.
+        beginning: String,
+    },
+    /// A name of an environment variable that is empty or contains `=`.
+    #[error("`{name}` cannot name an environment variable: it must not be empty nor contain `=`")]
+    EnvironmentName {
+        /// The name as given.
+        name: String,
+    },
+    /// Tasks do not run as root.
+    #[error("uid {uid}, gid {gid}: a task runs under an unprivileged uid and gid, not 0")]
+    Privileged {
+        /// As given.
+        uid: u32,
+        /// As given.
+        gid: u32,
+    },
+    /// Not a host name.
+    #[error("hostname `{name}`: use 1 to 63 letters, digits, `-` and `.`")]
+    Hostname {
+        /// As given.
+        name: String,
+    },
+    /// A number outside its range.
+    #[error("{field} is {value}, but must be at least {min}")]
+    TooSmall {
+        /// Which one.
+        field: &'static str,
+        /// As given.
+        value: u64,
+        /// The least that makes sense.
+        min: u64,
+    },
+    /// A path that is not absolute, or leaves its place with `..`.
+    #[error("{field} `{path}` must be an absolute path without `..`")]
+    BadPath {
+        /// Which one.
+        field: &'static str,
+        /// As given.
+        path: String,
+    },
+    /// The cgroup's name.
+    #[error("{0}")]
+    Cgroup(String),
+}
+
+impl Launch {
+    /// Checks everything that can be known without touching the machine.
+    ///
+    /// # Errors
+    /// The first thing that is wrong.
+    pub fn check(&self) -> Result<(), Invalid> {
+        if self.argv.first().is_none_or(String::is_empty) {
+            return Err(Invalid::NoProgram);
+        }
+        for (index, argument) in self.argv.iter().enumerate() {
+            no_nul(|| format!("argv[{index}]"), argument)?;
+        }
+        for (name, value) in &self.env {
+            if name.is_empty() || name.contains('=') {
+                return Err(Invalid::EnvironmentName { name: name.clone() });
+            }
+            no_nul(|| "the name of an environment variable".to_owned(), name)?;
+            no_nul(|| format!("env {name}"), value)?;
+        }
+        if self.uid == 0 || self.gid == 0 {
+            return Err(Invalid::Privileged { uid: self.uid, gid: self.gid });
+        }
+        let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '.';
+        if !(1..=63).contains(&self.hostname.len()) || !self.hostname.chars().all(plain) {
+            return Err(Invalid::Hostname { name: self.hostname.clone() });
+        }
+        cgroup::check_name(&self.cgroup).map_err(|error| Invalid::Cgroup(error.to_string()))?;
+        at_least("log.file_bytes_max", self.log.file_bytes_max, 4096)?;
+        at_least("log.files_max", self.log.files_max.into(), 1)?;
+        at_least("limits.memory_bytes", self.limits.memory_bytes, 4096)?;
+        // The init, the task, and one to spare for whatever it starts.
+        at_least("limits.pids_max", self.limits.pids_max, 2)?;
+        for directory in &self.jail.system_dirs {
+            absolute("jail.system_dirs", Path::new(directory))?;
+        }
+        absolute("jail.bourg_executable", &self.jail.bourg_executable)?;
+        if let Root::Directory(path) = &self.jail.root {
+            absolute("jail.root", path)?;
+        }
+        for bind in &self.jail.binds {
+            absolute("jail.binds.source", &bind.source)?;
+            absolute("jail.binds.target", &bind.target)?;
+        }
+        Ok(())
+    }
+}
+
+fn no_nul(field: impl FnOnce() -> String, text: &str) -> Result<(), Invalid> {
+    match text.split_once('\0') {
+        None => Ok(()),
+        Some((before, _)) => {
+            Err(Invalid::Nul { field: field(), beginning: before.chars().take(40).collect() })
+        }
+    }
+}
+
+fn at_least(field: &'static str, value: u64, min: u64) -> Result<(), Invalid> {
+    if value < min { Err(Invalid::TooSmall { field, value, min }) } else { Ok(()) }
+}
+
+fn absolute(field: &'static str, path: &Path) -> Result<(), Invalid> {
+    use std::path::Component::{Normal, RootDir};
+    let good = path.is_absolute() && path.components().all(|c| matches!(c, RootDir | Normal(_)));
+    if good { Ok(()) } else { Err(Invalid::BadPath { field, path: path.display().to_string() }) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Jail, LogPolicy};
+    use super::*;
+    use crate::cgroup::Limits;
+
+    fn launch() -> Launch {
+        Launch {
+            label: "you/hello/3 generation 2".to_owned(),
+            argv: vec!["sh".to_owned()],
+            env: vec![("A".to_owned(), "1".to_owned())],
+            uid: 60_000,
+            gid: 60_000,
+            hostname: "hello-3".to_owned(),
+            cgroup: "bourg/x/hello-3".to_owned(),
+            limits: Limits {
+                cpu_milli: 100,
+                cpu_hard_cap: false,
+                memory_bytes: 1 << 20,
+                pids_max: 10,
+            },
+            log: LogPolicy { file_bytes_max: 4096, files_max: 1 },
+            tmp_bytes_max: 0,
+            notice_ms: 0,
+            jail: Jail::host("/usr/bin/bourg".into()),
+        }
+    }
+
+    #[test]
+    fn says_what_is_wrong() {
+        type Change = fn(&mut Launch);
+        launch().check().unwrap();
+        let table: [(Change, &str); 9] = [
+            (|l| l.argv.clear(), "argv is empty"),
+            (|l| l.argv.push("a\0b".to_owned()), "argv[1] contains a NUL byte"),
+            (|l| l.env.push(("A=B".to_owned(), String::new())), "`A=B` cannot name"),
+            (|l| l.uid = 0, "uid 0, gid 60000"),
+            (|l| l.hostname = "a b".to_owned(), "hostname `a b`"),
+            (|l| l.cgroup = "../x".to_owned(), "`../x` cannot name a cgroup"),
+            (|l| l.log.files_max = 0, "log.files_max is 0"),
+            (|l| l.limits.pids_max = 1, "limits.pids_max is 1"),
+            (|l| l.jail.root = Root::Directory("/a/../b".into()), "jail.root `/a/../b`"),
+        ];
+        for (change, expected) in table {
+            let mut launch = launch();
+            change(&mut launch);
+            let message = launch.check().unwrap_err().to_string();
+            assert!(message.starts_with(expected), "{message}");
+        }
+    }
+}

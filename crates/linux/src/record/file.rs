@@ -1,0 +1,157 @@
+//! Reading and writing one record: whole or not at all.
+
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use super::{RecordError, VERSION};
+use crate::error::At;
+
+/// Whether a record must survive a loss of power from the moment that it is written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Durable {
+    Yes,
+    /// The record means nothing after a reboot anyway.
+    No,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Versioned<T> {
+    version: u32,
+    #[serde(flatten)]
+    record: T,
+}
+
+#[derive(Deserialize)]
+struct VersionOnly {
+    version: u32,
+}
+
+pub(super) fn read<T: DeserializeOwned>(
+    path: &Path,
+    max_bytes: u64,
+) -> Result<Option<T>, RecordError> {
+    let file = match File::open(path).at("open", path) {
+        Ok(file) => file,
+        Err(error) if error.is_not_found() => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    let mut content = Vec::new();
+    file.take(max_bytes + 1).read_to_end(&mut content).at("read", path)?;
+    if content.len() as u64 > max_bytes {
+        return Err(RecordError::TooLarge { path: path.to_owned(), max_bytes });
+    }
+    let damaged = |source| RecordError::Damaged { path: path.to_owned(), source };
+    let VersionOnly { version } = serde_json::from_slice(&content).map_err(damaged)?;
+    if version > VERSION {
+        return Err(RecordError::TooNew { path: path.to_owned(), version });
+    }
+    let versioned: Versioned<T> = serde_json::from_slice(&content).map_err(damaged)?;
+    Ok(Some(versioned.record))
+}
+
+pub(super) fn write<T: Serialize>(
+    dir: &Path,
+    name: &str,
+    record: &T,
+    durable: Durable,
+) -> Result<(), RecordError> {
+    let path = dir.join(name);
+    let temporary = dir.join(format!(".{name}.new"));
+    let damaged = |source| RecordError::Damaged { path: path.clone(), source };
+    let mut content =
+        serde_json::to_vec_pretty(&Versioned { version: VERSION, record }).map_err(damaged)?;
+    content.push(b'\n');
+    // The environment may hold secrets, so nobody but root reads it.
+    let mut options = File::options();
+    options.write(true).create(true).truncate(true).mode(0o600);
+    let mut file = options.open(&temporary).at("create", &temporary)?;
+    file.write_all(&content).at("write", &temporary)?;
+    if durable == Durable::Yes {
+        file.sync_all().at("sync", &temporary)?;
+    }
+    fs::rename(&temporary, &path).at("rename to", &path)?;
+    if durable == Durable::Yes {
+        File::open(dir).and_then(|dir| dir.sync_all()).at("sync", dir)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Exit, How, Running};
+    use super::*;
+
+    fn running() -> Running {
+        Running {
+            init_pid: 12,
+            init_start_ticks: 34,
+            boot_id: "b".to_owned(),
+            started_at_unix_us: 56,
+        }
+    }
+
+    #[test]
+    fn an_operator_can_read_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let exit = Exit {
+            how: How::OutOfMemory { limit_bytes: 1024, peak_bytes: 1000 },
+            ended_at_unix_us: 1,
+            cpu_ns: 2,
+            memory_peak_bytes: 1000,
+        };
+        exit.write(dir.path()).unwrap();
+        expect_test::expect![[r#"
+            {
+              "version": 1,
+              "how": {
+                "kind": "out_of_memory",
+                "limit_bytes": 1024,
+                "peak_bytes": 1000
+              },
+              "ended_at_unix_us": 1,
+              "cpu_ns": 2,
+              "memory_peak_bytes": 1000
+            }
+        "#]]
+        .assert_eq(&fs::read_to_string(dir.path().join("exit.json")).unwrap());
+        assert_eq!(Exit::read(dir.path()).unwrap(), Some(exit));
+        assert_eq!(Running::read(dir.path()).unwrap(), None);
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "no temporary file is left");
+    }
+
+    #[test]
+    fn refuses_what_it_cannot_understand() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("running.json");
+        let read_of = |content: &str| {
+            fs::write(&path, content).unwrap();
+            Running::read(dir.path()).unwrap_err().to_string()
+        };
+        assert!(read_of("").contains("is damaged"));
+        assert!(read_of("{\"version\":1}").contains("missing field"));
+        assert!(read_of("{\"version\":2}").contains("has version 2"));
+        assert!(read_of(&"x".repeat(70_000)).contains("is larger than 65536 bytes"));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn never_panics_on_garbage(
+            cut in 0usize..200, at in 0usize..200, byte: u8, garbage: Vec<u8>,
+        ) {
+            let dir = tempfile::tempdir().unwrap();
+            running().write(dir.path()).unwrap();
+            let path = dir.path().join("running.json");
+            let mut content = fs::read(&path).unwrap();
+            if let Some(place) = content.get_mut(at) { *place = byte; }
+            content.truncate(content.len() - cut.min(content.len()));
+            content.extend(garbage);
+            fs::write(&path, content).unwrap();
+            let _either = Running::read(dir.path());
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! The shim's last part: make sure that nothing is left, and sum up.
+
+use crate::cgroup::{CgroupError, TaskCgroup, Usage};
+use crate::process::unix_micros_now;
+use crate::record::{Exit, How, Launch};
+
+/// Empties and removes the task's cgroup, and says how the task ended.
+pub(super) fn end(launch: &Launch, cgroup: &TaskCgroup, how: How) -> Exit {
+    let ended_at_unix_us = unix_micros_now();
+    report(launch, cgroup.kill_all());
+    let none = Usage { cpu_ns: 0, memory_bytes: 0, memory_peak_bytes: 0 };
+    let usage = report(launch, cgroup.usage()).unwrap_or(none);
+    let oom_kills = report(launch, cgroup.oom_kills()).unwrap_or(0);
+    report(launch, cgroup.remove());
+    let how = match how {
+        // Whatever the main process made of the loss of a part of the task.
+        How::Exited { .. } | How::Signalled { .. } | How::NotStarted { .. } if oom_kills > 0 => {
+            How::OutOfMemory {
+                limit_bytes: launch.limits.memory_bytes,
+                peak_bytes: usage.memory_peak_bytes,
+            }
+        }
+        how => how,
+    };
+    Exit { how, ended_at_unix_us, cpu_ns: usage.cpu_ns, memory_peak_bytes: usage.memory_peak_bytes }
+}
+
+/// Logs an error that changes nothing about the task's end.
+fn report<T>(launch: &Launch, result: Result<T, CgroupError>) -> Option<T> {
+    result.inspect_err(|error| eprintln!("{}: {error}", launch.label)).ok()
+}

@@ -1,0 +1,114 @@
+//! The shim: one small process per task that outlives the Borglet.
+//!
+//! It holds the lock of the task's directory, starts the task's init in a new pid namespace, copies
+//! the task's output to log files, and records how the task ended. It has one thread, is in its own
+//! session, outside the task's cgroup, and ignores the signals by which a terminal or a service
+//! manager ends whole groups of processes.
+//!
+//! It decides nothing: it never restarts a task, and its own death is the task's death.
+
+pub(crate) mod begin;
+mod end;
+mod supervise;
+
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::process::ExitCode;
+
+use crate::cgroup::{Hierarchy, TaskCgroup};
+use crate::error::At;
+use crate::logs::{LogWriter, Stream};
+use crate::process::unix_micros_now;
+use crate::record::{Exit, HOME_DIRECTORY, How, LOG_DIRECTORY, Launch};
+use begin::{Begun, Shim};
+
+/// The body of `bourg shim DIR`, to be called before the process has a second thread or opens a file.
+///
+/// Protocol with the starter: standard input is a pipe that the starter closes as the go-ahead;
+/// standard output is the ready pipe, to which goes one line, `pid N` or `error TEXT`, and which
+/// closes when the task runs or has ended. Standard error is for messages to the operator. The
+/// process forks and returns at once; the shim proper is its child.
+///
+/// Closes all inherited descriptors but those three. Never panics on what it finds in `task_dir`.
+#[must_use]
+pub fn run(task_dir: &Path) -> ExitCode {
+    match begin::begin(task_dir) {
+        Ok(Begun::Starter) => ExitCode::SUCCESS,
+        Ok(Begun::Shim(mut shim)) => {
+            let exit = look_after(&mut shim);
+            let mut code = ExitCode::SUCCESS;
+            if let Err(error) = exit.write(&shim.dir) {
+                eprintln!("cannot record the end of the task: {error}; how it ended: {exit:?}");
+                code = ExitCode::FAILURE;
+            }
+            // Only now: whoever sees the lock free or the pipe closed finds the record.
+            drop(shim);
+            code
+        }
+        Err(error) => {
+            eprintln!("bourg shim {}: {error}", task_dir.display());
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Runs the shim's task to its end.
+fn look_after(shim: &mut Shim) -> Exit {
+    let dir = &shim.dir;
+    let not_started = |reason: String| Exit {
+        how: How::NotStarted { reason },
+        ended_at_unix_us: unix_micros_now(),
+        cpu_ns: 0,
+        memory_peak_bytes: 0,
+    };
+    let launch = match read_launch(dir) {
+        Ok(launch) => launch,
+        Err(reason) => return not_started(reason),
+    };
+    let cgroup = match prepare(dir, &launch) {
+        Ok(cgroup) => cgroup,
+        Err(reason) => return not_started(reason),
+    };
+    let log = |stream| LogWriter::new(dir.join(LOG_DIRECTORY), stream, launch.log);
+    let mut logs = [log(Stream::Stdout), log(Stream::Stderr)];
+    let how = supervise::supervise(dir, &launch, &cgroup, &mut logs, &mut shim.ready);
+    for (log, name) in logs.iter().zip(["stdout", "stderr"]) {
+        if log.dropped_bytes() > 0 {
+            eprintln!(
+                "{}: the disk was full: {} bytes of {name} were dropped",
+                launch.label,
+                log.dropped_bytes()
+            );
+        }
+    }
+    let how = how.unwrap_or_else(|reason| How::NotStarted { reason });
+    end::end(&launch, &cgroup, how)
+}
+
+fn read_launch(dir: &Path) -> Result<Launch, String> {
+    let launch = Launch::read(dir).map_err(|error| error.to_string())?;
+    let launch = launch.ok_or_else(|| format!("{} has no launch.json", dir.display()))?;
+    launch.check().map_err(|error| error.to_string())?;
+    Ok(launch)
+}
+
+/// Makes what the task needs outside of its jail.
+fn prepare(dir: &Path, launch: &Launch) -> Result<TaskCgroup, String> {
+    let directories = || -> Result<(), crate::FileError> {
+        for name in [LOG_DIRECTORY, HOME_DIRECTORY] {
+            let path = dir.join(name);
+            match fs::create_dir(&path) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                result => result.at("create directory", &path)?,
+            }
+        }
+        let home = dir.join(HOME_DIRECTORY);
+        let owner = (Some(launch.uid), Some(launch.gid));
+        std::os::unix::fs::lchown(&home, owner.0, owner.1).at("give to the task", &home)
+    };
+    directories().map_err(|error| error.to_string())?;
+    let hierarchy = Hierarchy::detect().map_err(|error| error.to_string())?;
+    TaskCgroup::create(&hierarchy, &launch.cgroup, &launch.limits)
+        .map_err(|error| error.to_string())
+}

@@ -1,0 +1,245 @@
+//! The shim's long middle part: from starting the init to its end.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sched::{CloneFlags, unshare};
+use nix::unistd::{ForkResult, pipe2};
+
+use crate::cgroup::TaskCgroup;
+use crate::init::{self, FORKED};
+use crate::logs::LogWriter;
+use crate::process::{boot_id, start_time, unix_micros_now};
+use crate::record::{How, Launch, Running};
+use crate::sys;
+
+/// How much of the output is copied at a time.
+const CHUNK_BYTES: usize = 32 << 10;
+/// The most output that is still copied after the task has ended: more than any pipe holds, so that
+/// only somebody else who was handed the pipe can exceed it.
+const REMAINDER_BYTES_MAX: usize = 4 << 20;
+/// How long to look for the victim after the kernel announced that it will choose one.
+const OOM_PATIENCE: Duration = Duration::from_secs(2);
+
+/// The shim's ends of everything that it shares with the init.
+struct Links {
+    init_pid: i32,
+    init: OwnedFd,
+    /// Closed with the shim: the init's sign to go, too.
+    _alive: OwnedFd,
+    trouble: Option<File>,
+    status: File,
+    outputs: [Option<File>; 2],
+    oom: Option<File>,
+}
+
+/// Runs the task and says how it ended, before any look at the cgroup; the error is the reason why
+/// there is no init at all.
+pub(super) fn supervise(
+    dir: &Path,
+    launch: &Launch,
+    cgroup: &TaskCgroup,
+    logs: &mut [LogWriter; 2],
+    ready: &mut Option<File>,
+) -> Result<How, String> {
+    let mut links = start(dir, launch, cgroup)?;
+    let mut reason = Vec::new();
+    let mut buffer = vec![0; CHUNK_BYTES];
+    let mut oom_until = None;
+    loop {
+        let timeout = match oom_until {
+            Some(until) if until > Instant::now() => PollTimeout::from(5u8),
+            _ => PollTimeout::NONE,
+        };
+        let woken = links.wait(timeout).map_err(|error| format!("cannot poll: {error}"))?;
+        if woken.trouble && links.read_trouble(&mut reason) && reason.is_empty() {
+            // Closed without a word: the program has been entered, unless the init died before.
+            if links.has_forked() {
+                note_running(dir, launch, links.init_pid);
+                ready.take();
+            }
+        }
+        for (index, log) in logs.iter_mut().enumerate() {
+            if woken.outputs[index] {
+                links.copy(index, log, &mut buffer);
+            }
+        }
+        if woken.oom {
+            let _count = links.oom.as_mut().map(|oom| oom.read(&mut [0; 8]));
+            oom_until = Some(Instant::now() + OOM_PATIENCE);
+        }
+        // The kernel kills only one process, and half a task is worse than none.
+        if oom_until.is_some() && cgroup.oom_kills().is_ok_and(|kills| kills > 0) {
+            oom_until = None;
+            if let Err(error) = cgroup.kill_all() {
+                eprintln!("{}: out of memory, but cannot be killed: {error}", launch.label);
+            }
+        }
+        if woken.init {
+            break;
+        }
+    }
+    for (index, log) in logs.iter_mut().enumerate() {
+        let mut left = REMAINDER_BYTES_MAX;
+        while left > 0 {
+            match links.copy(index, log, &mut buffer) {
+                0 => break,
+                bytes => left = left.saturating_sub(bytes),
+            }
+        }
+    }
+    links.read_trouble(&mut reason);
+    Ok(links.how_it_ended(&reason))
+}
+
+/// Forks the init into a new pid namespace.
+fn start(dir: &Path, launch: &Launch, cgroup: &TaskCgroup) -> Result<Links, String> {
+    let say = |error: io::Error| format!("cannot start the init: {error}");
+    let cgroup_say = |error: crate::cgroup::CgroupError| error.to_string();
+    let pipe = || pipe2(OFlag::O_CLOEXEC).map_err(|error| say(error.into()));
+    let (alive_read, alive_write) = pipe()?;
+    let (trouble_read, trouble_write) = pipe()?;
+    let (status_read, status_write) = pipe()?;
+    let (stdout_read, stdout_write) = pipe()?;
+    let (stderr_read, stderr_write) = pipe()?;
+    for fd in [&trouble_read, &status_read, &stdout_read, &stderr_read] {
+        fcntl(fd, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).map_err(|error| say(error.into()))?;
+    }
+    let oom = cgroup.oom_watch().map_err(cgroup_say)?;
+    let pipes = init::Pipes {
+        shim_alive: alive_read,
+        trouble: trouble_write,
+        status: status_write,
+        stdout: stdout_write,
+        stderr: stderr_write,
+        cgroups: cgroup.join_files().map_err(cgroup_say)?,
+    };
+    unshare(CloneFlags::CLONE_NEWPID)
+        .map_err(|error| format!("cannot make a pid namespace: {error}"))?;
+    let child = match sys::SingleThread::check().and_then(sys::fork).map_err(say)? {
+        ForkResult::Parent { child } => child.as_raw(),
+        ForkResult::Child => {
+            let run = std::panic::AssertUnwindSafe(|| init::run(launch, dir, pipes));
+            // A panic must not unwind into the shim's own frames, of which this is a copy.
+            let _panicked = std::panic::catch_unwind(run);
+            sys::exit_now(101)
+        }
+    };
+    Ok(Links {
+        init_pid: child,
+        init: sys::pidfd_open(child).map_err(say)?,
+        _alive: alive_write,
+        trouble: Some(trouble_read.into()),
+        status: status_read.into(),
+        outputs: [Some(stdout_read.into()), Some(stderr_read.into())],
+        oom: oom.map(File::from),
+    })
+}
+
+/// Writes `running.json`. A failure is survivable: the task runs, only its Borglet cannot signal it.
+fn note_running(dir: &Path, launch: &Launch, init_pid: i32) {
+    let write = || -> Result<(), String> {
+        let running = Running {
+            init_pid,
+            init_start_ticks: start_time(init_pid).map_err(|error| error.to_string())?,
+            boot_id: boot_id().map_err(|error| error.to_string())?,
+            started_at_unix_us: unix_micros_now(),
+        };
+        running.write(dir).map_err(|error| error.to_string())
+    };
+    if let Err(error) = write() {
+        eprintln!("{}: cannot record that the task runs: {error}", launch.label);
+    }
+}
+
+/// What happened while the shim waited.
+struct Woken {
+    init: bool,
+    trouble: bool,
+    outputs: [bool; 2],
+    oom: bool,
+}
+
+impl Links {
+    fn wait(&self, timeout: PollTimeout) -> io::Result<Woken> {
+        let [stdout, stderr] = &self.outputs;
+        let all = [&self.trouble, stdout, stderr, &self.oom];
+        // What is closed is represented by the init, so that each keeps its place.
+        let [trouble, stdout, stderr, oom] =
+            all.map(|file| file.as_ref().map_or(self.init.as_fd(), AsFd::as_fd));
+        let mut fds = [self.init.as_fd(), trouble, stdout, stderr, oom]
+            .map(|fd| PollFd::new(fd, PollFlags::POLLIN));
+        match poll(&mut fds, timeout) {
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let woken = |index: usize| fds[index].any() == Some(true);
+        let there = |index: usize| all[index - 1].is_some() && woken(index);
+        Ok(Woken {
+            init: woken(0),
+            trouble: there(1),
+            outputs: [there(2), there(3)],
+            oom: there(4),
+        })
+    }
+
+    /// Reads what is there; true when the other side has closed the pipe, or had before.
+    fn read_trouble(&mut self, reason: &mut Vec<u8>) -> bool {
+        let Some(trouble) = &mut self.trouble else { return true };
+        match trouble.read_to_end(reason) {
+            Ok(_) => {
+                self.trouble = None;
+                true
+            }
+            Err(_nothing_more_yet) => false,
+        }
+    }
+
+    /// Whether the init got as far as forking the task.
+    fn has_forked(&mut self) -> bool {
+        let mut byte = [0];
+        matches!(self.status.read(&mut byte), Ok(1)) && byte[0] == FORKED
+    }
+
+    /// Copies one chunk of output to its log; the number of bytes, 0 if there are none now.
+    fn copy(&mut self, index: usize, log: &mut LogWriter, buffer: &mut [u8]) -> usize {
+        let Some(output) = &mut self.outputs[index] else { return 0 };
+        match output.read(buffer) {
+            Ok(0) => {
+                self.outputs[index] = None;
+                0
+            }
+            Ok(bytes) => {
+                log.append(&buffer[..bytes], unix_micros_now());
+                bytes
+            }
+            Err(_nothing_now) => 0,
+        }
+    }
+
+    /// Puts together what the init said and how it ended itself.
+    fn how_it_ended(&mut self, reason: &[u8]) -> How {
+        let init_status = sys::wait(self.init_pid);
+        if !reason.is_empty() {
+            return How::NotStarted { reason: String::from_utf8_lossy(reason).into_owned() };
+        }
+        let mut said = Vec::new();
+        let _all_there_is = self.status.read_to_end(&mut said);
+        if said.first() == Some(&FORKED) {
+            said.remove(0);
+        }
+        match (<[u8; 4]>::try_from(said), init_status) {
+            (Ok(bytes), _) => How::from_wait_status(i32::from_le_bytes(bytes)),
+            (Err(_), Ok(status)) if libc::WIFSIGNALED(status) => How::from_wait_status(status),
+            (Err(_), status) => How::NotStarted {
+                reason: format!("the task's init ended without a word, with status {status:?}"),
+            },
+        }
+    }
+}

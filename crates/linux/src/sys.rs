@@ -1,0 +1,253 @@
+//! The system calls for which neither `std` nor `nix` has a safe function.
+//!
+//! All the unsafe code of the crate is here; nothing here decides anything.
+#![expect(unsafe_code, reason = "system calls without a safe wrapper")]
+
+use std::ffi::CStr;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+
+use nix::unistd::ForkResult;
+
+/// The result of a system call that returns -1 on error.
+fn check(result: libc::c_long) -> io::Result<libc::c_long> {
+    if result == -1 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
+
+/// A descriptor that becomes readable when process `pid` ends, and that never means another process.
+pub(crate) fn pidfd_open(pid: i32) -> io::Result<OwnedFd> {
+    // SAFETY: takes two integers and touches no memory of ours.
+    let fd = check(unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) })?;
+    let fd = RawFd::try_from(fd).map_err(io::Error::other)?;
+    // SAFETY: the kernel has just made this descriptor for us; nobody else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Sends `signal` to exactly the process that `pidfd` stands for.
+pub(crate) fn pidfd_send_signal(pidfd: BorrowedFd<'_>, signal: i32) -> io::Result<()> {
+    let no_info = std::ptr::null::<libc::siginfo_t>();
+    let fd = pidfd.as_raw_fd();
+    // SAFETY: a null siginfo is allowed and means "as kill(2) would send it".
+    check(unsafe { libc::syscall(libc::SYS_pidfd_send_signal, fd, signal, no_info, 0) })?;
+    Ok(())
+}
+
+/// Proof that this process has one thread, and so may fork and change its mount namespace.
+#[derive(Clone, Copy)]
+pub(crate) struct SingleThread(());
+
+impl SingleThread {
+    /// Looks at `/proc`, which must be the one of this process's own pid namespace.
+    ///
+    /// # Errors
+    /// When there are more threads: a forked child would inherit locks held by threads that do not
+    /// exist in it.
+    pub(crate) fn check() -> io::Result<Self> {
+        let threads = std::fs::read_dir("/proc/self/task")?.count();
+        if threads == 1 {
+            Ok(Self(()))
+        } else {
+            Err(io::Error::other(format!("this process has {threads} threads instead of one")))
+        }
+    }
+}
+
+/// `fork(2)` for a process with one thread.
+pub(crate) fn fork(_proof: SingleThread) -> io::Result<ForkResult> {
+    // SAFETY: with a single thread the child's memory, the allocator's locks included, is consistent.
+    Ok(unsafe { nix::unistd::fork() }?)
+}
+
+/// Ends this process at once: no destructors, no exit handlers.
+pub(crate) fn exit_now(code: i32) -> ! {
+    // SAFETY: never returns and touches no memory.
+    unsafe { libc::_exit(code) }
+}
+
+/// Closes every descriptor from `first` upwards.
+///
+/// For a process that has just begun: nothing above standard error is in use yet, and whatever was
+/// inherited must not be kept open for the life of a task.
+pub(crate) fn close_from(first: u32) -> io::Result<()> {
+    // SAFETY: the callers own no descriptors in the range, see above.
+    check(unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, 0) })?;
+    Ok(())
+}
+
+/// Closes every descriptor that is not in `keep`.
+///
+/// For a child after fork, which never runs the destructors of what it inherited.
+pub(crate) fn close_all_but(keep: &mut [RawFd]) -> io::Result<()> {
+    keep.sort_unstable();
+    let mut first: u32 = 0;
+    for &fd in keep.iter() {
+        let Ok(fd) = u32::try_from(fd) else { continue };
+        if fd > first {
+            // SAFETY: the caller never uses the inherited descriptors outside of `keep`.
+            check(unsafe { libc::syscall(libc::SYS_close_range, first, fd - 1, 0) })?;
+        }
+        first = fd + 1;
+    }
+    close_from(first)
+}
+
+/// Reaps one ended child without waiting: its pid and raw wait status, or `None` if none has ended.
+///
+/// `nix` cannot be used here, because it refuses the status of a child that a real-time signal killed.
+pub(crate) fn reap() -> io::Result<Option<(i32, i32)>> {
+    let mut status = 0;
+    // SAFETY: `status` lives for the call, which writes at most one int to it.
+    let pid = unsafe { libc::waitpid(-1, &raw mut status, libc::WNOHANG) };
+    match check(libc::c_long::from(pid)) {
+        Ok(0) => Ok(None),
+        Ok(_) => Ok(Some((pid, status))),
+        Err(error) if error.raw_os_error() == Some(libc::ECHILD) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Waits for child `pid` and returns its raw wait status.
+pub(crate) fn wait(pid: i32) -> io::Result<i32> {
+    let mut status = 0;
+    loop {
+        // SAFETY: `status` lives for the call, which writes at most one int to it.
+        match check(libc::c_long::from(unsafe { libc::waitpid(pid, &raw mut status, 0) })) {
+            Ok(_) => return Ok(status),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Gives every signal its default action, and unblocks all of them.
+pub(crate) fn reset_signals() {
+    // Past libc, which keeps two signals to itself and would leave them ignored if they were ignored
+    // by whoever started us. All zero is SIG_DFL without flags in the kernel's struct.
+    let default = [0u64; 4];
+    let nothing = std::ptr::null_mut::<u64>();
+    for signal in 1..=64 {
+        // SAFETY: `default` is as large as the kernel's struct and installs no code; the kernel refuses
+        // KILL and STOP, which is harmless.
+        unsafe { libc::syscall(libc::SYS_rt_sigaction, signal, default.as_ptr(), nothing, 8) };
+    }
+    // SAFETY: the set is initialised by sigemptyset before it is read.
+    unsafe {
+        let mut none = std::mem::zeroed::<libc::sigset_t>();
+        libc::sigemptyset(&raw mut none);
+        libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut());
+    }
+}
+
+/// Ignores `signal` in this process and in what it forks.
+pub(crate) fn ignore_signal(signal: i32) {
+    // SAFETY: SIG_IGN installs no code.
+    unsafe { libc::signal(signal, libc::SIG_IGN) };
+}
+
+/// Sets the attributes (`MOUNT_ATTR_*`) `set` on the mount at `path` and on every mount below it.
+pub(crate) fn mount_set_recursive(path: &CStr, set: u64) -> io::Result<()> {
+    let attributes = libc::mount_attr { attr_set: set, attr_clr: 0, propagation: 0, userns_fd: 0 };
+    // SAFETY: `path` and `attributes` outlive the call, and the size passed is the size of the struct.
+    check(unsafe {
+        libc::syscall(
+            libc::SYS_mount_setattr,
+            libc::AT_FDCWD,
+            path.as_ptr(),
+            libc::AT_RECURSIVE,
+            &raw const attributes,
+            size_of::<libc::mount_attr>(),
+        )
+    })?;
+    Ok(())
+}
+
+/// Takes every capability out of the bounding set, so that no program can give it back.
+pub(crate) fn empty_bounding_set() -> io::Result<()> {
+    for capability in 0..64 {
+        // SAFETY: takes integers only.
+        let result = unsafe { libc::prctl(libc::PR_CAPBSET_DROP, capability, 0, 0, 0) };
+        match check(libc::c_long::from(result)) {
+            Ok(_) => {}
+            // The first number that the kernel does not know ends the list.
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => break,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Gives up every effective, permitted, inheritable and ambient capability.
+pub(crate) fn drop_capabilities() -> io::Result<()> {
+    #[repr(C)]
+    struct Header {
+        version: u32,
+        pid: i32,
+    }
+    const VERSION_3: u32 = 0x2008_0522;
+    // SAFETY: takes integers only.
+    let cleared = unsafe { libc::prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) };
+    check(libc::c_long::from(cleared))?;
+    let header = Header { version: VERSION_3, pid: 0 };
+    // Version 3 reads two structs of three words: effective, permitted, inheritable.
+    let none = [0u32; 6];
+    // SAFETY: both live for the call and have the layout that version 3 asks for.
+    check(unsafe { libc::syscall(libc::SYS_capset, &raw const header, none.as_ptr()) })?;
+    Ok(())
+}
+
+const PR_CAP_AMBIENT: i32 = 47;
+const PR_CAP_AMBIENT_CLEAR_ALL: libc::c_ulong = 4;
+
+/// Puts every system call that this process and its children make from now on under `filter`.
+///
+/// Needs `no_new_privs`.
+pub(crate) fn install_seccomp(filter: &mut [libc::sock_filter]) -> io::Result<()> {
+    let length = u16::try_from(filter.len()).map_err(io::Error::other)?;
+    let program = libc::sock_fprog { len: length, filter: filter.as_mut_ptr() };
+    let mode = libc::c_ulong::from(libc::SECCOMP_MODE_FILTER);
+    // SAFETY: `program` and the filter it points to live for the call; the kernel copies and checks them.
+    let result = unsafe { libc::prctl(libc::PR_SET_SECCOMP, mode, &raw const program) };
+    check(libc::c_long::from(result))?;
+    Ok(())
+}
+
+/// Makes the terminal behind `fd` the controlling terminal of this session.
+pub(crate) fn take_terminal(fd: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: TIOCSCTTY takes an integer.
+    let result = unsafe { libc::ioctl(fd.as_raw_fd(), libc::TIOCSCTTY, 0) };
+    check(libc::c_long::from(result))?;
+    Ok(())
+}
+
+/// Tells the terminal behind `fd` how large its window is, in characters.
+pub(crate) fn set_window_size(fd: BorrowedFd<'_>, rows: u16, columns: u16) -> io::Result<()> {
+    let size = libc::winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+    // SAFETY: `size` lives for the call and is what TIOCSWINSZ reads.
+    let result = unsafe { libc::ioctl(fd.as_raw_fd(), libc::TIOCSWINSZ, &raw const size) };
+    check(libc::c_long::from(result))?;
+    Ok(())
+}
+
+/// Overwrites this process's arguments with `name`, as `ps` and `/proc/<pid>/cmdline` show them.
+///
+/// A task can read the command line of its init, which would tell it about the host's directories.
+pub(crate) fn rename_arguments(name: &str) {
+    let Ok(stat) = std::fs::read_to_string("/proc/self/stat") else { return };
+    // After the parenthesised name, field 48 and 49 of proc(5) are the ends of the arguments.
+    let Some((_, rest)) = stat.rsplit_once(") ") else { return };
+    let mut fields = rest.split_ascii_whitespace().skip(48 - 3);
+    let mut next = || fields.next().and_then(|field| field.parse::<usize>().ok());
+    let (Some(start), Some(end)) = (next(), next()) else { return };
+    if start == 0 || end <= start || end - start > 1 << 20 {
+        return;
+    }
+    let length = end - start;
+    let name = &name.as_bytes()[..name.len().min(length - 1)];
+    // SAFETY: the kernel says that the arguments of this very process are at start..end, on its
+    // stack, writable; the last byte stays zero, so every argument still ends inside the range.
+    unsafe {
+        let start = start as *mut u8;
+        std::ptr::write_bytes(start, 0, length);
+        std::ptr::copy_nonoverlapping(name.as_ptr(), start, name.len());
+    }
+}

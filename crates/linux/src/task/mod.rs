@@ -1,0 +1,166 @@
+//! What the Borglet calls: start, look at, end and remove tasks, each known by its directory.
+//!
+//! Everything here blocks, but only for milliseconds, except where a function says otherwise. No
+//! state is kept in memory: after a restart the Borglet calls [`scan`] and [`TaskDirectory::inspect`]
+//! and knows all that it knew before.
+
+mod inspect;
+mod start;
+mod stop;
+mod sweep;
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::FileError;
+use crate::cgroup::CgroupError;
+use crate::error::At;
+use crate::record::{Invalid, RecordError};
+pub use inspect::{Inspection, LostReason};
+pub use start::ShimChild;
+pub use stop::Delivery;
+pub use sweep::{Swept, sweep};
+
+/// Why something could not be done to a task.
+#[derive(Debug, thiserror::Error)]
+pub enum TaskError {
+    /// A file could not be used.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// A record of the task could not be used.
+    #[error(transparent)]
+    Record(#[from] RecordError),
+    /// The task's cgroup could not be used.
+    #[error(transparent)]
+    Cgroup(#[from] CgroupError),
+    /// The launch record asks for something impossible.
+    #[error("{label} cannot be launched: {source}")]
+    Invalid {
+        /// The task.
+        label: String,
+        /// What is wrong.
+        source: Invalid,
+    },
+    /// The shim did not start, or refused.
+    #[error("{label} has no shim: {reason}; see {}", log.display())]
+    NoShim {
+        /// The task.
+        label: String,
+        /// What the shim or the kernel said.
+        reason: String,
+        /// The shim's own log.
+        log: PathBuf,
+    },
+    /// The task is still looked after by a shim.
+    #[error("{} is in use by its shim, process {shim_pid}: kill the task first", dir.display())]
+    InUse {
+        /// The task's directory.
+        dir: PathBuf,
+        /// The shim.
+        shim_pid: i32,
+    },
+    /// The name cannot be one directory.
+    #[error(
+        "`{name}` cannot name a task directory: it must be one plain component not beginning with `.`"
+    )]
+    BadName {
+        /// As given.
+        name: String,
+    },
+    /// A process could not be signalled.
+    #[error("cannot signal process {pid}, the init of {}: {source}", dir.display())]
+    Signal {
+        /// The process.
+        pid: i32,
+        /// The task's directory.
+        dir: PathBuf,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+}
+
+/// The directory of one generation of one task; used once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskDirectory {
+    path: PathBuf,
+}
+
+impl TaskDirectory {
+    /// Makes the directory `name` in `base`, which must exist.
+    ///
+    /// # Errors
+    /// When it exists already, or `name` is not one plain path component.
+    pub fn create(base: &Path, name: &str) -> Result<Self, TaskError> {
+        let directory = Self::open(base, name)?;
+        let mut builder = fs::DirBuilder::new();
+        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+        builder.create(&directory.path).at("create directory", &directory.path)?;
+        Ok(directory)
+    }
+
+    /// A handle on the directory `name` in `base`, which need not exist.
+    ///
+    /// # Errors
+    /// [`TaskError::BadName`].
+    pub fn open(base: &Path, name: &str) -> Result<Self, TaskError> {
+        let plain = !name.is_empty() && name.len() <= 200 && !name.starts_with('.');
+        if !plain || name.contains(['/', '\0']) {
+            return Err(TaskError::BadName { name: name.to_owned() });
+        }
+        Ok(Self { path: base.join(name) })
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Deletes the directory with all that the task left in it, and a left-over cgroup.
+    ///
+    /// Takes as long as the deletion of the task's files takes. A directory that is not there is
+    /// removed already.
+    ///
+    /// # Errors
+    /// [`TaskError::InUse`] while a shim looks after it.
+    pub fn remove(&self) -> Result<(), TaskError> {
+        if let Some(shim_pid) = self.shim_pid()? {
+            return Err(TaskError::InUse { dir: self.path.clone(), shim_pid });
+        }
+        self.remove_cgroup()?;
+        // Renamed first, so that an interrupted deletion never looks like a task.
+        let doomed = doomed_name(&self.path);
+        match fs::rename(&self.path, &doomed) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            result => result.at("rename", &self.path)?,
+        }
+        Ok(fs::remove_dir_all(&doomed).at("remove", &doomed)?)
+    }
+}
+
+/// What a directory is called while it is deleted; the process id keeps two deleters apart.
+fn doomed_name(path: &Path) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    path.with_file_name(format!(".removing-{}-{name}", std::process::id()))
+}
+
+/// The names of the task directories in `base`, sorted. Deletions that were interrupted are finished.
+///
+/// # Errors
+/// When `base` cannot be read.
+pub fn scan(base: &Path) -> Result<Vec<String>, TaskError> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(base).at("list", base)? {
+        let entry = entry.at("list", base)?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if name.starts_with(".removing-") {
+            // What cannot be deleted now is tried again at the next scan.
+            let _later = fs::remove_dir_all(entry.path());
+        } else if !name.starts_with('.') && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            names.push(name);
+        }
+    }
+    names.sort_unstable();
+    Ok(names)
+}

@@ -1,0 +1,88 @@
+//! Ending a task: politely, or at once and as a whole.
+
+use std::io;
+use std::os::fd::AsFd;
+
+use super::{TaskDirectory, TaskError};
+use crate::cgroup::{Hierarchy, TaskCgroup};
+use crate::process::open_exact;
+use crate::record::{Launch, RecordError, Running};
+use crate::sys;
+
+/// Whether a signal found its task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Delivery {
+    /// It did; the end shows in an inspection.
+    Sent,
+    /// The task is still being started: try again when it is ready.
+    StillStarting,
+    /// There was nothing left to signal.
+    Gone,
+}
+
+impl TaskDirectory {
+    /// Sends SIGTERM to the task. Its init sends SIGKILL to all of it when the notice is over, also
+    /// if the Borglet dies meanwhile.
+    ///
+    /// # Errors
+    /// When the records cannot be read or the kernel refuses.
+    pub fn terminate(&self) -> Result<Delivery, TaskError> {
+        self.signal_init(libc::SIGTERM)
+    }
+
+    /// Kills all of the task, also of one that is lost, and returns before it is gone. The cgroup of
+    /// a lost task is removed.
+    ///
+    /// # Errors
+    /// When the records cannot be read or the kernel refuses.
+    pub fn kill(&self) -> Result<Delivery, TaskError> {
+        let delivery = self.signal_init(libc::SIGKILL)?;
+        if self.shim_pid()?.is_none() {
+            self.remove_cgroup()?;
+        } else if let Some(cgroup) = self.cgroup()? {
+            // The shim removes it, after it has read how much was used.
+            cgroup.kill_all()?;
+        }
+        Ok(delivery)
+    }
+
+    fn signal_init(&self, signal: i32) -> Result<Delivery, TaskError> {
+        let Some(running) = Running::read(self.path())? else {
+            let starting = self.shim_pid()?.is_some();
+            return Ok(if starting { Delivery::StillStarting } else { Delivery::Gone });
+        };
+        let pid = running.init_pid;
+        let failed =
+            |source: io::Error| TaskError::Signal { pid, dir: self.path().to_owned(), source };
+        let init = open_exact(pid, running.init_start_ticks).map_err(failed)?;
+        let Some(init) = init else { return Ok(Delivery::Gone) };
+        match sys::pidfd_send_signal(init.as_fd(), signal) {
+            Ok(()) => Ok(Delivery::Sent),
+            Err(error) if error.raw_os_error() == Some(libc::ESRCH) => Ok(Delivery::Gone),
+            Err(error) => Err(failed(error)),
+        }
+    }
+
+    /// The task's cgroup, which need not exist; `None` if nothing was ever to be launched.
+    ///
+    /// # Errors
+    /// When the launch record is damaged or the machine has no cgroups.
+    pub fn cgroup(&self) -> Result<Option<TaskCgroup>, TaskError> {
+        let Some(launch) = Launch::read(self.path())? else { return Ok(None) };
+        Ok(Some(TaskCgroup::open(&Hierarchy::detect()?, &launch.cgroup)?))
+    }
+
+    /// Kills and removes what is left of the cgroup.
+    pub(super) fn remove_cgroup(&self) -> Result<(), TaskError> {
+        let cgroup = match self.cgroup() {
+            // Left by a loss of power, after which there are no cgroups either.
+            Err(TaskError::Record(RecordError::Damaged { .. })) => None,
+            other => other?,
+        };
+        if let Some(cgroup) = cgroup {
+            cgroup.kill_all()?;
+            cgroup.remove()?;
+        }
+        Ok(())
+    }
+}

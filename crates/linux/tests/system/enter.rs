@@ -1,0 +1,114 @@
+//! Entering running tasks with pipes and with a terminal.
+
+use std::fs::File;
+use std::io::{Read, Write};
+
+use crate::support::{Tasks, UID, executable, wait_until};
+use linux::enter::{Terminal, resize, spawn};
+
+fn argv(words: &[&str]) -> Vec<String> {
+    words.iter().map(|&word| word.to_owned()).collect()
+}
+
+#[test]
+fn a_program_joins_the_task() {
+    let tasks = Tasks::new();
+    let task = tasks.run("host", "echo hi > file; echo up; exec sleep 1000");
+    task.wait_output("up");
+    let script =
+        "echo uid=$(id -u) pwd=$PWD; cat file; echo name=$(hostname) one=$(cat /proc/1/comm)
+        grep -E 'CapEff|NoNewPrivs|Seccomp:' /proc/self/status | tr -d '\\t'; cat; exit 4";
+    let terminal = Terminal::Pipes;
+    let dir = task.directory.path();
+    let mut entered = spawn(&executable(), dir, &argv(&["sh", "-c", script]), &terminal).unwrap();
+    entered.child.stdin.take().unwrap().write_all(b"from outside\n").unwrap();
+    let output = entered.child.wait_with_output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(
+        text,
+        format!(
+            "uid={UID} pwd=/home/task\nhi\nname=host-0 one=bourg-init\nNoNewPrivs:1\nSeccomp:2\nfrom outside\n"
+        )
+        .replace("NoNewPrivs", "CapEff:0000000000000000\nNoNewPrivs")
+    );
+    assert_eq!(output.status.code(), Some(4));
+
+    let run = |words: &[&str]| {
+        let entered = spawn(&executable(), dir, &argv(words), &terminal).unwrap();
+        let output = entered.child.wait_with_output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    assert_eq!(run(&["sh", "-c", "kill -KILL $$"]).0, Some(137));
+    let (code, said) = run(&["frobnicate"]);
+    assert_eq!(code, Some(127));
+    assert!(said.contains("no such file: frobnicate"), "{said}");
+    task.directory.kill().unwrap();
+    task.wait_end();
+    let (code, said) = run(&["true"]);
+    assert_eq!(code, Some(127));
+    assert!(said.contains("the task does not run"), "{said}");
+}
+
+#[test]
+fn what_was_entered_ends_with_the_task_and_with_its_caller() {
+    let tasks = Tasks::new();
+    let task = tasks.run("ends", "exec sleep 1000");
+    let dir = task.directory.path();
+    let enter = || {
+        let words = argv(&["sh", "-c", "echo up; exec sleep 1000"]);
+        let mut entered = spawn(&executable(), dir, &words, &Terminal::Pipes).unwrap();
+        let mut up = [0; 3];
+        entered.child.stdout.as_mut().unwrap().read_exact(&mut up).unwrap();
+        entered
+    };
+    let processes = || {
+        let parent = linux::cgroup::parent_name(tasks.base.path());
+        let unified =
+            std::path::Path::new("/sys/fs/cgroup/pids").join(parent).join("ends/cgroup.procs");
+        let v2 =
+            std::path::Path::new("/sys/fs/cgroup").join(task.cgroup.name()).join("cgroup.procs");
+        let list = std::fs::read_to_string(unified).or_else(|_| std::fs::read_to_string(v2));
+        list.unwrap().lines().count()
+    };
+    let mut first = enter();
+    assert_eq!(processes(), 3, "init, task, and what was entered");
+    first.end().unwrap();
+    assert_eq!(first.child.wait().unwrap().code(), Some(137));
+    assert_eq!(processes(), 2);
+    let mut killed = enter();
+    killed.child.kill().unwrap();
+    killed.child.wait().unwrap();
+    wait_until("the entered program to be gone", || processes() == 2);
+    let mut second = enter();
+    task.directory.kill().unwrap();
+    task.wait_end();
+    assert_eq!(second.child.wait().unwrap().code(), Some(137));
+}
+
+#[test]
+fn a_terminal_is_one() {
+    let tasks = Tasks::new();
+    let task = tasks.run("tty", "exec sleep 1000");
+    let terminal = Terminal::New { rows: 33, columns: 99, term: "vt100".to_owned() };
+    let script = "stty size; echo $TERM; test -t 0 && echo tty; read line; stty size; exit 6";
+    let mut entered =
+        spawn(&executable(), task.directory.path(), &argv(&["sh", "-c", script]), &terminal)
+            .unwrap();
+    let mut ours = File::from(entered.terminal.take().unwrap());
+    let mut text = String::new();
+    let mut read_until = |ours: &mut File, end: &str| {
+        let mut buffer = [0; 256];
+        // EIO tells that the other side is closed.
+        while !text.contains(end) {
+            let Ok(bytes) = ours.read(&mut buffer) else { break };
+            text.push_str(std::str::from_utf8(&buffer[..bytes]).unwrap());
+        }
+        text.clone()
+    };
+    assert_eq!(read_until(&mut ours, "tty\r\n"), "33 99\r\nvt100\r\ntty\r\n");
+    resize(&ours, 50, 120).unwrap();
+    ours.write_all(b"go\n").unwrap();
+    let all = read_until(&mut ours, "never");
+    assert!(all.ends_with("go\r\n50 120\r\n"), "{all:?}");
+    assert_eq!(entered.child.wait().unwrap().code(), Some(6));
+}

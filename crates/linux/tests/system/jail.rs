@@ -1,0 +1,207 @@
+//! What a task sees and may do.
+
+use std::fs;
+
+use crate::support::{Tasks, UID};
+use linux::logs::Stream;
+use linux::record::{Bind, How, Root};
+
+/// Runs a script that prints lines of `name=value`; the value of `name`.
+fn value<'a>(output: &'a str, name: &str) -> &'a str {
+    let value = |line: &'a str| line.strip_prefix(name)?.strip_prefix('=');
+    output.lines().find_map(value).unwrap_or_else(|| panic!("no {name} in:\n{output}"))
+}
+
+#[test]
+fn the_hosts_files_are_out_of_sight_and_the_system_read_only() {
+    let tasks = Tasks::new();
+    fs::write(tasks.base.path().join("secret"), "s").unwrap();
+    let base = tasks.base.path().display();
+    let (how, output) = tasks.output(
+        "sight",
+        &format!(
+            "echo root=$(ls / | tr '\\n' ' ')
+             ls -d /root /home/task/../../root {base} /work 2>/dev/null && echo seen
+             for d in / /etc /usr /usr/bin /dev /run /proc /proc/sys/kernel; do
+               (echo x > $d/new) 2>/dev/null && echo \"written: $d\"
+             done
+             echo home=$(ls /home) cwd=$PWD
+             touch mine /tmp/mine /dev/shm/mine && echo own=$(stat -c %u mine)
+             (head -c 2000000 /dev/zero > /tmp/big) 2>/dev/null || echo tmp=bounded
+             head -c 3 /dev/urandom > /dev/null && echo dev=works
+             grep -c . /etc/passwd /etc/resolv.conf > /dev/null && echo user=$(id -un)
+             ls /etc/ssl/private 2>/dev/null && echo keys
+             echo end=1"
+        ),
+    );
+    assert_eq!(how, How::Exited { code: 0 }, "{output}");
+    assert!(
+        !output.contains("seen") && !output.contains("written") && !output.contains("keys"),
+        "{output}"
+    );
+    let root = value(&output, "root");
+    for name in root.split(' ').filter(|name| !name.is_empty()) {
+        let expected = [
+            "bin", "dev", "etc", "home", "lib", "lib32", "lib64", "proc", "run", "sbin", "sys",
+            "tmp", "usr", "var",
+        ];
+        assert!(expected.contains(&name), "unexpected /{name}");
+    }
+    assert_eq!(value(&output, "home"), "task cwd=/home/task");
+    assert_eq!(value(&output, "own"), UID.to_string());
+    assert_eq!(value(&output, "tmp"), "bounded");
+    assert_eq!(value(&output, "dev"), "works");
+    assert_eq!(value(&output, "user"), "task");
+    assert!(tasks.base.path().join("sight/home/mine").exists(), "its files are in its directory");
+    let leftovers = fs::read_dir(tasks.base.path().join("sight/root")).unwrap().count();
+    assert_eq!(leftovers, 0, "the jail was never visible on the host");
+}
+
+#[test]
+fn the_task_is_nobody_special() {
+    let tasks = Tasks::new();
+    let (how, output) = tasks.output(
+        "nobody",
+        "echo uid=$(id -u) gid=$(id -g) groups=$(id -G)
+         sed -n 's/^\\(Cap[A-Za-z]*\\|NoNewPrivs\\|Seccomp\\):[[:space:]]*/\\1=/p' /proc/self/status
+         echo hostname=$(hostname) name=$HOSTNAME
+         echo init=$(tr '\\0' ' ' < /proc/1/cmdline)
+         echo pid=$$ pids=$(ls /proc | grep -c '^[0-9]')
+         echo cgroup=$(cut -d: -f3 /proc/self/cgroup | sort -u | tr '\\n' ' ')
+         echo session=$(cut -d' ' -f6 /proc/$$/stat) umask=$(umask)
+         echo stdin=$(readlink /proc/$$/fd/0)
+         echo oom=$(cat /proc/self/oom_score_adj)
+         unshare -U true 2>/dev/null && echo userns
+         unshare -m true 2>/dev/null && echo mountns
+         true",
+    );
+    assert_eq!(how, How::Exited { code: 0 }, "{output}");
+    assert_eq!(value(&output, "uid"), format!("{UID} gid={UID} groups={UID}"));
+    for set in ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"] {
+        assert_eq!(value(&output, set), "0000000000000000", "{set}");
+    }
+    assert_eq!(value(&output, "NoNewPrivs"), "1");
+    assert_eq!(value(&output, "Seccomp"), "2");
+    assert_eq!(value(&output, "hostname"), "nobody-0 name=nobody-0");
+    assert_eq!(value(&output, "init"), "bourg-init", "init is pid 1 and tells nothing of the host");
+    assert_eq!(value(&output, "pid").split(' ').next(), Some("2"));
+    assert_eq!(value(&output, "session"), "2 umask=0022");
+    assert_eq!(value(&output, "stdin"), "/dev/null");
+    assert_eq!(value(&output, "oom"), "0");
+    assert!(!output.contains("userns") && !output.contains("mountns"), "{output}");
+    let groups = value(&output, "cgroup");
+    assert!(!groups.contains("bourg"), "the cgroup namespace hides the path: {groups}");
+}
+
+#[test]
+fn no_file_of_the_shims_is_inherited() {
+    let tasks = Tasks::new();
+    let task = tasks.start("files", &tasks.launch("files", &["ls", "/proc/self/fd"]));
+    task.wait_end();
+    // The last one is the directory that is being listed.
+    assert_eq!(task.log(Stream::Stdout), "0\n1\n2\n3\n");
+}
+
+#[test]
+fn no_signal_is_blocked_or_ignored() {
+    let tasks = Tasks::new();
+    let argv = ["grep", "-E", "Sig(Blk|Ign)", "/proc/self/status"];
+    let task = tasks.start("signals", &tasks.launch("signals", &argv));
+    task.wait_end();
+    let none = "0000000000000000";
+    assert_eq!(task.log(Stream::Stdout), format!("SigBlk:\t{none}\nSigIgn:\t{none}\n"));
+}
+
+#[test]
+fn bourg_is_there() {
+    let tasks = Tasks::new();
+    let script = "ls -l /usr/bin/bourg /usr/bin/ls > /dev/null && command -v bourg; bourg 2>&1";
+    let (how, output) = tasks.output("there", script);
+    assert_eq!(how, How::Exited { code: 2 }, "{output}");
+    assert!(output.starts_with("/usr/bin/bourg\nusage: bare-shim"), "{output}");
+}
+
+#[test]
+fn environment_is_the_launchs_and_nothing_else() {
+    let tasks = Tasks::new();
+    let mut launch = tasks.launch("env", &["env"]);
+    launch.env = vec![("GREETING".to_owned(), "a=b c".to_owned())];
+    let task = tasks.start("env", &launch);
+    task.wait_end();
+    let output = task.log(Stream::Stdout);
+    let mut lines: Vec<_> = output.lines().collect();
+    lines.sort_unstable();
+    assert_eq!(
+        lines,
+        [
+            "GREETING=a=b c",
+            "HOME=/home/task",
+            "HOSTNAME=env-0",
+            "PATH=/usr/local/bin:/usr/bin:/bin",
+            "USER=task"
+        ]
+    );
+}
+
+#[test]
+fn a_package_can_be_the_root() {
+    let tasks = Tasks::new();
+    let package = tempfile::tempdir().unwrap();
+    for dir in ["usr/bin", "etc", "proc"] {
+        fs::create_dir_all(package.path().join(dir)).unwrap();
+    }
+    // A link that would lead out of a careless jail.
+    std::os::unix::fs::symlink("/root", package.path().join("usr/trap")).unwrap();
+    std::os::unix::fs::symlink("usr/bin", package.path().join("bin")).unwrap();
+    fs::write(package.path().join("etc/passwd"), "ours").unwrap();
+    fs::write(package.path().join("etc/own.conf"), "from the package\n").unwrap();
+    let mut launch =
+        tasks.script("package", "cat /etc/own.conf; cat /etc/passwd; ls /; ls /usr/trap/; bourg");
+    launch.jail.root = Root::Directory(package.path().to_owned());
+    // The package has no libraries of its own, so the host's are shown beside it.
+    for path in ["/usr/lib", "/lib64"] {
+        let source = fs::canonicalize(path).unwrap();
+        fs::create_dir_all(package.path().join("usr/lib")).unwrap();
+        if path == "/lib64" {
+            launch.jail.binds.push(Bind { source, target: "/lib64".into(), writable: false });
+        }
+    }
+    launch.jail.binds.push(Bind {
+        source: "/usr/lib".into(),
+        target: "/lib".into(),
+        writable: false,
+    });
+    for program in ["sh", "cat", "ls"] {
+        fs::copy(format!("/bin/{program}"), package.path().join("bin").join(program)).unwrap();
+    }
+    let task = tasks.start("package", &launch);
+    let exit = task.wait_end();
+    let (output, errors) = (task.log(Stream::Stdout), task.log(Stream::Stderr));
+    assert_eq!(exit.how, How::Exited { code: 2 }, "{output}{errors}{}", task.shim_log());
+    assert!(output.starts_with("from the package\nroot:x:0"), "{output}");
+    assert!(errors.contains("/usr/trap") && errors.contains("usage: bare-shim"), "{errors}");
+}
+
+#[test]
+fn further_directories_can_be_shown() {
+    let tasks = Tasks::new();
+    let shared = tempfile::tempdir().unwrap();
+    fs::write(shared.path().join("hello"), "hello").unwrap();
+    let mut launch = tasks
+        .script("binds", "cat /packages/one/hello; touch /packages/one/x 2>/dev/null; echo $?");
+    let bind = |target: &str| Bind {
+        source: shared.path().to_owned(),
+        target: target.into(),
+        writable: false,
+    };
+    launch.jail.binds = vec![bind("/packages/one")];
+    let task = tasks.start("binds", &launch);
+    task.wait_end();
+    assert_eq!(task.log(Stream::Stdout), "hello1\n");
+    launch.cgroup.push('2');
+    launch.jail.binds = vec![bind("/bin/x")];
+    let task = tasks.start("refused", &launch);
+    let exit = task.wait_end();
+    let How::NotStarted { reason } = exit.how else { panic!("{:?}", exit.how) };
+    assert!(reason.starts_with("the jail cannot have a mount point at /bin/x: "), "{reason}");
+}

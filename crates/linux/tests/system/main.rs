@@ -1,0 +1,12 @@
+//! Tests with real tasks on the real kernel: processes, cgroups, mounts. They need root.
+#![expect(clippy::unwrap_used, reason = "a test's helpers fail as the test itself does")]
+
+mod support;
+
+mod enter;
+mod jail;
+mod limits;
+mod logs;
+mod run;
+mod stop;
+mod survive;

@@ -1,0 +1,167 @@
+//! What the tests of real tasks share: a directory of tasks that cleans up after itself.
+
+use std::fs;
+use std::os::fd::{AsFd, AsRawFd};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use linux::cgroup::{Hierarchy, Limits, TaskCgroup, parent_name};
+use linux::logs::{LogReader, Start, Stream};
+use linux::record::{Exit, How, Jail, Launch, LogPolicy};
+use linux::task::{Inspection, ShimChild, TaskDirectory, sweep};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+/// No step of any test takes this long unless something hangs.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+pub(crate) const UID: u32 = 61_234;
+
+/// The program that stands in for `bourg`.
+pub(crate) fn executable() -> PathBuf {
+    PathBuf::from(env!("CARGO_BIN_EXE_bare-shim"))
+}
+
+/// A directory of tasks; what still runs in it is killed in the end.
+pub(crate) struct Tasks {
+    pub(crate) base: tempfile::TempDir,
+}
+
+/// One started task.
+pub(crate) struct Task {
+    pub(crate) directory: TaskDirectory,
+    pub(crate) shim: ShimChild,
+    pub(crate) cgroup: TaskCgroup,
+}
+
+impl Tasks {
+    pub(crate) fn new() -> Self {
+        if let Err(missing) = linux::machine::preflight() {
+            panic!("these tests run real tasks on the real kernel: {missing}");
+        }
+        Self { base: tempfile::tempdir().unwrap() }
+    }
+
+    /// A launch record for a shell script.
+    pub(crate) fn script(&self, name: &str, script: &str) -> Launch {
+        self.launch(name, &["sh", "-c", script])
+    }
+
+    pub(crate) fn launch(&self, name: &str, argv: &[&str]) -> Launch {
+        Launch {
+            label: format!("test/{name}/0 generation 1"),
+            argv: argv.iter().map(|&text| text.to_owned()).collect(),
+            env: Vec::new(),
+            uid: UID,
+            gid: UID,
+            hostname: format!("{name}-0"),
+            cgroup: format!("{}/{name}", parent_name(self.base.path())),
+            limits: Limits {
+                cpu_milli: 500,
+                cpu_hard_cap: false,
+                memory_bytes: 64 << 20,
+                pids_max: 64,
+            },
+            log: LogPolicy { file_bytes_max: 1 << 20, files_max: 3 },
+            tmp_bytes_max: 1 << 20,
+            notice_ms: 10_000,
+            jail: Jail::host(executable()),
+        }
+    }
+
+    pub(crate) fn start(&self, name: &str, launch: &Launch) -> Task {
+        let directory = TaskDirectory::create(self.base.path(), name).unwrap();
+        let shim = directory.start(&executable(), launch).unwrap();
+        let hierarchy = Hierarchy::detect().unwrap();
+        let cgroup = TaskCgroup::open(&hierarchy, &launch.cgroup).unwrap();
+        Task { directory, shim, cgroup }
+    }
+
+    /// Starts a script and waits until it runs.
+    pub(crate) fn run(&self, name: &str, script: &str) -> Task {
+        let task = self.start(name, &self.script(name, script));
+        task.wait_ready();
+        task
+    }
+
+    /// Runs a script to its end: how it ended, and what it wrote to standard output.
+    pub(crate) fn output(&self, name: &str, script: &str) -> (How, String) {
+        let task = self.start(name, &self.script(name, script));
+        let how = task.wait_end().how;
+        (how, task.log(Stream::Stdout))
+    }
+}
+
+impl Drop for Tasks {
+    fn drop(&mut self) {
+        let swept = sweep(self.base.path(), 0);
+        let parent = parent_name(self.base.path());
+        let parent = Hierarchy::detect().and_then(|h| TaskCgroup::open(&h, &parent)?.remove());
+        if !std::thread::panicking() {
+            assert_eq!(swept.unwrap().failed, []);
+            parent.unwrap();
+        }
+    }
+}
+
+impl Task {
+    pub(crate) fn wait_ready(&self) {
+        wait_readable(&self.shim.ready);
+    }
+
+    /// Waits for the shim's end; the exit record must be there.
+    pub(crate) fn wait_end(&self) -> Exit {
+        wait_readable(&self.shim.shim);
+        match self.directory.inspect().unwrap() {
+            Inspection::Ended(exit) => exit,
+            other => panic!("the shim has ended, but the task is {other:?}: {}", self.shim_log()),
+        }
+    }
+
+    pub(crate) fn shim_log(&self) -> String {
+        fs::read_to_string(self.directory.path().join("shim.log")).unwrap_or_default()
+    }
+
+    pub(crate) fn log_dir(&self) -> PathBuf {
+        self.directory.path().join("logs")
+    }
+
+    pub(crate) fn log(&self, stream: Stream) -> String {
+        read_log(&self.log_dir(), stream, Start::Beginning)
+    }
+
+    /// Waits until the task has written `text` to standard output.
+    pub(crate) fn wait_output(&self, text: &str) {
+        wait_until(&format!("{text:?} in the output"), || {
+            self.log_dir().is_dir() && self.log(Stream::Stdout).contains(text)
+        });
+    }
+}
+
+pub(crate) fn read_log(dir: &Path, stream: Stream, start: Start) -> String {
+    let mut reader = LogReader::open(dir, stream, start).unwrap();
+    let mut all = Vec::new();
+    let mut buffer = [0; 4096];
+    loop {
+        let outcome = reader.read(&mut buffer).unwrap();
+        if outcome.bytes == 0 {
+            return String::from_utf8(all).unwrap();
+        }
+        all.extend(&buffer[..outcome.bytes]);
+    }
+}
+
+pub(crate) fn wait_readable(fd: &impl AsFd) {
+    let timeout = PollTimeout::try_from(PATIENCE).unwrap();
+    let mut fds = [PollFd::new(fd.as_fd(), PollFlags::POLLIN)];
+    let ready = poll(&mut fds, timeout).unwrap();
+    assert_eq!(ready, 1, "descriptor {} is not readable in time", fd.as_fd().as_raw_fd());
+}
+
+/// Waits for something that the kernel has no event for.
+pub(crate) fn wait_until(what: &str, mut reached: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !reached() {
+        assert!(begin.elapsed() < PATIENCE, "waited in vain for {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}

@@ -1,0 +1,100 @@
+//! Deaths of others: the Borglet's, which a task survives, and the shim's, which it does not.
+
+use std::fs;
+use std::os::fd::AsFd;
+use std::process::{Command, Stdio};
+
+use crate::support::{Tasks, executable, wait_readable, wait_until};
+use linux::logs::Stream;
+use linux::record::{How, Running};
+use linux::task::{Delivery, Inspection, LostReason, TaskDirectory};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+#[test]
+fn a_task_dies_with_its_shim_and_is_lost() {
+    let tasks = Tasks::new();
+    let task = tasks.run("orphan", "(setsid sleep 1000 &); echo up; sleep 1000");
+    task.wait_output("up");
+    let Some(running) = Running::read(task.directory.path()).unwrap() else { panic!("it runs") };
+    kill(Pid::from_raw(task.shim.shim_pid), Signal::SIGKILL).unwrap();
+    wait_readable(&task.shim.shim);
+    wait_until("the init to be gone", || {
+        let status = fs::read_to_string(format!("/proc/{}/status", running.init_pid));
+        status.map_or(true, |status| status.contains("State:\tZ"))
+    });
+    let lost = Inspection::Lost { reason: LostReason::ShimDied };
+    assert_eq!(task.directory.inspect().unwrap(), lost);
+    assert!(task.directory.watch().unwrap().is_none());
+    assert!(task.cgroup.exists());
+    task.directory.kill().unwrap();
+    assert!(!task.cgroup.exists());
+    assert_eq!(task.directory.inspect().unwrap(), lost);
+    task.directory.remove().unwrap();
+}
+
+#[test]
+fn another_boot_means_lost() {
+    let tasks = Tasks::new();
+    let task = tasks.run("boot", "sleep 1000");
+    let Some(mut running) = Running::read(task.directory.path()).unwrap() else {
+        panic!("it runs")
+    };
+    kill(Pid::from_raw(task.shim.shim_pid), Signal::SIGKILL).unwrap();
+    wait_readable(&task.shim.shim);
+    running.boot_id = "another".to_owned();
+    // The number of the init now stands for another process: it must not be signalled.
+    running.init_pid = i32::try_from(std::process::id()).unwrap();
+    running.write(task.directory.path()).unwrap();
+    let lost = Inspection::Lost { reason: LostReason::Rebooted };
+    assert_eq!(task.directory.inspect().unwrap(), lost);
+    assert_eq!(task.directory.terminate().unwrap(), Delivery::Gone);
+    assert_eq!(task.directory.kill().unwrap(), Delivery::Gone);
+}
+
+#[test]
+fn a_task_survives_its_starter_and_can_be_adopted() {
+    let tasks = Tasks::new();
+    let script = "trap 'exit 9' TERM; echo up; while :; do sleep 0.02; done";
+    let directory = TaskDirectory::create(tasks.base.path(), "adopted").unwrap();
+    tasks.script("adopted", script).write(directory.path()).unwrap();
+    // A shell stands in for the Borglet: it starts the shim, and its whole session is then killed.
+    let mut borglet = Command::new("setsid")
+        .args(["sh", "-c", "\"$0\" shim \"$1\" < /dev/null; echo started; kill -KILL -$$"])
+        .args([executable().as_os_str(), directory.path().as_os_str()])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    borglet.wait().unwrap();
+    wait_until("the task to run", || {
+        matches!(directory.inspect().unwrap(), Inspection::Running(_))
+    });
+    let shim = directory.watch().unwrap().expect("a shim looks after it");
+    let pid = directory.shim_pid().unwrap().expect("a shim looks after it");
+    for signal in [Signal::SIGHUP, Signal::SIGINT, Signal::SIGTERM] {
+        kill(Pid::from_raw(pid), signal).unwrap();
+    }
+    let logs = directory.path().join("logs");
+    let log = || crate::support::read_log(&logs, Stream::Stdout, linux::logs::Start::Beginning);
+    wait_until("its trap", || log().contains("up"));
+    directory.terminate().unwrap();
+    wait_readable(&shim.as_fd());
+    let Inspection::Ended(exit) = directory.inspect().unwrap() else { panic!("it has ended") };
+    assert_eq!(exit.how, How::Exited { code: 9 });
+}
+
+#[test]
+fn shims_are_cheap_and_leave_no_zombies() {
+    let tasks = Tasks::new();
+    let task = tasks.run("cheap", "exec sleep 1000");
+    let pid = task.shim.shim_pid;
+    let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap();
+    let dirty = rollup.lines().find_map(|line| line.strip_prefix("Private_Dirty:")).unwrap();
+    let kib: u64 = dirty.trim().trim_end_matches(" kB").parse().unwrap();
+    assert!(kib < 1024, "{kib} KiB of private dirty memory");
+    let parent = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let parent = parent.rsplit_once(") ").unwrap().1.split(' ').nth(1).unwrap().to_owned();
+    assert_ne!(parent, std::process::id().to_string(), "not ours to reap");
+    let fds = fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count();
+    assert!(fds < 16, "{fds} open files");
+}

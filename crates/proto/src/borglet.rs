@@ -1,0 +1,138 @@
+//! What a Borglet is told, and what it answers: `borglet.proto`.
+
+use std::sync::Arc;
+
+use borglet::{Desired, Order, Report, TaskReport, TaskStatus};
+use model::PortName;
+
+use crate::error::{At, Fault, Malformed};
+use crate::job::{appclass, appclass_number, priority};
+use crate::{read, v1};
+use v1::task_report::{Running, Status};
+
+impl From<&Order> for v1::Order {
+    fn from(order: &Order) -> Self {
+        let tasks = order.tasks.iter().map(Into::into).collect();
+        Self { stamp: Some(order.stamp.into()), tasks }
+    }
+}
+
+impl TryFrom<v1::Order> for Order {
+    type Error = Malformed;
+
+    fn try_from(order: v1::Order) -> Result<Self, Malformed> {
+        let stamp = read::message(order.stamp, "stamp")?;
+        Ok(Self { stamp, tasks: read::list(order.tasks, "tasks")? })
+    }
+}
+
+impl From<&Desired> for v1::Desired {
+    fn from(desired: &Desired) -> Self {
+        let port = |(name, port): &(PortName, u16)| v1::NamedPort::from((name, *port));
+        Self {
+            instance: Some(desired.instance.into()),
+            cell: desired.cell.to_string(),
+            user: desired.user.to_string(),
+            job: desired.job.to_string(),
+            priority: desired.priority.number().into(),
+            appclass: appclass_number(desired.appclass),
+            spec: Some(v1::TaskSpec::from(&*desired.spec)),
+            ports: desired.ports.iter().map(port).collect(),
+        }
+    }
+}
+
+impl TryFrom<v1::Desired> for Desired {
+    type Error = Malformed;
+
+    fn try_from(desired: v1::Desired) -> Result<Self, Malformed> {
+        Ok(Self {
+            instance: read::message(desired.instance, "instance")?,
+            cell: read::name(&desired.cell, "cell")?,
+            user: read::name(&desired.user, "user")?,
+            job: read::name(&desired.job, "job")?,
+            priority: priority(desired.priority)?,
+            appclass: appclass(desired.appclass)?,
+            spec: Arc::new(read::message(desired.spec, "spec")?),
+            ports: read::list(desired.ports, "ports")?,
+        })
+    }
+}
+
+impl From<(&PortName, u16)> for v1::NamedPort {
+    fn from((name, port): (&PortName, u16)) -> Self {
+        Self { name: name.to_string(), port: port.into() }
+    }
+}
+
+impl TryFrom<v1::NamedPort> for (PortName, u16) {
+    type Error = Malformed;
+
+    fn try_from(port: v1::NamedPort) -> Result<Self, Malformed> {
+        Ok((read::name(&port.name, "name")?, read::small(port.port, u16::MAX, "port")?))
+    }
+}
+
+impl From<&Report> for v1::Report {
+    fn from(report: &Report) -> Self {
+        Self {
+            stamp: Some(report.stamp.into()),
+            machine: Some(v1::MachineReport::from(&*report.machine)),
+            tasks: report.tasks.iter().map(Into::into).collect(),
+        }
+    }
+}
+
+impl TryFrom<v1::Report> for Report {
+    type Error = Malformed;
+
+    fn try_from(report: v1::Report) -> Result<Self, Malformed> {
+        Ok(Self {
+            stamp: read::message(report.stamp, "stamp")?,
+            machine: Arc::new(read::message(report.machine, "machine")?),
+            tasks: read::list(report.tasks, "tasks")?,
+        })
+    }
+}
+
+impl From<&TaskReport> for v1::TaskReport {
+    fn from(report: &TaskReport) -> Self {
+        let status = Some((&report.status).into());
+        Self { instance: Some(report.instance.into()), status }
+    }
+}
+
+impl TryFrom<v1::TaskReport> for TaskReport {
+    type Error = Malformed;
+
+    fn try_from(report: v1::TaskReport) -> Result<Self, Malformed> {
+        Ok(Self {
+            instance: read::message(report.instance, "instance")?,
+            status: report.status.ok_or(Fault::UnknownKind)?.try_into()?,
+        })
+    }
+}
+
+impl From<&TaskStatus> for Status {
+    fn from(status: &TaskStatus) -> Self {
+        match status {
+            TaskStatus::Starting => Self::Starting(v1::Nothing {}),
+            TaskStatus::Running { healthy } => Self::Running(Running { healthy: *healthy }),
+            TaskStatus::Stopping => Self::Stopping(v1::Nothing {}),
+            TaskStatus::Ended(end) => Self::Ended(end.into()),
+        }
+    }
+}
+
+impl TryFrom<Status> for TaskStatus {
+    type Error = Malformed;
+
+    fn try_from(status: Status) -> Result<Self, Malformed> {
+        Ok(match status {
+            Status::Starting(v1::Nothing {}) => Self::Starting,
+            Status::Running(Running { healthy }) => Self::Running { healthy },
+            Status::Stopping(v1::Nothing {}) => Self::Stopping,
+            Status::Ended(end) => Self::Ended(end.try_into().field("ended")?),
+        })
+    }
+}

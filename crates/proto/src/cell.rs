@@ -1,0 +1,132 @@
+//! Ids, and what a machine says of itself and its tasks: `cell.proto`.
+
+use model::{
+    Bytes, CollectionId, End, Generation, InstanceId, LogIndex, MachineReport, PortRange, Stamp,
+    TaskIndex, TaskSelection, Term,
+};
+
+use crate::error::{At, Fault, Malformed};
+use crate::{read, v1};
+use v1::end::How;
+
+impl From<InstanceId> for v1::InstanceId {
+    fn from(id: InstanceId) -> Self {
+        let (index, generation) = (id.index.0, id.generation.0);
+        Self { collection: id.collection.0, index, generation }
+    }
+}
+
+impl From<v1::InstanceId> for InstanceId {
+    fn from(id: v1::InstanceId) -> Self {
+        let (index, generation) = (TaskIndex(id.index), Generation(id.generation));
+        Self { collection: CollectionId(id.collection), index, generation }
+    }
+}
+
+impl From<Stamp> for v1::Stamp {
+    fn from(stamp: Stamp) -> Self {
+        let (term, index) = (stamp.term.0, stamp.index.0);
+        Self { restore_epoch: stamp.restore_epoch, term, index }
+    }
+}
+
+impl From<v1::Stamp> for Stamp {
+    fn from(stamp: v1::Stamp) -> Self {
+        let (term, index) = (Term(stamp.term), LogIndex(stamp.index));
+        Self { restore_epoch: stamp.restore_epoch, term, index }
+    }
+}
+
+impl From<&MachineReport> for v1::MachineReport {
+    fn from(report: &MachineReport) -> Self {
+        Self {
+            capacity: Some((&report.capacity).into()),
+            first_port: report.ports.first.into(),
+            last_port: report.ports.last.into(),
+            attributes: report.attributes.clone(),
+        }
+    }
+}
+
+impl TryFrom<v1::MachineReport> for MachineReport {
+    type Error = Malformed;
+
+    fn try_from(report: v1::MachineReport) -> Result<Self, Malformed> {
+        let ports = PortRange {
+            first: read::small(report.first_port, u16::MAX, "firstPort")?,
+            last: read::small(report.last_port, u16::MAX, "lastPort")?,
+        };
+        let capacity = read::message(report.capacity, "capacity")?;
+        Ok(Self { capacity, ports, attributes: report.attributes })
+    }
+}
+
+impl From<&End> for v1::End {
+    fn from(end: &End) -> Self {
+        let how = match end {
+            End::Exited { code } => How::Exited((*code).into()),
+            End::Signalled { signal } => How::Signalled((*signal).into()),
+            End::OutOfMemory { limit, peak } => How::OutOfMemory(v1::OutOfMemory {
+                limit_bytes: read::signed(limit.0),
+                peak_bytes: read::signed(peak.0),
+            }),
+            End::NotStarted { reason } => How::NotStarted(reason.clone()),
+            End::Unhealthy { reason } => How::Unhealthy(reason.clone()),
+            End::Stopped => How::Stopped(v1::Nothing {}),
+            End::Lost { reason } => How::Lost(reason.clone()),
+        };
+        Self { how: Some(how) }
+    }
+}
+
+impl TryFrom<v1::End> for End {
+    type Error = Malformed;
+
+    fn try_from(end: v1::End) -> Result<Self, Malformed> {
+        Ok(match end.how.ok_or(Fault::UnknownKind)? {
+            How::Exited(code) => Self::Exited { code: read::small(code, u8::MAX, "exited")? },
+            How::Signalled(signal) => {
+                Self::Signalled { signal: read::small(signal, u8::MAX, "signalled")? }
+            }
+            How::OutOfMemory(memory) => Self::OutOfMemory {
+                limit: Bytes(
+                    read::quantity(memory.limit_bytes, "limitBytes").field("outOfMemory")?,
+                ),
+                peak: Bytes(read::quantity(memory.peak_bytes, "peakBytes").field("outOfMemory")?),
+            },
+            How::NotStarted(reason) => Self::NotStarted { reason },
+            How::Unhealthy(reason) => Self::Unhealthy { reason },
+            How::Stopped(v1::Nothing {}) => Self::Stopped,
+            How::Lost(reason) => Self::Lost { reason },
+        })
+    }
+}
+
+impl From<&TaskSelection> for v1::TaskSelection {
+    fn from(selection: &TaskSelection) -> Self {
+        let range = |(first, last): &(TaskIndex, TaskIndex)| v1::IndexRange {
+            first: first.0,
+            last: last.0,
+        };
+        match selection {
+            TaskSelection::All => Self { all: true, ranges: Vec::new() },
+            TaskSelection::Some(ranges) => {
+                Self { all: false, ranges: ranges.iter().map(range).collect() }
+            }
+        }
+    }
+}
+
+/// A range whose end is before its beginning selects nothing, here as in the core.
+impl TryFrom<v1::TaskSelection> for TaskSelection {
+    type Error = Malformed;
+
+    fn try_from(selection: v1::TaskSelection) -> Result<Self, Malformed> {
+        let range = |range: v1::IndexRange| (TaskIndex(range.first), TaskIndex(range.last));
+        match (selection.all, selection.ranges) {
+            (true, ranges) if ranges.is_empty() => Ok(Self::All),
+            (true, _) => Err(Fault::Contradiction("selects all tasks and single ones").into()),
+            (false, ranges) => Ok(Self::Some(ranges.into_iter().map(range).collect())),
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! The hash of a cell's state.
+
+use std::fmt;
+
+use cell::Cell;
+
+use super::write_image;
+
+/// A digest of the whole state of a cell: equal on every replica and after every replay, and
+/// different after every operation, as each one counts.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct StateHash(pub [u8; 32]);
+
+/// The hash of a cell's state: BLAKE3 over its written image. Costs a pass over the whole cell.
+#[must_use]
+pub fn state_hash(cell: &Cell) -> StateHash {
+    let mut hasher = blake3::Hasher::new();
+    write_image(&cell.image(), &mut |part| {
+        hasher.update(part);
+    });
+    StateHash(hasher.finalize().into())
+}
+
+impl StateHash {
+    /// Its first 16 digits, for people to compare.
+    #[must_use]
+    pub fn short(&self) -> String {
+        let mut digits = self.to_string();
+        digits.truncate(16);
+        digits
+    }
+}
+
+/// All 64 hexadecimal digits.
+impl fmt::Display for StateHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for StateHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "StateHash({self})")
+    }
+}

@@ -1,0 +1,29 @@
+//! Job descriptions as canonical JSON: what `bourg eval` prints, and is itself valid BCL.
+//!
+//! The JSON is that of protobuf: names in camel case, 64-bit numbers as texts, spans as `"1.5s"`,
+//! and no field that has the value it would have if it were absent.
+
+use serde::Serialize;
+use spec::JobSpec;
+
+use crate::v1;
+
+/// A job, indented.
+#[must_use]
+pub fn job_to_json(job: &JobSpec) -> String {
+    pretty(&v1::JobSpec::from(job))
+}
+
+/// Jobs, indented: one as an object, any other number as an array.
+#[must_use]
+pub fn jobs_to_json(jobs: &[JobSpec]) -> String {
+    match jobs {
+        [job] => job_to_json(job),
+        _ => pretty(&jobs.iter().map(v1::JobSpec::from).collect::<Vec<_>>()),
+    }
+}
+
+fn pretty(value: &impl Serialize) -> String {
+    // Only an unknown enum value or a duration of two signs can fail, and no description has one.
+    serde_json::to_string_pretty(value).expect("every description has its JSON")
+}

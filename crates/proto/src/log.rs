@@ -1,0 +1,213 @@
+//! Operations, and the log records that hold them: `log.proto`.
+//!
+//! A record that a replica has written must be readable by every replica of its level, or the cell
+//! stands still: so nothing is refused here that the core's types can hold.
+
+use std::sync::Arc;
+
+use cell::{Assignment, Mutation, Observation, Op, RequestId};
+use model::{CollectionId, MachineId, SessionId, Time};
+use prost::Message;
+
+use crate::error::{At, Fault, Malformed};
+use crate::{read, v1};
+use v1::observation::What;
+use v1::op::request::Mutation as MutationMessage;
+use v1::op::{self, Op as Kind};
+
+/// The payload of the log record of an operation that happens at a moment.
+#[must_use]
+pub fn encode_record(at: Time, op: &Op) -> Vec<u8> {
+    v1::LogRecord { at: at.0, op: Some(op.into()) }.encode_to_vec()
+}
+
+/// What the payload of a log record holds. Whether this build knows the level that the record
+/// needs must have been asked before.
+///
+/// # Errors
+/// Where the bytes are not a record that this build knows.
+pub fn decode_record(bytes: &[u8]) -> Result<(Time, Op), Malformed> {
+    let record = v1::LogRecord::decode(bytes)?;
+    Ok((Time(record.at), read::message(record.op, "op")?))
+}
+
+impl From<&Op> for v1::Op {
+    fn from(op: &Op) -> Self {
+        let kind = match op {
+            Op::Nothing => Kind::Nothing(v1::Nothing {}),
+            Op::Found { name, administrator } => Kind::Found(op::Found {
+                name: name.to_string(),
+                administrator: administrator.to_string(),
+            }),
+            Op::OpenSession { user } => {
+                Kind::OpenSession(op::OpenSession { user: user.to_string() })
+            }
+            Op::Request { id, by, mutation } => Kind::Request(op::Request {
+                id: Some((*id).into()),
+                by: by.to_string(),
+                mutation: Some(mutation.into()),
+            }),
+            Op::Assign(assignments) => {
+                let assignments = assignments.iter().map(Into::into).collect();
+                Kind::Assign(op::Assign { assignments })
+            }
+            Op::Observe { machine, observations } => Kind::Observe(op::Observe {
+                machine: machine.0,
+                observations: observations.iter().map(Into::into).collect(),
+            }),
+            Op::DescribeMachine { machine, report } => {
+                let report = Some(v1::MachineReport::from(&**report));
+                Kind::DescribeMachine(op::DescribeMachine { machine: machine.0, report })
+            }
+            Op::MachineSilent { machine } => {
+                Kind::MachineSilent(op::MachineSilent { machine: machine.0 })
+            }
+            Op::MachineBack { machine } => {
+                Kind::MachineBack(op::MachineBack { machine: machine.0 })
+            }
+            Op::Forget { collections } => Kind::Forget(op::Forget {
+                collections: collections.iter().map(|id| id.0).collect(),
+            }),
+        };
+        Self { op: Some(kind) }
+    }
+}
+
+impl TryFrom<v1::Op> for Op {
+    type Error = Malformed;
+
+    fn try_from(op: v1::Op) -> Result<Self, Malformed> {
+        Ok(match op.op.ok_or(Fault::UnknownKind)? {
+            Kind::Nothing(v1::Nothing {}) => Self::Nothing,
+            Kind::Found(found) => Self::Found {
+                name: read::name(&found.name, "name").field("found")?,
+                administrator: read::name(&found.administrator, "administrator").field("found")?,
+            },
+            Kind::OpenSession(open) => {
+                Self::OpenSession { user: read::name(&open.user, "user").field("openSession")? }
+            }
+            Kind::Request(request) => decode_request(request).field("request")?,
+            Kind::Assign(assign) => {
+                Self::Assign(read::list(assign.assignments, "assignments").field("assign")?)
+            }
+            Kind::Observe(observe) => Self::Observe {
+                machine: MachineId(observe.machine),
+                observations: read::list(observe.observations, "observations").field("observe")?,
+            },
+            Kind::DescribeMachine(describe) => Self::DescribeMachine {
+                machine: MachineId(describe.machine),
+                report: Arc::new(
+                    read::message(describe.report, "report").field("describeMachine")?,
+                ),
+            },
+            Kind::MachineSilent(silent) => {
+                Self::MachineSilent { machine: MachineId(silent.machine) }
+            }
+            Kind::MachineBack(back) => Self::MachineBack { machine: MachineId(back.machine) },
+            Kind::Forget(forget) => Self::Forget {
+                collections: forget.collections.into_iter().map(CollectionId).collect(),
+            },
+        })
+    }
+}
+
+fn decode_request(request: op::Request) -> Result<Op, Malformed> {
+    Ok(Op::Request {
+        id: read::required(request.id, "id")?.into(),
+        by: read::name(&request.by, "by")?,
+        mutation: request.mutation.ok_or(Fault::UnknownKind)?.try_into()?,
+    })
+}
+
+impl From<RequestId> for v1::RequestId {
+    fn from(id: RequestId) -> Self {
+        Self { session: id.session.0, sequence: id.sequence }
+    }
+}
+
+impl From<v1::RequestId> for RequestId {
+    fn from(id: v1::RequestId) -> Self {
+        Self { session: SessionId(id.session), sequence: id.sequence }
+    }
+}
+
+impl From<&Mutation> for MutationMessage {
+    fn from(mutation: &Mutation) -> Self {
+        match mutation {
+            Mutation::Submit(spec) => Self::Submit(spec.as_ref().into()),
+            Mutation::Kill { collection, tasks } => {
+                Self::Kill(op::Kill { collection: collection.0, tasks: Some(tasks.into()) })
+            }
+            Mutation::AddMachine { name, address } => Self::AddMachine(op::AddMachine {
+                name: name.to_string(),
+                address: address.clone(),
+            }),
+        }
+    }
+}
+
+impl TryFrom<MutationMessage> for Mutation {
+    type Error = Malformed;
+
+    fn try_from(mutation: MutationMessage) -> Result<Self, Malformed> {
+        Ok(match mutation {
+            MutationMessage::Submit(spec) => {
+                Self::Submit(Arc::new(spec.try_into().field("submit")?))
+            }
+            MutationMessage::Kill(kill) => Self::Kill {
+                collection: CollectionId(kill.collection),
+                tasks: read::message(kill.tasks, "tasks").field("kill")?,
+            },
+            MutationMessage::AddMachine(add) => Self::AddMachine {
+                name: read::name(&add.name, "name").field("addMachine")?,
+                address: add.address,
+            },
+        })
+    }
+}
+
+impl From<&Assignment> for v1::Assignment {
+    fn from(assignment: &Assignment) -> Self {
+        Self {
+            instance: Some(assignment.instance.into()),
+            machine: assignment.machine.0,
+            ports: assignment.ports.iter().copied().map(u32::from).collect(),
+        }
+    }
+}
+
+impl TryFrom<v1::Assignment> for Assignment {
+    type Error = Malformed;
+
+    fn try_from(assignment: v1::Assignment) -> Result<Self, Malformed> {
+        Ok(Self {
+            instance: read::message(assignment.instance, "instance")?,
+            machine: MachineId(assignment.machine),
+            ports: read::ports(&assignment.ports, "ports")?,
+        })
+    }
+}
+
+impl From<&Observation> for v1::Observation {
+    fn from(observation: &Observation) -> Self {
+        let (instance, what) = match observation {
+            Observation::Started { instance } => (instance, What::Started(v1::Nothing {})),
+            Observation::Health { instance, healthy } => (instance, What::Healthy(*healthy)),
+            Observation::Ended { instance, end } => (instance, What::Ended(end.into())),
+        };
+        Self { instance: Some((*instance).into()), what: Some(what) }
+    }
+}
+
+impl TryFrom<v1::Observation> for Observation {
+    type Error = Malformed;
+
+    fn try_from(observation: v1::Observation) -> Result<Self, Malformed> {
+        let instance = read::message(observation.instance, "instance")?;
+        Ok(match observation.what.ok_or(Fault::UnknownKind)? {
+            What::Started(v1::Nothing {}) => Self::Started { instance },
+            What::Healthy(healthy) => Self::Health { instance, healthy },
+            What::Ended(end) => Self::Ended { instance, end: end.try_into().field("ended")? },
+        })
+    }
+}

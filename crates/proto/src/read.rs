@@ -1,0 +1,95 @@
+//! The steps that every conversion from a message is made of. Each says the field it is about
+//! where something is wrong.
+//!
+//! No list is given room for more elements than have been decoded: a number from outside never
+//! decides how much memory is taken.
+
+use std::str::FromStr;
+
+use model::NameError;
+
+use crate::error::{At, Fault, Malformed};
+
+/// A field that must be there.
+pub(crate) fn required<T>(value: Option<T>, field: &str) -> Result<T, Malformed> {
+    value.ok_or(Fault::Missing).field(field)
+}
+
+/// A message that must be there.
+pub(crate) fn message<M, T>(value: Option<M>, field: &str) -> Result<T, Malformed>
+where
+    T: TryFrom<M, Error: Into<Malformed>>,
+{
+    T::try_from(required(value, field)?).field(field)
+}
+
+/// A message whose absence has a meaning.
+pub(crate) fn optional<M, T>(value: Option<M>, field: &str) -> Result<Option<T>, Malformed>
+where
+    T: TryFrom<M, Error: Into<Malformed>>,
+{
+    value.map(T::try_from).transpose().field(field)
+}
+
+/// A list of messages.
+pub(crate) fn list<M, T>(values: Vec<M>, field: &str) -> Result<Vec<T>, Malformed>
+where
+    T: TryFrom<M, Error: Into<Malformed>>,
+{
+    let converted = values.into_iter().enumerate();
+    let converted = converted.map(|(position, value)| T::try_from(value).element(position));
+    converted.collect::<Result<_, _>>().field(field)
+}
+
+/// A name.
+pub(crate) fn name<N: FromStr<Err = NameError>>(text: &str, field: &str) -> Result<N, Malformed> {
+    text.parse::<N>().map_err(Fault::from).field(field)
+}
+
+/// A name whose absence is an empty text.
+pub(crate) fn optional_name<N: FromStr<Err = NameError>>(
+    text: &str,
+    field: &str,
+) -> Result<Option<N>, Malformed> {
+    if text.is_empty() { Ok(None) } else { name(text, field).map(Some) }
+}
+
+/// A quantity: signed in the format, never negative.
+pub(crate) fn quantity(is: i64, field: &str) -> Result<u64, Malformed> {
+    let out = Fault::OutOfRange { is, least: 0, most: i64::MAX };
+    u64::try_from(is).map_err(|_| out).field(field)
+}
+
+/// A number that has less room in the core than in the format.
+pub(crate) fn small<T: TryFrom<u32>>(is: u32, most: T, field: &str) -> Result<T, Malformed>
+where
+    i64: From<T>,
+{
+    let out = Fault::OutOfRange { is: is.into(), least: 0, most: most.into() };
+    T::try_from(is).map_err(|_| out).field(field)
+}
+
+/// A list of ports.
+pub(crate) fn ports<C: FromIterator<u16>>(values: &[u32], field: &str) -> Result<C, Malformed> {
+    let port = |is: &u32| {
+        let out = Fault::OutOfRange { is: (*is).into(), least: 0, most: u16::MAX.into() };
+        u16::try_from(*is).map_err(|_| out)
+    };
+    let ports = values.iter().enumerate();
+    ports.map(|(position, is)| port(is).element(position)).collect::<Result<_, _>>().field(field)
+}
+
+/// An enum, by its number.
+pub(crate) fn value<E: TryFrom<i32>, T>(
+    number: i32,
+    meaning: impl FnOnce(E) -> Option<T>,
+    field: &str,
+) -> Result<T, Malformed> {
+    let known = E::try_from(number).ok().and_then(meaning);
+    known.ok_or(Fault::UnknownValue(number)).field(field)
+}
+
+/// A quantity as the format has it; what no valid description reaches becomes the highest there is.
+pub(crate) fn signed(amount: u64) -> i64 {
+    i64::try_from(amount).unwrap_or(i64::MAX)
+}

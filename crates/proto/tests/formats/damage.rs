@@ -1,0 +1,123 @@
+//! Damaged and made-up data: refused or read as something, never a panic.
+
+use borglet::{Order, Report};
+use cell::Cell;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use prost::Message;
+use proto::image::{read_image, state_hash};
+use proto::log::{decode_record, encode_record};
+use proto::v1;
+use spec::JobSpec;
+
+use crate::arbitrary::{op, order, report};
+use crate::history::{history, parts, replay};
+
+/// A small injury.
+#[derive(Clone, Debug)]
+enum Injury {
+    Flip(usize, u8),
+    Insert(usize, Vec<u8>),
+    Remove(usize, usize),
+}
+
+fn injuries() -> impl Strategy<Value = Vec<Injury>> {
+    let injury = prop_oneof![
+        (any::<usize>(), 0..8_u8).prop_map(|(at, bit)| Injury::Flip(at, 1 << bit)),
+        (any::<usize>(), vec(any::<u8>(), 1..12)).prop_map(|(at, more)| Injury::Insert(at, more)),
+        (any::<usize>(), 1..12_usize).prop_map(|(at, count)| Injury::Remove(at, count)),
+    ];
+    vec(injury, 1..4)
+}
+
+fn injure(bytes: &mut Vec<u8>, injuries: &[Injury]) {
+    for injury in injuries {
+        let length = bytes.len();
+        match injury {
+            _ if length == 0 => {}
+            Injury::Flip(at, bit) => bytes[at % length] ^= bit,
+            Injury::Insert(at, more) => drop(bytes.splice(at % length..at % length, more.clone())),
+            Injury::Remove(at, count) => {
+                drop(bytes.drain(at % length..(at % length + count).min(length)));
+            }
+        }
+    }
+}
+
+/// Reads the bytes as everything that comes from outside.
+fn read_as_everything(bytes: &[u8]) {
+    if let Ok((at, op)) = decode_record(bytes) {
+        assert_eq!(
+            decode_record(&encode_record(at, &op)),
+            Ok((at, op)),
+            "what is read can be kept"
+        );
+    }
+    if let Ok(image) = read_image(bytes)
+        && let Ok(cell) = Cell::from_image(image)
+    {
+        let _ = cell.check();
+        let again = read_image(&parts(&cell.image()).concat()).map(Cell::from_image);
+        let again = again.expect("an image").expect("a cell");
+        assert_eq!(state_hash(&again), state_hash(&cell), "what is read can be kept");
+    }
+    if let Ok(order) = v1::Order::decode(bytes) {
+        let _ = Order::try_from(order).map_err(|error| error.to_string());
+    }
+    if let Ok(report) = v1::Report::decode(bytes) {
+        let _ = Report::try_from(report).map_err(|error| error.to_string());
+    }
+    if let Ok(job) = v1::JobSpec::decode(bytes) {
+        let _ = JobSpec::try_from(job).map(|job| job.problems()).map_err(|error| error.to_string());
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(200) })]
+
+    #[test]
+    fn random_bytes_never_panic(bytes in vec(any::<u8>(), 0..200)) {
+        read_as_everything(&bytes);
+    }
+
+    #[test]
+    fn injured_records_never_panic(op in op(), injuries in injuries()) {
+        let mut record = encode_record(model::Time(1 << 50), &op);
+        injure(&mut record, &injuries);
+        read_as_everything(&record);
+    }
+
+    #[test]
+    fn injured_orders_and_reports_never_panic(
+        order in order(), report in report(), injuries in injuries(),
+    ) {
+        for mut bytes in
+            [v1::Order::from(&order).encode_to_vec(), v1::Report::from(&report).encode_to_vec()]
+        {
+            injure(&mut bytes, &injuries);
+            read_as_everything(&bytes);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(24) })]
+
+    #[test]
+    fn injured_images_never_panic(ops in history(30), many in vec(injuries(), 20)) {
+        let bytes = parts(&replay(&ops).image()).concat();
+        for injuries in many {
+            let mut bytes = bytes.clone();
+            injure(&mut bytes, &injuries);
+            read_as_everything(&bytes);
+        }
+    }
+
+    #[test]
+    fn an_image_that_is_cut_off_is_refused_wherever_it_is_cut(ops in history(8)) {
+        let bytes = parts(&replay(&ops).image()).concat();
+        for length in 0..bytes.len() {
+            prop_assert!(read_image(&bytes[..length]).is_err(), "cut after {}", length);
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! What is written is read back, exactly.
+
+use cell::{Rejection, Reply};
+use model::{End, MachineReport, Span, Time};
+use proptest::prelude::*;
+use prost::Message;
+use proto::json::{job_to_json, jobs_to_json};
+use proto::log::{decode_record, encode_record};
+use proto::{Malformed, v1};
+use spec::JobSpec;
+
+use crate::arbitrary::{answer, any_job, end, machine_report, op, order, report, valid_job};
+use crate::golden::full_job;
+
+/// Through the message and its bytes.
+fn through<M, T>(value: &T) -> Result<T, Malformed>
+where
+    M: Message + Default + for<'a> From<&'a T>,
+    T: TryFrom<M, Error = Malformed>,
+{
+    let bytes = M::from(value).encode_to_vec();
+    T::try_from(M::decode(bytes.as_slice()).expect("a message"))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(100) })]
+
+    #[test]
+    fn valid_jobs_are_read_back_from_bytes_and_from_json(job in valid_job()) {
+        prop_assert_eq!(job.problems(), vec![]);
+        prop_assert_eq!(through::<v1::JobSpec, _>(&job), Ok(job.clone()));
+        let read: v1::JobSpec = serde_json::from_str(&job_to_json(&job)).expect("JSON");
+        prop_assert_eq!(JobSpec::try_from(read), Ok(job));
+    }
+
+    #[test]
+    fn jobs_that_no_cell_admits_are_read_back_too(job in any_job()) {
+        prop_assert_eq!(through::<v1::JobSpec, _>(&job), Ok(job.clone()));
+        let task = job.task;
+        prop_assert_eq!(through::<v1::TaskSpec, _>(&task), Ok(task));
+    }
+
+    #[test]
+    fn records_are_read_back(at in any::<u64>(), op in op()) {
+        let record = encode_record(Time(at), &op);
+        prop_assert_eq!(decode_record(&record), Ok((Time(at), op.clone())));
+        prop_assert_eq!(encode_record(Time(at), &op), record, "the same record has the same bytes");
+    }
+
+    #[test]
+    fn orders_are_read_back(order in order()) {
+        prop_assert_eq!(through::<v1::Order, _>(&order), Ok(order));
+    }
+
+    #[test]
+    fn reports_are_read_back(report in report()) {
+        prop_assert_eq!(through::<v1::Report, _>(&report), Ok(report));
+    }
+
+    #[test]
+    fn answers_are_read_back(answer in answer()) {
+        let read = through::<v1::Answer, Result<Reply, Rejection>>(&answer);
+        prop_assert_eq!(read, Ok(answer));
+    }
+
+    #[test]
+    fn ends_and_machines_are_read_back(end in end(), machine in machine_report()) {
+        prop_assert_eq!(through::<v1::End, End>(&end), Ok(end));
+        prop_assert_eq!(through::<v1::MachineReport, MachineReport>(&machine), Ok(machine));
+    }
+
+    #[test]
+    fn spans_are_read_back(micros in prop_oneof![any::<u64>(), Just(u64::MAX), Just(0)]) {
+        prop_assert_eq!(proto::span(&proto::duration(Span(micros))), Ok(Span(micros)));
+    }
+}
+
+#[test]
+fn one_job_is_an_object_and_several_are_an_array() {
+    let job = full_job();
+    let count = |jobs: &[JobSpec]| {
+        let json: serde_json::Value = serde_json::from_str(&jobs_to_json(jobs)).expect("JSON");
+        json.as_array().map(Vec::len)
+    };
+    assert_eq!(count(&[]), Some(0));
+    assert_eq!(count(std::slice::from_ref(&job)), None);
+    assert_eq!(count(&[job.clone(), job]), Some(2));
+}
+
+#[test]
+fn a_quantity_that_the_format_cannot_hold_becomes_the_highest_there_is() {
+    let mut end = End::OutOfMemory { limit: model::Bytes(u64::MAX), peak: model::Bytes(1) };
+    end = through::<v1::End, _>(&end).expect("an end");
+    let highest = model::Bytes(i64::MAX.unsigned_abs());
+    assert_eq!(end, End::OutOfMemory { limit: highest, peak: model::Bytes(1) });
+}

@@ -1,0 +1,17 @@
+//! Generates the services' clients and servers; the messages are those of the crate `proto`.
+
+use std::path::PathBuf;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let root = PathBuf::from("../proto/proto");
+    println!("cargo:rerun-if-changed={}", root.display());
+    let files =
+        ["borglet", "scheduling", "borgmaster"].map(|name| format!("bourg/v1/{name}.proto"));
+    let descriptors = protox::compile(files, [&root])?;
+    tonic_prost_build::configure()
+        .extern_path(".bourg.v1", "::proto::v1")
+        .extern_path(".google.protobuf", "::pbjson_types")
+        .compile_well_known_types(true)
+        .compile_fds(descriptors)?;
+    Ok(())
+}

@@ -1,0 +1,178 @@
+//! The cell's certificate authority: made at the first start, kept by the master.
+//!
+//! Its files are `ca.pem` (0644), which everyone may have, and `ca.key` (0600), which is the cell:
+//! whoever has it can be anyone. Keys are ECDSA P-256.
+
+use std::fmt;
+use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose, SanType,
+};
+use time::OffsetDateTime;
+
+use crate::identity::{Identity, check_cell, role_host_name};
+use crate::{Credentials, Error, Result, certificate, files};
+
+/// How long an authority is good for: ten years.
+pub const AUTHORITY_VALIDITY: Duration = Duration::from_secs(10 * 365 * 86_400);
+
+/// How far back the validity of a new certificate begins: the clocks of machines may differ by
+/// less than this.
+pub const CLOCK_SKEW: Duration = Duration::from_secs(5 * 60);
+
+const CERTIFICATE: &str = "ca.pem";
+const KEY: &str = "ca.key";
+/// X.509's bound on a common name.
+const COMMON_NAME_CHARS: usize = 64;
+
+/// When a certificate is accepted, to the second.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Validity {
+    /// The begin.
+    pub from: SystemTime,
+    /// The end. A certificate never outlives its authority.
+    pub until: SystemTime,
+}
+
+impl Validity {
+    /// From now on (less [`CLOCK_SKEW`]) for `duration`.
+    #[must_use]
+    pub fn lasting(duration: Duration) -> Self {
+        let now = SystemTime::now();
+        let longest = now + AUTHORITY_VALIDITY;
+        let until = now.checked_add(duration).map_or(longest, |until| until.min(longest));
+        Self { from: now - CLOCK_SKEW, until }
+    }
+}
+
+/// The authority of one cell, with its secret key.
+pub struct Authority {
+    cell: String,
+    ca_pem: String,
+    expires: SystemTime,
+    issuer: Issuer<'static, KeyPair>,
+}
+
+impl Authority {
+    /// Makes the authority of a new cell, and its files in an existing directory.
+    ///
+    /// # Errors
+    /// [`Error::AlreadyExists`] if the directory holds one, [`Error::BadCell`] for a name other
+    /// than 1 to 40 of `a-z`, `0-9` and inner `-`, [`Error::Io`] and [`Error::Issue`].
+    pub fn create(directory: impl AsRef<Path>, cell: &str) -> Result<Self> {
+        check_cell(cell)?;
+        let directory = directory.as_ref();
+        let path = directory.join(CERTIFICATE);
+        if path.exists() {
+            return Err(Error::AlreadyExists { path });
+        }
+        let key = KeyPair::generate()?;
+        let mut params = CertificateParams::default();
+        set_validity(&mut params, Validity::lasting(AUTHORITY_VALIDITY))?;
+        params.distinguished_name.push(DnType::CommonName, format!("authority of cell {cell}"));
+        params.subject_alt_names = vec![SanType::URI(format!("borg://{cell}").try_into()?)];
+        params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        let ca_pem = params.self_signed(&key)?.pem();
+
+        // The certificate last: it is what says that there is an authority.
+        files::write(&directory.join(KEY), &key.serialize_pem(), files::SECRET)?;
+        files::write(&path, &ca_pem, files::PUBLIC)?;
+        Self::from_parts(ca_pem, key, &path)
+    }
+
+    /// Reads the authority in a directory.
+    ///
+    /// # Errors
+    /// [`Error::Io`], [`Error::ExposedKey`], [`Error::BadCertificate`], [`Error::KeyMismatch`].
+    pub fn open(directory: impl AsRef<Path>) -> Result<Self> {
+        let path = directory.as_ref().join(CERTIFICATE);
+        let key_path = directory.as_ref().join(KEY);
+        let key = KeyPair::from_pem(&files::read_secret(&key_path)?).map_err(|e| {
+            let why = format!("it is no secret key: {e}");
+            Error::BadCertificate { origin: key_path.display().to_string(), why }
+        })?;
+        Self::from_parts(files::read(&path)?, key, &path)
+    }
+
+    fn from_parts(ca_pem: String, key: KeyPair, path: &Path) -> Result<Self> {
+        let origin = path.display().to_string();
+        let der = certificate::der(&ca_pem, &origin)?;
+        let (cell, expires) = certificate::authority(&der, &origin)?;
+        certificate::check_key(&der, &key, &origin)?;
+        let issuer = Issuer::from_ca_cert_der(&der, key)?;
+        Ok(Self { cell, ca_pem, expires, issuer })
+    }
+
+    /// The cell that it speaks for.
+    #[must_use]
+    pub fn cell(&self) -> &str {
+        &self.cell
+    }
+
+    /// Its certificate, for everyone who is to trust it. No secret.
+    #[must_use]
+    pub fn ca_pem(&self) -> &str {
+        &self.ca_pem
+    }
+
+    /// Makes a key, and certifies it as the given identity's. Writes nothing.
+    ///
+    /// # Errors
+    /// [`Error::BadIdentity`] for names that cannot be written, [`Error::EmptyValidity`] and
+    /// [`Error::Issue`].
+    pub fn issue(&self, identity: &Identity, validity: Validity) -> Result<Credentials> {
+        identity.check()?;
+        let role = identity.role();
+        let text = identity.to_string();
+        let mut params = CertificateParams::default();
+        let until = validity.until.min(self.expires);
+        set_validity(&mut params, Validity { until, ..validity })?;
+        let name: String = text.chars().take(COMMON_NAME_CHARS).collect();
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.subject_alt_names = vec![
+            SanType::URI(identity.uri(&self.cell).try_into()?),
+            SanType::DnsName(role_host_name(role, &self.cell).try_into()?),
+            SanType::DnsName(identity.host_name(&self.cell).try_into()?),
+        ];
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        if role.serves() {
+            params.extended_key_usages.push(ExtendedKeyUsagePurpose::ServerAuth);
+        }
+        params.use_authority_key_identifier_extension = true;
+        let key = KeyPair::generate()?;
+        let certificate = params.signed_by(&key, &self.issuer)?;
+        Credentials::from_pem(certificate.pem(), key.serialize_pem(), self.ca_pem.clone())
+    }
+}
+
+impl fmt::Debug for Authority {
+    /// Without the key: what is printed ends in a log.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Authority").field("cell", &self.cell).finish_non_exhaustive()
+    }
+}
+
+fn set_validity(params: &mut CertificateParams, validity: Validity) -> Result<()> {
+    let (from, until) = (unix_seconds(validity.from), unix_seconds(validity.until));
+    let empty = || Error::EmptyValidity { from, until };
+    if from > until {
+        return Err(empty());
+    }
+    // Fails for years that a certificate cannot express.
+    let time = |seconds| OffsetDateTime::from_unix_timestamp(seconds).map_err(|_| empty());
+    params.not_before = time(from)?;
+    params.not_after = time(until)?;
+    Ok(())
+}
+
+fn unix_seconds(time: SystemTime) -> i64 {
+    match time.duration_since(UNIX_EPOCH) {
+        Ok(since) => i64::try_from(since.as_secs()).unwrap_or(i64::MAX),
+        Err(before) => -i64::try_from(before.duration().as_secs()).unwrap_or(i64::MAX),
+    }
+}

@@ -1,0 +1,91 @@
+//! Reading our certificates: whose they are, until when, and whether a key is theirs.
+
+use std::time::{Duration, SystemTime};
+
+use rcgen::{KeyPair, PublicKeyData as _};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
+use x509_parser::extensions::GeneralName;
+use x509_parser::prelude::{FromDer as _, X509Certificate};
+
+use crate::identity::{Identity, check_cell};
+use crate::{Error, Result};
+
+/// What a certificate of an identity says. That a trusted authority signed it is TLS's to check.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Certified {
+    pub(crate) cell: String,
+    pub(crate) identity: Identity,
+    pub(crate) expires: SystemTime,
+}
+
+/// Reads the certificate of an identity.
+pub(crate) fn certified(der: &[u8], origin: &str) -> Result<Certified> {
+    let certificate = parse(der, origin)?;
+    let uri = uri(&certificate, origin)?;
+    let (cell, identity) = Identity::from_uri(uri).map_err(|e| bad(origin, e.to_string()))?;
+    check_cell(&cell)?;
+    Ok(Certified { cell, identity, expires: expires(&certificate) })
+}
+
+/// Reads the certificate of a cell's authority: its cell, and when it expires.
+pub(crate) fn authority(der: &[u8], origin: &str) -> Result<(String, SystemTime)> {
+    let certificate = parse(der, origin)?;
+    if !certificate.is_ca() {
+        return Err(bad(origin, "it is not that of an authority"));
+    }
+    let cell = uri(&certificate, origin)?
+        .strip_prefix("borg://")
+        .ok_or_else(|| bad(origin, "it does not name a cell"))?;
+    check_cell(cell)?;
+    Ok((cell.to_owned(), expires(&certificate)))
+}
+
+/// The first certificate in a PEM text.
+pub(crate) fn der(pem: &str, origin: &str) -> Result<CertificateDer<'static>> {
+    CertificateDer::from_pem_slice(pem.as_bytes()).map_err(|e| bad(origin, e.to_string()))
+}
+
+/// Refuses a key that is not the one of the certificate.
+pub(crate) fn check_key(der: &[u8], key: &KeyPair, origin: &str) -> Result<()> {
+    let certificate = parse(der, origin)?;
+    if certificate.public_key().subject_public_key.data.as_ref() == key.der_bytes() {
+        return Ok(());
+    }
+    Err(Error::KeyMismatch { origin: origin.to_owned() })
+}
+
+fn parse<'a>(der: &'a [u8], origin: &str) -> Result<X509Certificate<'a>> {
+    match X509Certificate::from_der(der) {
+        Ok(([], certificate)) => Ok(certificate),
+        Ok(_) => Err(bad(origin, "bytes follow it")),
+        Err(e) => Err(bad(origin, e.to_string())),
+    }
+}
+
+/// The URI of a certificate, which must be the only one: two identities are none.
+fn uri<'a>(certificate: &'a X509Certificate<'_>, origin: &str) -> Result<&'a str> {
+    let names = certificate
+        .subject_alternative_name()
+        .map_err(|e| bad(origin, e.to_string()))?
+        .map_or(&[][..], |names| &names.value.general_names);
+    let mut uris = names.iter().filter_map(|name| match name {
+        GeneralName::URI(uri) => Some(*uri),
+        _ => None,
+    });
+    match (uris.next(), uris.next()) {
+        (Some(uri), None) => Ok(uri),
+        (None, _) => Err(bad(origin, "it carries no identity")),
+        (Some(_), Some(_)) => Err(bad(origin, "it carries more than one identity")),
+    }
+}
+
+fn expires(certificate: &X509Certificate<'_>) -> SystemTime {
+    let seconds = certificate.validity().not_after.timestamp();
+    let seconds = Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
+    SystemTime::UNIX_EPOCH.checked_add(seconds).unwrap_or(SystemTime::UNIX_EPOCH)
+}
+
+fn bad(origin: &str, why: impl Into<String>) -> Error {
+    Error::BadCertificate { origin: origin.to_owned(), why: why.into() }
+}

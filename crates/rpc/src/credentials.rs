@@ -1,0 +1,127 @@
+//! A certificate with its key and the authority to trust: what a process needs to be someone.
+//!
+//! In files, for a stem `x`: `x.pem` (0644), `x.key` (0600) and `x.ca.pem` (0644). Each is written
+//! whole; a crash between them leaves a key that is not the certificate's, which is refused when
+//! they are read.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use rcgen::KeyPair;
+
+use crate::certificate::{self, Certified};
+use crate::identity::Identity;
+use crate::{Error, Result, files};
+
+/// Credentials of one identity, checked: the key is the certificate's, and the certificate carries
+/// an identity. That it has not expired is for the other end to judge.
+#[derive(Clone)]
+pub struct Credentials {
+    certificate_pem: String,
+    key_pem: String,
+    ca_pem: String,
+    certified: Certified,
+}
+
+impl Credentials {
+    /// Credentials from PEM texts, as they come over a link.
+    ///
+    /// # Errors
+    /// [`Error::BadCertificate`] and [`Error::KeyMismatch`].
+    pub fn from_pem(certificate_pem: String, key_pem: String, ca_pem: String) -> Result<Self> {
+        Self::checked(certificate_pem, key_pem, ca_pem, "the given text")
+    }
+
+    fn checked(
+        certificate_pem: String,
+        key_pem: String,
+        ca_pem: String,
+        origin: &str,
+    ) -> Result<Self> {
+        let der = certificate::der(&certificate_pem, origin)?;
+        let certified = certificate::certified(&der, origin)?;
+        let key = KeyPair::from_pem(&key_pem).map_err(|e| Error::BadCertificate {
+            origin: origin.to_owned(),
+            why: format!("its key cannot be read: {e}"),
+        })?;
+        certificate::check_key(&der, &key, origin)?;
+        let (cell, _) = certificate::authority(&certificate::der(&ca_pem, origin)?, origin)?;
+        if cell != certified.cell {
+            return Err(Error::BadCertificate {
+                origin: origin.to_owned(),
+                why: format!("it is of cell {}, its authority of cell {cell}", certified.cell),
+            });
+        }
+        Ok(Self { certificate_pem, key_pem, ca_pem, certified })
+    }
+
+    /// Writes the three files into an existing directory, in place of older ones.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn write(&self, directory: impl AsRef<Path>, stem: &str) -> Result<()> {
+        let [certificate, key, ca] = paths(directory.as_ref(), stem);
+        files::write(&ca, &self.ca_pem, files::PUBLIC)?;
+        files::write(&key, &self.key_pem, files::SECRET)?;
+        files::write(&certificate, &self.certificate_pem, files::PUBLIC)
+    }
+
+    /// Reads what [`Self::write`] wrote.
+    ///
+    /// # Errors
+    /// [`Error::Io`], [`Error::ExposedKey`], [`Error::BadCertificate`] and [`Error::KeyMismatch`].
+    pub fn read(directory: impl AsRef<Path>, stem: &str) -> Result<Self> {
+        let [certificate, key, ca] = paths(directory.as_ref(), stem);
+        let origin = certificate.display().to_string();
+        let key_pem = files::read_secret(&key)?;
+        Self::checked(files::read(&certificate)?, key_pem, files::read(&ca)?, &origin)
+    }
+
+    /// Whose they are.
+    #[must_use]
+    pub fn identity(&self) -> &Identity {
+        &self.certified.identity
+    }
+
+    /// The cell that they are good in.
+    #[must_use]
+    pub fn cell(&self) -> &str {
+        &self.certified.cell
+    }
+
+    /// When they stop being accepted.
+    #[must_use]
+    pub fn expires(&self) -> SystemTime {
+        self.certified.expires
+    }
+
+    /// The certificate. No secret.
+    #[must_use]
+    pub fn certificate_pem(&self) -> &str {
+        &self.certificate_pem
+    }
+
+    /// The secret key.
+    #[must_use]
+    pub fn key_pem(&self) -> &str {
+        &self.key_pem
+    }
+
+    /// The certificate of the authority to trust. No secret.
+    #[must_use]
+    pub fn ca_pem(&self) -> &str {
+        &self.ca_pem
+    }
+}
+
+impl fmt::Debug for Credentials {
+    /// Without the key: what is printed ends in a log.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Credentials").field("certified", &self.certified).finish_non_exhaustive()
+    }
+}
+
+fn paths(directory: &Path, stem: &str) -> [PathBuf; 3] {
+    ["pem", "key", "ca.pem"].map(|ending| directory.join(format!("{stem}.{ending}")))
+}

@@ -1,0 +1,60 @@
+//! Files with secrets beside files without: written whole, and never wider than they should be.
+
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+use crate::{Error, Result};
+
+/// The mode of a file that anyone may read.
+pub(crate) const PUBLIC: u32 = 0o644;
+/// The mode of a file that only its owner may read.
+pub(crate) const SECRET: u32 = 0o600;
+
+/// Writes a file whole, durably, with exactly this mode from its first moment on.
+pub(crate) fn write(path: &Path, content: &str, mode: u32) -> Result<()> {
+    let mut unfinished = path.as_os_str().to_owned();
+    unfinished.push(".tmp");
+    let unfinished = PathBuf::from(unfinished);
+    // Whatever a crash left there may have another mode.
+    match fs::remove_file(&unfinished) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => {
+            return Err(Error::io("remove the unfinished", &unfinished)(e));
+        }
+        _ => {}
+    }
+    let write = || {
+        let mut options = OpenOptions::new();
+        let mut file =
+            options.write(true).create_new(true).mode(mode & SECRET).open(&unfinished)?;
+        // The process's umask has narrowed the mode, if anything.
+        file.set_permissions(Permissions::from_mode(mode))?;
+        file.write_all(content.as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&unfinished, path)?;
+        let parent = path.parent().filter(|p| !p.as_os_str().is_empty());
+        File::open(parent.unwrap_or_else(|| Path::new(".")))?.sync_all()
+    };
+    let written = write();
+    if written.is_err() {
+        let _ = fs::remove_file(&unfinished);
+    }
+    written.map_err(Error::io("write", path))
+}
+
+/// Reads a file that is no secret.
+pub(crate) fn read(path: &Path) -> Result<String> {
+    fs::read_to_string(path).map_err(Error::io("read", path))
+}
+
+/// Reads a secret key, and refuses one that others can read: they may have.
+pub(crate) fn read_secret(path: &Path) -> Result<String> {
+    let file = File::open(path).map_err(Error::io("read", path))?;
+    let found = file.metadata().map_err(Error::io("look at", path))?;
+    let mode = found.permissions().mode() & 0o777;
+    if mode & 0o077 != 0 {
+        return Err(Error::ExposedKey { path: path.to_owned(), mode });
+    }
+    io::read_to_string(file).map_err(Error::io("read", path))
+}

@@ -1,0 +1,397 @@
+//! Who a process or a person is, in text and in a certificate.
+//!
+//! | identity | text | in the certificate of cell `cc` |
+//! |---|---|---|
+//! | a replica of the Borgmaster | `master` | `borg://cc/master` |
+//! | the Borglet of a machine | `borglet/<machine>` | `borg://cc/borglet/<machine>` |
+//! | a scheduler | `scheduler/<name>` | … |
+//! | a user | `user/<name>` | … |
+//! | a task | `task/<user>/<job>/<index>` | … |
+//!
+//! The URI is the identity; names in it are percent-encoded. Beside it stand two host names, never
+//! resolved, that let a TLS client say whom it expects: `<role>.<cell>.borg`, and
+//! `<hash of the identity>.<role>.<cell>.borg` for exactly one identity. A hash, because names of
+//! machines and users are longer and richer than a DNS label may be.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::{Error, Result};
+
+/// The longest name within an identity, in bytes.
+pub const MAX_NAME_BYTES: usize = 200;
+
+const SCHEME: &str = "borg://";
+const MAX_CELL_BYTES: usize = 40;
+
+/// What kind of process or person an [`Identity`] is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Role {
+    /// A replica of the Borgmaster.
+    Master,
+    /// The agent of a machine.
+    Borglet,
+    /// A scheduler.
+    Scheduler,
+    /// A person, or a program that acts for one.
+    User,
+    /// One task of a job.
+    Task,
+}
+
+impl Role {
+    /// The word for it in an identity, also its label in host names.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Master => "master",
+            Self::Borglet => "borglet",
+            Self::Scheduler => "scheduler",
+            Self::User => "user",
+            Self::Task => "task",
+        }
+    }
+
+    /// Whether such a process listens, so that its certificate may be shown by a server.
+    #[must_use]
+    pub fn serves(self) -> bool {
+        match self {
+            Self::Master | Self::Borglet | Self::Scheduler => true,
+            Self::User | Self::Task => false,
+        }
+    }
+}
+
+/// Who someone is within a cell. Says nothing about what they may do.
+///
+/// A name has 1 to [`MAX_NAME_BYTES`] bytes, no `/` and no control characters; a value built by
+/// hand may break this and is refused where a certificate would be issued for it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Identity {
+    /// Any replica of the cell's Borgmaster.
+    Master,
+    /// The Borglet of the machine of this name.
+    Borglet(String),
+    /// The scheduler of this name.
+    Scheduler(String),
+    /// The user of this name.
+    User(String),
+    /// A task.
+    Task {
+        /// Who owns its job.
+        user: String,
+        /// Its job.
+        job: String,
+        /// Which of the job's tasks, from 0.
+        index: u32,
+    },
+}
+
+/// A text or a value that is no identity.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{text:?} is not an identity: {why}; write master, borglet/MACHINE, scheduler/NAME, \
+         user/NAME or task/USER/JOB/INDEX"
+)]
+pub struct BadIdentity {
+    /// What was given.
+    pub text: String,
+    /// What is wrong with it.
+    pub why: &'static str,
+}
+
+impl Identity {
+    /// What kind of identity it is.
+    #[must_use]
+    pub fn role(&self) -> Role {
+        match self {
+            Self::Master => Role::Master,
+            Self::Borglet(_) => Role::Borglet,
+            Self::Scheduler(_) => Role::Scheduler,
+            Self::User(_) => Role::User,
+            Self::Task { .. } => Role::Task,
+        }
+    }
+
+    /// Whether its names can be written, and read back as the same identity.
+    ///
+    /// # Errors
+    /// [`BadIdentity`] with what is wrong.
+    pub fn check(&self) -> Result<(), BadIdentity> {
+        let check = |name: &str| match name_fault(name) {
+            None => Ok(()),
+            Some(why) => Err(BadIdentity { text: self.to_string(), why }),
+        };
+        match self {
+            Self::Master => Ok(()),
+            Self::Borglet(name) | Self::Scheduler(name) | Self::User(name) => check(name),
+            Self::Task { user, job, .. } => check(user).and_then(|()| check(job)),
+        }
+    }
+
+    /// The URI that stands for it in a certificate of `cell`.
+    #[must_use]
+    pub fn uri(&self, cell: &str) -> String {
+        let segments = self.to_string();
+        let encoded: Vec<_> = segments.split('/').map(percent_encode).collect();
+        format!("{SCHEME}{cell}/{}", encoded.join("/"))
+    }
+
+    /// The host name in its certificate that nobody else has.
+    pub(crate) fn host_name(&self, cell: &str) -> String {
+        let hash = blake3::hash(self.to_string().as_bytes()).to_hex();
+        // 128 bits: nobody finds a second name for a hash, and a label has room for it.
+        format!("{}.{}", &hash[..32], role_host_name(self.role(), cell))
+    }
+
+    /// Cell and identity of a URI.
+    pub(crate) fn from_uri(uri: &str) -> Result<(String, Self), BadIdentity> {
+        let bad = |why| BadIdentity { text: uri.to_owned(), why };
+        let (cell, path) = uri
+            .strip_prefix(SCHEME)
+            .and_then(|rest| rest.split_once('/'))
+            .ok_or_else(|| bad("its URI is not borg://CELL/IDENTITY"))?;
+        let mut segments = Vec::new();
+        for segment in path.split('/') {
+            let decoded = percent_decode(segment).ok_or_else(|| bad("its URI is badly encoded"))?;
+            segments.push(decoded);
+        }
+        let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
+        let identity = Self::from_segments(&segments).map_err(bad)?;
+        if identity.uri(cell) != uri {
+            return Err(bad("its URI is not the one that is written for it"));
+        }
+        Ok((cell.to_owned(), identity))
+    }
+
+    fn from_segments(segments: &[&str]) -> Result<Self, &'static str> {
+        for segment in segments {
+            if let Some(fault) = name_fault(segment) {
+                return Err(fault);
+            }
+        }
+        match segments {
+            ["master"] => Ok(Self::Master),
+            ["borglet", machine] => Ok(Self::Borglet((*machine).to_owned())),
+            ["scheduler", name] => Ok(Self::Scheduler((*name).to_owned())),
+            ["user", name] => Ok(Self::User((*name).to_owned())),
+            ["task", user, job, index] => {
+                let number = index.parse().map_err(|_| "the index of the task is no number")?;
+                // Nor `+7` or `007`: one task has one name.
+                if *index != format!("{number}") {
+                    return Err("the index of the task is not written as a plain number");
+                }
+                Ok(Self::Task { user: (*user).into(), job: (*job).into(), index: number })
+            }
+            ["master" | "borglet" | "scheduler" | "user" | "task", ..] => {
+                Err("it has too few or too many parts")
+            }
+            _ => Err("there is no such role"),
+        }
+    }
+}
+
+impl fmt::Display for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let role = self.role().as_str();
+        match self {
+            Self::Master => f.write_str(role),
+            Self::Borglet(name) | Self::Scheduler(name) | Self::User(name) => {
+                write!(f, "{role}/{name}")
+            }
+            Self::Task { user, job, index } => write!(f, "{role}/{user}/{job}/{index}"),
+        }
+    }
+}
+
+impl FromStr for Identity {
+    type Err = BadIdentity;
+
+    fn from_str(text: &str) -> Result<Self, BadIdentity> {
+        let segments: Vec<_> = text.split('/').collect();
+        Self::from_segments(&segments).map_err(|why| BadIdentity { text: text.to_owned(), why })
+    }
+}
+
+/// Whom a client takes for the server that it wanted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Expect {
+    /// Anyone of this role, as any replica of the master is as good as another.
+    Role(Role),
+    /// This one and no other, as the Borglet of one machine.
+    Identity(Identity),
+}
+
+impl Expect {
+    /// The host name that a server's certificate must have.
+    pub(crate) fn host_name(&self, cell: &str) -> String {
+        match self {
+            Self::Role(role) => role_host_name(*role, cell),
+            Self::Identity(identity) => identity.host_name(cell),
+        }
+    }
+}
+
+/// The host name that the certificates of all of a role have.
+pub(crate) fn role_host_name(role: Role, cell: &str) -> String {
+    format!("{}.{cell}.borg", role.as_str())
+}
+
+/// Refuses a cell's name that cannot be a label of a host name.
+pub(crate) fn check_cell(cell: &str) -> Result<()> {
+    let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    let valid = !cell.is_empty()
+        && cell.len() <= MAX_CELL_BYTES
+        && cell.chars().all(allowed)
+        && !cell.starts_with('-')
+        && !cell.ends_with('-');
+    if valid { Ok(()) } else { Err(Error::BadCell { cell: cell.to_owned() }) }
+}
+
+fn name_fault(name: &str) -> Option<&'static str> {
+    if name.is_empty() {
+        Some("a part of it is empty")
+    } else if name.len() > MAX_NAME_BYTES {
+        Some("a part of it is longer than 200 bytes")
+    } else if name.contains('/') {
+        Some("a name in it contains a /")
+    } else if name.chars().any(char::is_control) {
+        Some("a part of it contains a control character")
+    } else {
+        None
+    }
+}
+
+fn percent_encode(segment: &str) -> String {
+    let mut encoded = String::with_capacity(segment.len());
+    for byte in segment.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            encoded.push(char::from(byte));
+        } else {
+            encoded.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    encoded
+}
+
+fn percent_decode(segment: &str) -> Option<String> {
+    let mut decoded = Vec::with_capacity(segment.len());
+    let mut bytes = segment.bytes();
+    while let Some(byte) = bytes.next() {
+        if byte == b'%' {
+            let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|d| u8::try_from(d).ok());
+            let (high, low) = (digit(bytes.next()?)?, digit(bytes.next()?)?);
+            decoded.push(high << 4 | low);
+        } else {
+            decoded.push(byte);
+        }
+    }
+    String::from_utf8(decoded).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn task(user: &str, job: &str, index: u32) -> Identity {
+        Identity::Task { user: user.into(), job: job.into(), index }
+    }
+
+    #[test]
+    fn identities_in_text_and_in_certificates() {
+        let table = [
+            (Identity::Master, "master", "borg://cc/master"),
+            (
+                Identity::Borglet("m-1.rack7".into()),
+                "borglet/m-1.rack7",
+                "borg://cc/borglet/m-1.rack7",
+            ),
+            (Identity::Scheduler("batch".into()), "scheduler/batch", "borg://cc/scheduler/batch"),
+            (Identity::User("zoë r".into()), "user/zoë r", "borg://cc/user/zo%C3%AB%20r"),
+            (Identity::User("100%".into()), "user/100%", "borg://cc/user/100%25"),
+            (task("ubar", "jfoo", 50), "task/ubar/jfoo/50", "borg://cc/task/ubar/jfoo/50"),
+        ];
+        for (identity, text, uri) in table {
+            assert_eq!(identity.to_string(), text);
+            assert_eq!(text.parse(), Ok(identity.clone()));
+            assert_eq!(identity.uri("cc"), uri);
+            assert_eq!(Identity::from_uri(uri), Ok(("cc".to_owned(), identity)));
+        }
+    }
+
+    #[test]
+    fn what_is_no_identity_is_refused() {
+        let long = format!("user/{}", "x".repeat(201));
+        for text in [
+            "",
+            "Master",
+            "master/",
+            "master/1",
+            "borglet",
+            "borglet/",
+            "user/a/b",
+            "task/u/j",
+            "task/u/j/x",
+            "task/u/j/+1",
+            "task/u/j/01",
+            "task/u/j/-1",
+            "task/u/j/4294967296",
+            "task//j/1",
+            "root/x",
+            "user/a\nb",
+            &long,
+        ] {
+            assert!(text.parse::<Identity>().is_err(), "{text:?}");
+        }
+        for uri in [
+            "borg://cc/user/a%2Fb",
+            "borg://cc/user/%61",
+            "borg://cc/user/a%2",
+            "borg://cc",
+            "borg://cc/user/zoë",
+            "http://cc/master",
+            "borg://cc/user/%ff",
+        ] {
+            assert!(Identity::from_uri(uri).is_err(), "{uri:?}");
+        }
+        assert!(Identity::User("a/b".into()).check().is_err());
+        assert!(task("u", "", 1).check().is_err());
+    }
+
+    #[test]
+    fn host_names_fit_into_labels_and_tell_identities_apart() {
+        let long = Identity::Borglet("x".repeat(MAX_NAME_BYTES));
+        let cell = "c".repeat(MAX_CELL_BYTES);
+        let name = long.host_name(&cell);
+        assert!(name.len() < 253 && name.split('.').all(|label| label.len() < 64), "{name}");
+        let of = |text: &str| text.parse::<Identity>().unwrap().host_name("cc");
+        assert_ne!(of("borglet/a"), of("borglet/b"));
+        assert!(of("borglet/a").ends_with(".borglet.cc.borg"));
+        assert_eq!(Expect::Role(Role::Master).host_name("cc"), "master.cc.borg");
+    }
+
+    #[test]
+    fn cells_are_labels() {
+        for cell in ["cc", "a", "prod-7"] {
+            check_cell(cell).unwrap();
+        }
+        for cell in ["", "-a", "a-", "A", "a.b", "a b", "ü", &"x".repeat(41)] {
+            assert!(check_cell(cell).is_err(), "{cell:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_parses_is_written_the_same(text in "(user|borglet|task|x)/\\PC{0,20}(/\\PC{1,5}/[0-9]{1,3})?") {
+            if let Ok(identity) = text.parse::<Identity>() {
+                prop_assert_eq!(identity.to_string(), text);
+                prop_assert_eq!(identity.check(), Ok(()));
+                let uri = identity.uri("cc");
+                prop_assert!(uri.is_ascii());
+                prop_assert_eq!(Identity::from_uri(&uri), Ok(("cc".to_owned(), identity)));
+            }
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! mTLS, identities and the services between processes.
+//!
+//! Every link of a cell is TLS with a certificate at both ends, issued by the cell's own
+//! authority, with the identity in the certificate. There is no plaintext port and no anonymous
+//! mode, and nothing here could make one: [`transport::serve`] takes credentials, not a
+//! configuration, and [`transport::connect`] takes whom to expect.
+//!
+//! What is deliberately not here: what an identity may do (quotas, capabilities and revocations
+//! are state of the cell), and any decision of a service.
+//!
+//! - [`identity`]: who a process or a person is, and how a certificate says so
+//! - [`authority`]: the cell's certificate authority, made at the first start
+//! - [`credentials`]: a certificate with its key, in memory and in files
+//! - [`service`]: the services between processes, generated from their protobuf definitions
+//! - [`transport`]: serving and connecting, and who is at the other end
+
+pub mod authority;
+mod certificate;
+pub mod credentials;
+mod error;
+mod files;
+pub mod identity;
+pub mod service;
+pub mod transport;
+
+pub use authority::{Authority, Validity};
+pub use credentials::Credentials;
+pub use error::{Error, Result};
+pub use identity::{Expect, Identity, Role};

@@ -1,0 +1,120 @@
+//! The authority and credentials on disk.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use rpc::authority::AUTHORITY_VALIDITY;
+use rpc::{Authority, Credentials, Error, Identity, Validity};
+use support::{CELL, HOUR, authority, issue};
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().permissions().mode() & 0o777
+}
+
+#[test]
+fn an_authority_is_made_once_and_opened_again() {
+    let (made, dir) = authority();
+    assert_eq!(mode(&dir.path().join("ca.key")), 0o600);
+    assert_eq!(mode(&dir.path().join("ca.pem")), 0o644);
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
+    assert!(matches!(Authority::create(dir.path(), "dd"), Err(Error::AlreadyExists { .. })));
+
+    let opened = Authority::open(dir.path()).unwrap();
+    assert_eq!((opened.cell(), opened.ca_pem()), (CELL, made.ca_pem()));
+    let credentials = issue(&opened, "user/u");
+    assert_eq!(credentials.identity().to_string(), "user/u");
+    assert_eq!(credentials.cell(), CELL);
+    assert!(!format!("{opened:?}").contains("PRIVATE"));
+    assert!(!format!("{credentials:?}").contains("PRIVATE"));
+}
+
+#[test]
+fn an_interrupted_creation_can_be_repeated() {
+    let (_, dir) = authority();
+    fs::remove_file(dir.path().join("ca.pem")).unwrap();
+    Authority::create(dir.path(), CELL).unwrap();
+    Authority::open(dir.path()).unwrap();
+}
+
+#[test]
+fn an_authority_that_is_not_whole_or_not_secret_is_refused() {
+    let (_, dir) = authority();
+    let (_, other) = authority();
+    let key = dir.path().join("ca.key");
+    fs::set_permissions(&key, Permissions::from_mode(0o640)).unwrap();
+    let error = Authority::open(dir.path()).unwrap_err();
+    assert!(matches!(error, Error::ExposedKey { mode: 0o640, .. }), "{error}");
+    assert!(error.to_string().contains("chmod 600"), "{error}");
+
+    fs::copy(other.path().join("ca.key"), &key).unwrap();
+    fs::set_permissions(&key, Permissions::from_mode(0o600)).unwrap();
+    assert!(matches!(Authority::open(dir.path()), Err(Error::KeyMismatch { .. })));
+    fs::write(&key, "-----BEGIN NOTHING-----").unwrap();
+    assert!(matches!(Authority::open(dir.path()), Err(Error::BadCertificate { .. })));
+    fs::remove_file(&key).unwrap();
+    assert!(matches!(Authority::open(dir.path()), Err(Error::Io { .. })));
+    assert!(matches!(Authority::create(other.path(), "Not A Cell"), Err(Error::BadCell { .. })));
+}
+
+#[test]
+fn credentials_come_back_from_their_files() {
+    let (authority, _ca) = authority();
+    let dir = tempfile::tempdir().unwrap();
+    let written = issue(&authority, "borglet/m1");
+    // What a crash left behind is no way to a wider mode.
+    fs::write(dir.path().join("borglet.key.tmp"), "").unwrap();
+    fs::set_permissions(dir.path().join("borglet.key.tmp"), Permissions::from_mode(0o666)).unwrap();
+    written.write(dir.path(), "borglet").unwrap();
+    assert_eq!(mode(&dir.path().join("borglet.key")), 0o600);
+    assert_eq!(mode(&dir.path().join("borglet.pem")), 0o644);
+
+    let read = Credentials::read(dir.path(), "borglet").unwrap();
+    assert_eq!(read.identity(), &Identity::Borglet("m1".into()));
+    assert_eq!(read.key_pem(), written.key_pem());
+    assert_eq!(read.ca_pem(), authority.ca_pem());
+    assert!(read.expires() > SystemTime::now() + HOUR - Duration::from_secs(60));
+
+    // A renewal replaces all of it.
+    issue(&authority, "borglet/m1").write(dir.path(), "borglet").unwrap();
+    let renewed = Credentials::read(dir.path(), "borglet").unwrap();
+    assert_ne!(renewed.key_pem(), written.key_pem());
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 3);
+
+    // One that was interrupted is noticed.
+    fs::write(dir.path().join("borglet.pem"), written.certificate_pem()).unwrap();
+    let error = Credentials::read(dir.path(), "borglet").unwrap_err();
+    assert!(matches!(error, Error::KeyMismatch { .. }), "{error}");
+    fs::set_permissions(dir.path().join("borglet.key"), Permissions::from_mode(0o604)).unwrap();
+    let error = Credentials::read(dir.path(), "borglet").unwrap_err();
+    assert!(matches!(error, Error::ExposedKey { .. }), "{error}");
+}
+
+#[test]
+fn the_authoritys_certificate_is_nobodys() {
+    let (authority, dir) = authority();
+    let key = fs::read_to_string(dir.path().join("ca.key")).unwrap();
+    let ca = authority.ca_pem().to_owned();
+    assert!(matches!(
+        Credentials::from_pem(ca.clone(), key, ca),
+        Err(Error::BadCertificate { .. })
+    ));
+}
+
+#[test]
+fn no_certificate_outlives_its_authority_or_is_empty() {
+    let (authority, _dir) = authority();
+    let user = Identity::User("u".into());
+    let long = authority.issue(&user, Validity::lasting(Duration::MAX)).unwrap();
+    assert!(long.expires() <= SystemTime::now() + AUTHORITY_VALIDITY);
+    let now = SystemTime::now();
+    let empty = authority.issue(&user, Validity { from: now + HOUR, until: now });
+    assert!(matches!(empty, Err(Error::EmptyValidity { .. })), "{empty:?}");
+    let bad = authority.issue(&Identity::User("a/b".into()), Validity::lasting(HOUR));
+    assert!(matches!(bad, Err(Error::BadIdentity(_))), "{bad:?}");
+}

@@ -1,0 +1,193 @@
+//! Who gets through, and who does not, over real sockets.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::time::SystemTime;
+
+use rcgen::{CertificateParams, DnType, Issuer, KeyPair, SanType};
+use rpc::transport::{Limits, connect, explain};
+use rpc::{Authority, Credentials, Expect, Identity, Role, Validity};
+use support::{CELL, HOUR, Running, ask, authority, follow, issue, within};
+use tonic::Code;
+use tonic::transport::{Certificate, ClientTlsConfig, Endpoint};
+
+const MASTER: Expect = Expect::Role(Role::Master);
+
+/// A master that serves, and the authority behind it.
+fn master() -> (Authority, Running, tempfile::TempDir) {
+    let (authority, dir) = authority();
+    let running = Running::start(&issue(&authority, "master"), Limits::default());
+    (authority, running, dir)
+}
+
+async fn refused(running: &Running, credentials: &Credentials, expect: &Expect) -> String {
+    let channel = connect(&running.endpoint(), credentials, expect).unwrap();
+    let status = within(20, ask(channel)).await.expect_err("it was let through");
+    let text = explain(&status);
+    assert_ne!(status.code(), Code::Ok);
+    text
+}
+
+#[tokio::test]
+async fn everyone_of_the_cell_is_known_by_name() {
+    let (authority, running, _dir) = master();
+    for identity in ["master", "borglet/m-1", "scheduler/batch", "user/zoë r", "task/ubar/jfoo/50"]
+    {
+        let credentials = issue(&authority, identity);
+        let channel = connect(&running.endpoint(), &credentials, &MASTER).unwrap();
+        assert_eq!(within(20, ask(channel)).await.unwrap(), identity);
+    }
+    running.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_client_without_a_certificate_is_refused() {
+    let (authority, running, _dir) = master();
+    let tls = ClientTlsConfig::new()
+        .ca_certificate(Certificate::from_pem(authority.ca_pem()))
+        .domain_name("master.cc.borg");
+    let endpoint = Endpoint::from_shared(format!("https://{}", running.address)).unwrap();
+    let channel = endpoint.tls_config(tls).unwrap().connect_lazy();
+    let status = within(20, ask(channel)).await.unwrap_err();
+    assert!(explain(&status).contains("CertificateRequired"), "{}", explain(&status));
+}
+
+#[tokio::test]
+async fn certificates_of_another_authority_are_refused_by_both_ends() {
+    let (cell, running, _dir) = master();
+    let (impostor, _other) = authority();
+    assert_eq!(impostor.cell(), cell.cell());
+
+    // The client does not trust the server …
+    let text = refused(&running, &issue(&impostor, "user/eve"), &MASTER).await;
+    assert!(text.contains("certificate"), "{text}");
+    // … and where it would, the server does not trust the client.
+    let eve = issue(&impostor, "user/eve");
+    let tls = ClientTlsConfig::new()
+        .ca_certificate(Certificate::from_pem(cell.ca_pem()))
+        .identity(tonic::transport::Identity::from_pem(eve.certificate_pem(), eve.key_pem()))
+        .domain_name("master.cc.borg");
+    let endpoint = Endpoint::from_shared(format!("https://{}", running.address)).unwrap();
+    let channel = endpoint.tls_config(tls).unwrap().connect_lazy();
+    let status = within(20, ask(channel)).await.unwrap_err();
+    assert!(
+        explain(&status).contains("UnknownCA") || explain(&status).contains("DecryptError"),
+        "{}",
+        explain(&status)
+    );
+}
+
+#[tokio::test]
+async fn expired_and_future_certificates_are_refused() {
+    let (authority, running, _dir) = master();
+    let now = SystemTime::now();
+    let user: Identity = "user/late".parse().unwrap();
+    for (from, until) in [(now - 2 * HOUR, now - HOUR), (now + HOUR, now + 2 * HOUR)] {
+        let credentials = authority.issue(&user, Validity { from, until }).unwrap();
+        refused(&running, &credentials, &MASTER).await;
+    }
+    // A server too.
+    let master =
+        authority.issue(&Identity::Master, Validity { from: now - 2 * HOUR, until: now - HOUR });
+    let expired = Running::start(&master.unwrap(), Limits::default());
+    let text = refused(&expired, &issue(&authority, "user/u"), &MASTER).await;
+    assert!(text.contains("Expired") || text.contains("expired"), "{text}");
+}
+
+/// A certificate that the cell's authority signed, with the given URIs: what `issue` never makes.
+fn signed_by_hand(directory: &std::path::Path, uris: &[&str]) -> tonic::transport::Identity {
+    let read = |name: &str| std::fs::read_to_string(directory.join(name)).unwrap();
+    let ca_key = KeyPair::from_pem(&read("ca.key")).unwrap();
+    let issuer = Issuer::from_ca_cert_pem(&read("ca.pem"), ca_key).unwrap();
+    let mut params = CertificateParams::default();
+    params.distinguished_name.push(DnType::CommonName, "user/eve");
+    let uri = |uri: &&str| SanType::URI((*uri).try_into().unwrap());
+    params.subject_alt_names = uris.iter().map(uri).collect();
+    params.subject_alt_names.push(SanType::DnsName("x.cc.borg".try_into().unwrap()));
+    let key = KeyPair::generate().unwrap();
+    let certificate = params.signed_by(&key, &issuer).unwrap();
+    tonic::transport::Identity::from_pem(certificate.pem(), key.serialize_pem())
+}
+
+#[tokio::test]
+async fn another_cell_no_identity_and_two_identities_are_refused() {
+    let (authority, running, dir) = master();
+    let table: [(&[&str], &str); 5] = [
+        (&["borg://dd/user/eve"], "is of cell dd, this is cell cc"),
+        (&[], "carries no identity"),
+        (&["borg://cc/user/eve", "borg://cc/master"], "more than one identity"),
+        (&["https://cc/master"], "not an identity"),
+        (&["borg://cc/root"], "no such role"),
+    ];
+    for (uris, why) in table {
+        let tls = ClientTlsConfig::new()
+            .ca_certificate(Certificate::from_pem(authority.ca_pem()))
+            .identity(signed_by_hand(dir.path(), uris))
+            .domain_name("master.cc.borg");
+        let endpoint = Endpoint::from_shared(format!("https://{}", running.address)).unwrap();
+        let channel = endpoint.tls_config(tls).unwrap().connect_lazy();
+        // A service that asks for no identity is closed to them as well.
+        let status = within(20, follow(channel.clone())).await.unwrap_err();
+        assert_eq!(status.code(), Code::Unauthenticated, "{uris:?}: {status:?}");
+        let status = within(20, ask(channel)).await.unwrap_err();
+        assert_eq!(status.code(), Code::Unauthenticated, "{uris:?}: {status:?}");
+        assert!(status.message().contains(why), "{uris:?}: {status:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_must_be_the_one_that_was_wanted() {
+    let (authority, _dir) = authority();
+    let user = issue(&authority, "user/u");
+    let borglet = Running::start(&issue(&authority, "borglet/m1"), Limits::default());
+    let of = |text: &str| Expect::Identity(text.parse().unwrap());
+
+    for expect in [Expect::Role(Role::Borglet), of("borglet/m1")] {
+        let channel = connect(&borglet.endpoint(), &user, &expect).unwrap();
+        assert_eq!(within(20, ask(channel)).await.unwrap(), "user/u");
+    }
+    for expect in [MASTER, of("borglet/m2"), of("master"), Expect::Role(Role::Scheduler)] {
+        let text = refused(&borglet, &user, &expect).await;
+        assert!(text.contains("NotValidForName") || text.contains("not valid for name"), "{text}");
+    }
+
+    // Who never serves, cannot: not even a client that asked for them takes them.
+    for (identity, role) in [("user/u", Role::User), ("task/u/j/0", Role::Task)] {
+        let running = Running::start(&issue(&authority, identity), Limits::default());
+        let text = refused(&running, &user, &Expect::Role(role)).await;
+        assert!(text.contains("certificate"), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn credentials_of_another_cell_do_not_reach_a_master() {
+    let (_cell, running, _dir) = master();
+    let dir = tempfile::tempdir().unwrap();
+    let other = Authority::create(dir.path(), "dd").unwrap();
+    assert_ne!(other.cell(), CELL);
+    refused(&running, &issue(&other, "user/u"), &MASTER).await;
+}
+
+#[tokio::test]
+async fn plaintext_is_refused() {
+    let (_authority, running, _dir) = master();
+    let channel = Endpoint::from_shared(format!("http://{}", running.address)).unwrap();
+    within(20, ask(channel.connect_lazy())).await.unwrap_err();
+
+    let address = running.address;
+    let answer = tokio::task::spawn_blocking(move || {
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").unwrap();
+        let mut answer = Vec::new();
+        // A reset is an answer too.
+        let _ = stream.read_to_end(&mut answer);
+        answer
+    });
+    let answer = within(20, answer).await.unwrap();
+    // At most a TLS alert.
+    assert!(answer.is_empty() || answer[0] == 0x15, "{answer:?}");
+}

@@ -1,0 +1,54 @@
+//! `cargo run --release -p store --example recovery -- DIRECTORY [RECORDS [BYTES]]`: how long it
+//! takes to open a log of so many entries and to show each of them.
+
+use std::time::Instant;
+
+use store::log::{Kind, Log, Options, RecordRef};
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let mut args = std::env::args().skip(1);
+    let parent = args.next().ok_or("usage: recovery DIRECTORY [RECORDS [BYTES]]")?;
+    let records: u64 = args.next().map_or(Ok(1_000_000), |text| text.parse())?;
+    let bytes = args.next().map_or(Ok(100), |text| text.parse())?;
+    let directory = std::path::Path::new(&parent).join(format!("recovery-{}", std::process::id()));
+    std::fs::create_dir(&directory)?;
+    let measured = measure(&directory, records, bytes);
+    std::fs::remove_dir_all(&directory)?;
+    measured
+}
+
+fn measure(
+    directory: &std::path::Path,
+    records: u64,
+    bytes: usize,
+) -> Result<(), Box<dyn std::error::Error>> {
+    let (mut log, _) = Log::open(directory, Options::default())?;
+    let payload = vec![0xB0; bytes];
+    let begin = Instant::now();
+    let kind = Kind::Entry;
+    let indexes: Vec<u64> = (1..=records).collect();
+    for chunk in indexes.chunks(1000) {
+        let batch: Vec<_> = chunk
+            .iter()
+            .map(|&index| RecordRef { kind, term: 1, index, level: 1, payload: &payload })
+            .collect();
+        log.append(&batch)?;
+    }
+    log.sync()?;
+    println!("appended {records} records of {bytes} bytes in {:?}", begin.elapsed());
+    drop(log);
+
+    for _ in 0..3 {
+        let begin = Instant::now();
+        let (_, recovered) = Log::open(directory, Options::default())?;
+        let opened = begin.elapsed();
+        let mut seen = 0_u64;
+        recovered.for_each(0, |record| {
+            seen += record.payload.len() as u64;
+            Ok::<_, store::Error>(())
+        })?;
+        let all = begin.elapsed();
+        println!("opened in {opened:?}, with all {seen} bytes shown in {all:?}");
+    }
+    Ok(())
+}

@@ -1,0 +1,162 @@
+//! Reading a checkpoint back, checking all of it.
+
+use std::fs::File;
+use std::io::{self, BufReader, Read as _, Seek as _, SeekFrom};
+use std::path::{Path, PathBuf};
+
+use super::format::{
+    self, BadHeader, HEADER_BYTES, MAX_SECTION_BYTES, SECTION_BYTES, TRAILER_BYTES, Trailer,
+};
+use crate::{Error, Result};
+
+const BUFFER_BYTES: usize = 1 << 20;
+
+/// A checkpoint open for reading: complete by its header, trailer and size. Its content is checked
+/// as it is read.
+#[derive(Debug)]
+pub struct CheckpointReader {
+    file: BufReader<File>,
+    path: PathBuf,
+    index: u64,
+    term: u64,
+    trailer: Trailer,
+}
+
+impl CheckpointReader {
+    /// Opens a checkpoint and checks header, trailer and size, without reading what is between.
+    ///
+    /// # Errors
+    /// [`Error::DamagedCheckpoint`], [`Error::NewerFormat`] and [`Error::Io`].
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
+        let damaged = |offset, why: &str| damaged(path, offset, why);
+        let mut file = File::open(path).map_err(Error::io("open", path, 0))?;
+        let bytes = file.metadata().map_err(Error::io("look at", path, 0))?.len();
+        if bytes < (HEADER_BYTES + TRAILER_BYTES) as u64 {
+            return Err(damaged(bytes, "the file ends too early"));
+        }
+        let mut header = [0; HEADER_BYTES];
+        let mut trailer = [0; TRAILER_BYTES];
+        let trailer_at = bytes - TRAILER_BYTES as u64;
+        file.read_exact(&mut header)
+            .and_then(|()| file.seek(SeekFrom::Start(trailer_at)))
+            .and_then(|_| file.read_exact(&mut trailer))
+            .map_err(Error::io("read", path, 0))?;
+
+        let (index, term) = format::parse_header(&header).map_err(|bad| match bad {
+            BadHeader::Damaged { offset, why } => damaged(offset, why),
+            BadHeader::Newer(found) => {
+                Error::NewerFormat { path: path.to_owned(), found, known: format::VERSION }
+            }
+        })?;
+        let trailer = Trailer::decode(&trailer)
+            .ok_or_else(|| damaged(trailer_at, "it does not end as a checkpoint"))?;
+        if trailer.file_bytes != bytes {
+            return Err(damaged(trailer_at, "the file is not as long as its trailer says"));
+        }
+        let file = BufReader::with_capacity(BUFFER_BYTES, file);
+        Ok(Self { file, path: path.to_owned(), index, term, trailer })
+    }
+
+    /// Index of the last entry that the state includes.
+    #[must_use]
+    pub fn index(&self) -> u64 {
+        self.index
+    }
+
+    /// The term of that entry.
+    #[must_use]
+    pub fn term(&self) -> u64 {
+        self.term
+    }
+
+    /// The size of the file.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.trailer.file_bytes
+    }
+
+    /// How many sections there are.
+    #[must_use]
+    pub fn sections(&self) -> u64 {
+        self.trailer.sections
+    }
+
+    /// blake3 of the content: equal for equal checkpoints, wherever they were written.
+    #[must_use]
+    pub fn digest(&self) -> [u8; 32] {
+        self.trailer.digest
+    }
+
+    /// Shows every section in order, as kind and payload. A payload is checked before it is shown,
+    /// the order and number of all only at the end: until this returns `Ok`, what was built from
+    /// the sections is not to be used.
+    ///
+    /// # Errors
+    /// Those of `visit`, [`Error::DamagedCheckpoint`] and [`Error::Io`].
+    pub fn for_each<E: From<Error>>(
+        &mut self,
+        mut visit: impl FnMut(u32, &[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let end = self.trailer.file_bytes - TRAILER_BYTES as u64;
+        let mut hasher = blake3::Hasher::new();
+        let mut header = [0; HEADER_BYTES];
+        self.file.seek(SeekFrom::Start(0)).map_err(Error::io("read", &self.path, 0))?;
+        self.read(&mut header)?;
+        hasher.update(&header);
+
+        let mut at = HEADER_BYTES as u64;
+        let mut sections = 0;
+        let mut payload = Vec::new();
+        while at < end {
+            let mut header = [0; SECTION_BYTES];
+            if end - at < SECTION_BYTES as u64 {
+                return Err(damaged(&self.path, at, "a section ends behind the file").into());
+            }
+            self.read(&mut header)?;
+            let section = format::parse_section(&header).ok_or_else(|| {
+                damaged(&self.path, at, "the checksum of a section's header does not match")
+            })?;
+            let from = at + SECTION_BYTES as u64;
+            if section.bytes > (end - from).min(MAX_SECTION_BYTES as u64) {
+                return Err(damaged(&self.path, at, "a section ends behind the file").into());
+            }
+            payload.resize(usize::try_from(section.bytes).unwrap_or(MAX_SECTION_BYTES), 0);
+            self.read(&mut payload)?;
+            if crc32c::crc32c(&payload) != section.checksum {
+                let why = "the checksum of a section does not match";
+                return Err(damaged(&self.path, from, why).into());
+            }
+            hasher.update(&header).update(&payload);
+            at = from + section.bytes;
+            sections += 1;
+            visit(section.kind, &payload)?;
+        }
+        if sections != self.trailer.sections || *hasher.finalize().as_bytes() != self.trailer.digest
+        {
+            return Err(damaged(&self.path, end, "the digest of the whole does not match").into());
+        }
+        Ok(())
+    }
+
+    /// Reads all of it and keeps nothing: whether the checkpoint could be loaded.
+    ///
+    /// # Errors
+    /// [`Error::DamagedCheckpoint`] and [`Error::Io`].
+    pub fn verify(&mut self) -> Result<()> {
+        self.for_each(|_, _| Ok(()))
+    }
+
+    fn read(&mut self, buffer: &mut [u8]) -> Result<()> {
+        self.file.read_exact(buffer).map_err(|e| match e.kind() {
+            io::ErrorKind::UnexpectedEof => {
+                damaged(&self.path, self.trailer.file_bytes, "the file became shorter")
+            }
+            _ => Error::io("read", &self.path, 0)(e),
+        })
+    }
+}
+
+fn damaged(path: &Path, offset: u64, why: &str) -> Error {
+    Error::DamagedCheckpoint { path: path.to_owned(), offset, why: why.to_owned() }
+}

@@ -1,0 +1,227 @@
+//! A replica's data directory: its layout, its format version, and the lock that keeps a second
+//! process out.
+//!
+//! ```text
+//! DIRECTORY/            0700
+//!   format              "bourg data directory, format 1"
+//!   lock                held for the process's life; its content is the holder's pid
+//!   log/                segments, see `log`
+//!   checkpoints/        see `checkpoint`
+//!   events/ tls/ tasks/ packages/      kept by others
+//! ```
+//!
+//! The lock is an open-file-description lock: it goes with the process however that ends, cannot
+//! be lost by closing another descriptor of the file, and a stale pid in the file means nothing. A
+//! child that is forked and executes nothing holds it on; one that executes a program does not.
+
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, fcntl};
+use nix::libc;
+
+use crate::{Error, Result, checkpoint, disk};
+
+/// The layout's version that this build writes, and the highest that it reads.
+pub const FORMAT_VERSION: u32 = 1;
+
+const FORMAT_FILE: &str = "format";
+const FORMAT_PREFIX: &str = "bourg data directory, format ";
+const LOCK_FILE: &str = "lock";
+const DIRECTORIES: [&str; 6] = ["log", "checkpoints", "events", "tls", "tasks", "packages"];
+const PRIVATE: u32 = 0o700;
+
+/// An open, locked data directory. The lock is held until this value is dropped.
+#[derive(Debug)]
+pub struct DataDirectory {
+    path: PathBuf,
+    /// Never read: its descriptor carries the lock.
+    _lock: File,
+}
+
+impl DataDirectory {
+    /// Makes a new data directory at a path that is missing or empty, and locks it.
+    ///
+    /// # Errors
+    /// [`Error::AlreadyExists`] if there is one, [`Error::NotADataDirectory`] if the path holds
+    /// anything else, [`Error::Locked`], [`Error::NoRoom`] and [`Error::Io`].
+    pub fn create(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
+        make_directory(path)?;
+        for name in disk::names(path)? {
+            if name == FORMAT_FILE {
+                return Err(Error::AlreadyExists { path: path.to_owned() });
+            }
+            // What an interrupted creation leaves behind is no obstacle to the next one.
+            let known = name == LOCK_FILE || name == "format.tmp";
+            if !known && !DIRECTORIES.contains(&name.as_str()) {
+                let why = format!("it holds {name:?} and has no {FORMAT_FILE} file");
+                return Err(Error::NotADataDirectory { path: path.to_owned(), why });
+            }
+        }
+        let lock = lock(path)?;
+        for name in DIRECTORIES {
+            make_directory(&path.join(name))?;
+        }
+        // Last, so that a directory with a format file is a complete one.
+        let content = format!("{FORMAT_PREFIX}{FORMAT_VERSION}\n");
+        disk::write_atomic(&path.join(FORMAT_FILE), content.as_bytes())?;
+        disk::sync_directory(disk::parent(path))?;
+        Ok(Self { path: path.to_owned(), _lock: lock })
+    }
+
+    /// Opens and locks an existing data directory, and clears away checkpoints that a crash left
+    /// unfinished.
+    ///
+    /// # Errors
+    /// [`Error::NotADataDirectory`], [`Error::NewerFormat`], [`Error::Locked`] and [`Error::Io`].
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
+        check_format(path)?;
+        let lock = lock(path)?;
+        // A newer program may have converted the directory while this one waited for nothing:
+        // only what is read under the lock counts.
+        check_format(path)?;
+        for name in DIRECTORIES {
+            make_directory(&path.join(name))?;
+        }
+        let directory = Self { path: path.to_owned(), _lock: lock };
+        checkpoint::remove_unfinished(&directory.checkpoints())?;
+        Ok(directory)
+    }
+
+    /// Opens the data directory at `path`, or makes one where there is nothing.
+    ///
+    /// # Errors
+    /// Those of [`Self::open`] and [`Self::create`].
+    pub fn open_or_create(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
+        match fs::symlink_metadata(path.join(FORMAT_FILE)) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Self::create(path),
+            _ => Self::open(path),
+        }
+    }
+
+    /// The directory itself.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Where [`crate::log::Log`] keeps its segments.
+    #[must_use]
+    pub fn log(&self) -> PathBuf {
+        self.path.join("log")
+    }
+
+    /// Where checkpoints are.
+    #[must_use]
+    pub fn checkpoints(&self) -> PathBuf {
+        self.path.join("checkpoints")
+    }
+
+    /// Where the event stream is kept.
+    #[must_use]
+    pub fn events(&self) -> PathBuf {
+        self.path.join("events")
+    }
+
+    /// Where the certificate authority and credentials are.
+    #[must_use]
+    pub fn tls(&self) -> PathBuf {
+        self.path.join("tls")
+    }
+
+    /// Where a Borglet keeps its tasks.
+    #[must_use]
+    pub fn tasks(&self) -> PathBuf {
+        self.path.join("tasks")
+    }
+
+    /// Where a Borglet keeps packages.
+    #[must_use]
+    pub fn packages(&self) -> PathBuf {
+        self.path.join("packages")
+    }
+}
+
+/// Makes a private directory, or makes an existing one private: keys and users' data lie below.
+fn make_directory(path: &Path) -> Result<()> {
+    match DirBuilder::new().mode(PRIVATE).create(path) {
+        Err(e) if e.kind() != io::ErrorKind::AlreadyExists => {
+            return Err(Error::io("create the directory", path, 4096)(e));
+        }
+        _ => {}
+    }
+    let found = fs::metadata(path).map_err(Error::io("look at", path, 0))?;
+    if !found.is_dir() {
+        let why = "it is no directory".to_owned();
+        return Err(Error::NotADataDirectory { path: path.to_owned(), why });
+    }
+    if found.permissions().mode() & 0o777 != PRIVATE {
+        fs::set_permissions(path, Permissions::from_mode(PRIVATE)).map_err(Error::io(
+            "make private (0700)",
+            path,
+            0,
+        ))?;
+    }
+    Ok(())
+}
+
+fn check_format(directory: &Path) -> Result<()> {
+    let path = directory.join(FORMAT_FILE);
+    let refuse = |why: String| Error::NotADataDirectory { path: directory.to_owned(), why };
+    let content = match fs::read_to_string(&path) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {
+            return Err(refuse(format!("it has no {FORMAT_FILE} file")));
+        }
+        other => other.map_err(Error::io("read", &path, 0))?,
+    };
+    let version = content.trim_end().strip_prefix(FORMAT_PREFIX).and_then(|v| v.parse().ok());
+    match version {
+        None => Err(refuse(format!("its {FORMAT_FILE} file says {:?}", content.trim_end()))),
+        Some(found) if found > FORMAT_VERSION => {
+            Err(Error::NewerFormat { path, found, known: FORMAT_VERSION })
+        }
+        Some(_) => Ok(()),
+    }
+}
+
+fn lock(directory: &Path) -> Result<File> {
+    let path = directory.join(LOCK_FILE);
+    let mut file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(&path)
+        .map_err(Error::io("open", &path, 0))?;
+    // The constants are 0, 1 and 2, `int` in C; the fields are `short`.
+    #[expect(clippy::cast_possible_truncation, reason = "0 and 1 fit")]
+    let request = libc::flock {
+        l_type: libc::F_WRLCK as libc::c_short,
+        l_whence: libc::SEEK_SET as libc::c_short,
+        l_start: 0,
+        l_len: 0,
+        l_pid: 0,
+    };
+    match fcntl(&file, FcntlArg::F_OFD_SETLK(&request)) {
+        Ok(_) => {}
+        Err(Errno::EAGAIN | Errno::EACCES) => {
+            let mut content = String::new();
+            let pid = match file.read_to_string(&mut content) {
+                Ok(_) => content.trim().parse().ok(),
+                Err(_) => None,
+            };
+            return Err(Error::Locked { path: directory.to_owned(), pid });
+        }
+        Err(errno) => return Err(Error::io("lock", &path, 0)(errno.into())),
+    }
+    // Only to name the holder: a full disk must not keep a replica from opening.
+    let _ = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
+    Ok(file)
+}

@@ -1,0 +1,164 @@
+//! What can go wrong on a replica's disk: what happened, where, why, and what to do next.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The result of everything in this crate that touches the disk.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// A failure of the replica's disk, of its contents, or of a call.
+///
+/// Offsets are bytes from the start of the named file.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The operating system refused an operation.
+    #[error("cannot {action} {}: {source}; check the disk, its mount and the permissions of the \
+             path", path.display())]
+    Io {
+        /// What was attempted, as a verb: "open", "write to".
+        action: &'static str,
+        /// The file or directory it was attempted on.
+        path: PathBuf,
+        /// What the operating system said.
+        source: io::Error,
+    },
+
+    /// Another process holds the data directory.
+    #[error("the data directory {} is in use by {}; stop that process, or give this one a \
+             directory of its own", path.display(), holder(*pid))]
+    Locked {
+        /// The data directory.
+        path: PathBuf,
+        /// The process that wrote its pid beside the lock, if it is readable.
+        pid: Option<u32>,
+    },
+
+    /// The path exists and holds something that is not a data directory.
+    #[error("{} is not a data directory of this program: {why}; give an empty or a missing path \
+             to make a new one", path.display())]
+    NotADataDirectory {
+        /// The path that was given.
+        path: PathBuf,
+        /// What was found or missed there.
+        why: String,
+    },
+
+    /// A data directory already exists where a new one was to be made.
+    #[error("{} is a data directory already; open it instead, or give another path",
+            path.display())]
+    AlreadyExists {
+        /// The path that was given.
+        path: PathBuf,
+    },
+
+    /// The file was written by a later version of this program.
+    #[error("{} has format version {found}, this program knows up to {known}; run the newer \
+             program that wrote it, or restore from a checkpoint that this version wrote",
+            path.display())]
+    NewerFormat {
+        /// The file that carries the version.
+        path: PathBuf,
+        /// The version in the file.
+        found: u32,
+        /// The highest version that this build reads.
+        known: u32,
+    },
+
+    /// Bytes that were durable are not what was written: the log must not be used.
+    #[error("the log is damaged at {}, offset {offset}: {why}; restore this replica from a \
+             checkpoint, or from another replica", path.display())]
+    DamagedLog {
+        /// The segment file.
+        path: PathBuf,
+        /// Where in it.
+        offset: u64,
+        /// How it is known that this is damage, and no unfinished write.
+        why: String,
+    },
+
+    /// A checkpoint is incomplete or its bytes are not what was written.
+    #[error("the checkpoint {} is damaged at offset {offset}: {why}; use an older checkpoint, or \
+             fetch one from another replica", path.display())]
+    DamagedCheckpoint {
+        /// The checkpoint file.
+        path: PathBuf,
+        /// Where in it.
+        offset: u64,
+        /// What does not match.
+        why: String,
+    },
+
+    /// The disk is full. Everything that was there before is intact, and later calls succeed once
+    /// there is room.
+    #[error("no room for {needed_bytes} bytes at {}; free some space on that disk, or let the \
+             log be cut behind a newer checkpoint", path.display())]
+    NoRoom {
+        /// The file that could not be made or extended.
+        path: PathBuf,
+        /// How much it asked for.
+        needed_bytes: u64,
+    },
+
+    /// A sync failed earlier: what is durable is unknown, and asking again would not tell.
+    #[error("the log {} failed to reach its disk ({cause}) and takes nothing more; replace or \
+             check the disk, then restart this replica: it recovers what is really there",
+            path.display())]
+    Poisoned {
+        /// The segment whose sync failed.
+        path: PathBuf,
+        /// What the operating system said at that time.
+        cause: String,
+    },
+
+    /// An entry would leave a hole in the log.
+    #[error(
+        "entry {found} does not follow the log, which takes entries up to {expected}; this \
+             is an error of the program: report it with the log of this replica"
+    )]
+    Gap {
+        /// The highest index that could have come.
+        expected: u64,
+        /// The index that came.
+        found: u64,
+    },
+
+    /// A payload or a batch is larger than the format allows.
+    #[error("{bytes} bytes are more than the {limit} that {what} may have; split it")]
+    TooLarge {
+        /// What is too large: "a record", "a batch".
+        what: &'static str,
+        /// Its size.
+        bytes: u64,
+        /// The largest size that is taken.
+        limit: u64,
+    },
+}
+
+impl Error {
+    /// For `map_err`: names the action and the path of a failed operation, and tells a full disk
+    /// from all other failures.
+    pub(crate) fn io(
+        action: &'static str,
+        path: &Path,
+        needed_bytes: u64,
+    ) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_owned();
+        move |source| match source.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                Self::NoRoom { path, needed_bytes }
+            }
+            _ => Self::Io { action, path, source },
+        }
+    }
+
+    /// Whether the cause is a full disk, so that the same call may succeed later.
+    #[must_use]
+    pub fn is_no_room(&self) -> bool {
+        matches!(self, Self::NoRoom { .. })
+    }
+}
+
+fn holder(pid: Option<u32>) -> String {
+    pid.map_or_else(|| "another process".to_owned(), |pid| format!("process {pid}"))
+}

@@ -1,0 +1,76 @@
+//! The replicated log on a replica's own disk: segment files that are appended, replayed and cut.
+//!
+//! One writer, no read path: the state is in memory. [`Log::append`] writes a batch,
+//! [`Log::sync`] makes everything appended durable; the caller drains its queue into appends and
+//! syncs once (group commit). [`Log::open`] recovers after any crash.
+//!
+//! # Segments
+//! A segment is one file, `<sequence, 16 digits>-<first index, 20 digits>.log`, made under another
+//! name, preallocated, synced and then renamed: a file with a segment's name always has a whole
+//! header. All integers are little-endian.
+//!
+//! | offset | bytes | segment header (64 bytes) |
+//! |---|---|---|
+//! | 0 | 8 | magic `BOURGLOG` |
+//! | 8 | 4 | version of the format, 1 |
+//! | 12 | 4 | crc32c of the bytes 8–12 and 16–64 |
+//! | 16 | 8 | sequence number, from 1, without gaps |
+//! | 24 | 8 | index that the next entry had when the segment was made |
+//! | 32 | 8 | salt of this segment's record checksums, random |
+//! | 40 | 8 | sequence number of the segment before, 0 in the first one |
+//! | 48 | 4 | where that segment's records end; all of it was synced before this file was made |
+//! | 52 | 12 | zero |
+//!
+//! Records follow, each at a multiple of 8, then zeros to the end of the file.
+//!
+//! | offset | bytes | record |
+//! |---|---|---|
+//! | 0 | 4 | header checksum: crc32c of salt, sequence, own offset and the bytes 4–48 |
+//! | 4 | 4 | payload checksum: crc32c of the payload with its padding |
+//! | 8 | 8 | term |
+//! | 16 | 8 | index |
+//! | 24 | 8 | `synced`: sequence of the segment … |
+//! | 32 | 4 | … and the offset before which everything was durable when this was written |
+//! | 36 | 4 | length of the payload, without padding |
+//! | 40 | 4 | level of the state machine that the payload needs |
+//! | 44 | 1 | kind: 1 entry, 2 hard state, 3 restart |
+//! | 45 | 3 | zero |
+//! | 48 | … | payload, padded with zeros to a multiple of 8 |
+//!
+//! A segment begins with a copy of the newest hard state, so that older ones may be deleted.
+//!
+//! # Torn tail or damage
+//! A crash may leave any part of what was not synced: nothing, a torn record, or a later record
+//! of a batch without an earlier one. Such a tail is cut, and reported as [`Repair::TornTail`].
+//! What was synced must still be there; the log proves it by itself. If a record is bad, and any
+//! later record has an intact header whose `synced` lies behind the bad one, or a later segment
+//! exists at all, then the bad bytes were durable once: the log is damaged and
+//! [`Log::open`] refuses it. The header has a checksum of its own so that a record with a bad
+//! payload can still testify, and the salt and position in it keep bytes inside of a payload (or
+//! left from a deleted file) from ever passing for a record.
+//!
+//! The limit of this: damage in the very last batch, which no later record vouches for, cannot be
+//! told from a torn write, and is cut.
+//!
+//! # Conflicts
+//! An entry whose index is not above the last one replaces the suffix from there, as raft does.
+//! A restart record says that a snapshot was installed: all entries before it are void, and the
+//! next has the record's index plus one. Recovery gives the entries that remain.
+
+mod append;
+mod cut;
+mod options;
+mod record;
+mod recover;
+mod recovered;
+mod segment;
+mod survivors;
+
+pub use append::Log;
+pub(crate) use segment::preallocate;
+
+pub use options::{MAX_BATCH_BYTES, MAX_PAYLOAD_BYTES, Options};
+pub use record::{Kind, Position, Record, RecordRef};
+pub use recovered::{Recovered, Repair};
+pub use segment::SegmentInfo;
+pub use survivors::HardState;

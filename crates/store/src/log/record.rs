@@ -1,0 +1,256 @@
+//! One record: its fields, its bytes, and what makes it valid. Knows nothing of files.
+
+use crate::disk::Fields as _;
+
+/// The bytes of a record before its payload.
+pub(super) const HEADER_BYTES: usize = 48;
+
+/// Records begin at multiples of this.
+pub(super) const ALIGNMENT: usize = 8;
+
+/// What a record is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// An entry of the replicated log.
+    Entry,
+    /// Raft's term, vote and commit index, as opaque bytes; the newest one counts. Its index and
+    /// term fields are kept and not looked at.
+    HardState,
+    /// The log starts again after this index and term, because a snapshot of that moment was
+    /// installed: every entry before this record is void.
+    Restart,
+}
+
+impl Kind {
+    fn to_byte(self) -> u8 {
+        match self {
+            Self::Entry => 1,
+            Self::HardState => 2,
+            Self::Restart => 3,
+        }
+    }
+
+    fn from_byte(byte: u8) -> Option<Self> {
+        match byte {
+            1 => Some(Self::Entry),
+            2 => Some(Self::HardState),
+            3 => Some(Self::Restart),
+            _ => None,
+        }
+    }
+}
+
+/// A place in the log. Positions of one log compare in the order of writing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Position {
+    /// The segment's sequence number, from 1.
+    pub segment: u64,
+    /// Bytes from the start of the segment's file.
+    pub offset: u32,
+}
+
+/// A record to append. The payload is borrowed and copied once, into the write buffer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RecordRef<'a> {
+    /// What it is.
+    pub kind: Kind,
+    /// Raft's term of an entry.
+    pub term: u64,
+    /// Raft's index of an entry: at most one above the last.
+    pub index: u64,
+    /// The level of the state machine that the payload needs, to be checked before decoding it.
+    pub level: u32,
+    /// Opaque bytes, at most [`super::MAX_PAYLOAD_BYTES`]; may be empty.
+    pub payload: &'a [u8],
+}
+
+/// A record read back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Record<'a> {
+    /// Where it is.
+    pub position: Position,
+    /// What it is.
+    pub kind: Kind,
+    /// Raft's term.
+    pub term: u64,
+    /// Raft's index.
+    pub index: u64,
+    /// The level of the state machine that the payload needs.
+    pub level: u32,
+    /// Exactly the bytes that were appended.
+    pub payload: &'a [u8],
+}
+
+impl Record<'_> {
+    /// Where the next record begins.
+    pub(super) fn end(&self) -> u32 {
+        self.position.offset.saturating_add(stored_bytes(self.payload.len()))
+    }
+}
+
+/// What is found at an offset of a segment.
+pub(super) enum Found<'a> {
+    Record(Record<'a>),
+    /// Zeros, where the next record would begin.
+    Nothing,
+    /// No record, and why not.
+    Bad(&'static str),
+}
+
+/// The room that a record takes in a segment. The payload is within its limit, or the sum
+/// saturates, which no check of room lets pass.
+pub(super) fn stored_bytes(payload_bytes: usize) -> u32 {
+    u32::try_from(HEADER_BYTES + payload_bytes.next_multiple_of(ALIGNMENT)).unwrap_or(u32::MAX)
+}
+
+/// Appends a record's bytes to `buffer`. `seed` is the segment's, `position` where the record
+/// will be, `synced` what is durable by now.
+pub(super) fn encode(
+    buffer: &mut Vec<u8>,
+    seed: u32,
+    position: Position,
+    synced: Position,
+    record: &RecordRef<'_>,
+) {
+    let start = buffer.len();
+    let length = u32::try_from(record.payload.len()).unwrap_or(u32::MAX);
+    buffer.resize(start + HEADER_BYTES, 0);
+    buffer.extend_from_slice(record.payload);
+    buffer.resize(start + stored_bytes(record.payload.len()) as usize, 0);
+    let (header, payload) = buffer[start..].split_at_mut(HEADER_BYTES);
+    header[4..8].copy_from_slice(&crc32c::crc32c(payload).to_le_bytes());
+    header[8..16].copy_from_slice(&record.term.to_le_bytes());
+    header[16..24].copy_from_slice(&record.index.to_le_bytes());
+    header[24..32].copy_from_slice(&synced.segment.to_le_bytes());
+    header[32..36].copy_from_slice(&synced.offset.to_le_bytes());
+    header[36..40].copy_from_slice(&length.to_le_bytes());
+    header[40..44].copy_from_slice(&record.level.to_le_bytes());
+    header[44] = record.kind.to_byte();
+    let checksum = header_checksum(seed, position.offset, header);
+    header[..4].copy_from_slice(&checksum.to_le_bytes());
+}
+
+/// The record at `position` of a segment whose bytes are `segment`, checked in full.
+pub(super) fn decode(segment: &[u8], seed: u32, position: Position) -> Found<'_> {
+    let Some(header) = header_at(segment, position.offset) else {
+        // Less room than a header needs: only zeros can be there.
+        let rest = segment.get(position.offset as usize..).unwrap_or_default();
+        return if is_zero(rest) { Found::Nothing } else { Found::Bad("the file ends too early") };
+    };
+    if is_zero(header) {
+        return Found::Nothing;
+    }
+    if header_checksum(seed, position.offset, header) != header.u32_at(0) {
+        return Found::Bad("the checksum of the record's header does not match");
+    }
+    let Some(kind) = Kind::from_byte(header[44]) else {
+        return Found::Bad("the record is of an unknown kind");
+    };
+    let length = header.u32_at(36) as usize;
+    let start = position.offset as usize + HEADER_BYTES;
+    let stored = segment.get(start..start + length.next_multiple_of(ALIGNMENT));
+    let Some((stored, payload)) = stored.and_then(|s| Some((s, s.get(..length)?))) else {
+        return Found::Bad("the record's payload ends behind the file");
+    };
+    if crc32c::crc32c(stored) != header.u32_at(4) {
+        return Found::Bad("the checksum of the record's payload does not match");
+    }
+    let (term, index, level) = (header.u64_at(8), header.u64_at(16), header.u32_at(40));
+    Found::Record(Record { position, kind, term, index, level, payload })
+}
+
+/// What an intact header at `offset` says was durable when its record was written; the payload
+/// may be bad.
+pub(super) fn testimony(segment: &[u8], seed: u32, offset: u32) -> Option<Position> {
+    let header = header_at(segment, offset)?;
+    // Cheap refusals first: this is asked at every eighth byte of a torn tail.
+    if Kind::from_byte(header[44]).is_none() || header[45..] != [0; 3] {
+        return None;
+    }
+    (header_checksum(seed, offset, header) == header.u32_at(0))
+        .then(|| Position { segment: header.u64_at(24), offset: header.u32_at(32) })
+}
+
+/// The seed of all header checksums of a segment.
+pub(super) fn seed(salt: u64, sequence: u64) -> u32 {
+    crc32c::crc32c_append(crc32c::crc32c(&salt.to_le_bytes()), &sequence.to_le_bytes())
+}
+
+fn header_at(segment: &[u8], offset: u32) -> Option<&[u8; HEADER_BYTES]> {
+    segment.get(offset as usize..)?.first_chunk()
+}
+
+fn header_checksum(seed: u32, offset: u32, header: &[u8]) -> u32 {
+    let seed = crc32c::crc32c_append(seed, &offset.to_le_bytes());
+    crc32c::crc32c_append(seed, &header[4..])
+}
+
+/// Whether all bytes are zero, a cache line at a time.
+pub(super) fn is_zero(bytes: &[u8]) -> bool {
+    let (lines, rest) = bytes.as_chunks::<64>();
+    lines.iter().all(|line| line == &[0; 64]) && rest.iter().all(|byte| *byte == 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HERE: Position = Position { segment: 3, offset: 64 };
+
+    fn encoded(payload: &[u8]) -> Vec<u8> {
+        let mut bytes = vec![0; 64];
+        let record = RecordRef { kind: Kind::Entry, term: 7, index: 9, level: 2, payload };
+        let synced = Position { segment: 2, offset: 4096 };
+        encode(&mut bytes, seed(1, 3), HERE, synced, &record);
+        bytes
+    }
+
+    #[test]
+    fn a_record_reads_back_as_it_was_written() {
+        for length in [0, 1, 7, 8, 9, 1000] {
+            let payload: Vec<u8> = (0..=255).cycle().take(length).collect();
+            let bytes = encoded(&payload);
+            assert_eq!(bytes.len() % ALIGNMENT, 0);
+            let Found::Record(record) = decode(&bytes, seed(1, 3), HERE) else {
+                panic!("no record of {length} bytes");
+            };
+            assert_eq!((record.term, record.index, record.level), (7, 9, 2));
+            assert_eq!(record.payload, payload);
+            assert_eq!(record.end() as usize, bytes.len());
+        }
+    }
+
+    #[test]
+    fn every_bit_is_covered() {
+        let bytes = encoded(b"payload");
+        for bit in 64 * 8..bytes.len() * 8 {
+            let mut flipped = bytes.clone();
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            assert!(
+                matches!(decode(&flipped, seed(1, 3), HERE), Found::Bad(_)),
+                "bit {bit} may be flipped"
+            );
+        }
+    }
+
+    #[test]
+    fn a_record_is_valid_only_in_its_place() {
+        let bytes = encoded(b"payload");
+        let moved = [&[0; 8], &bytes[..]].concat();
+        let there = Position { offset: 72, ..HERE };
+        assert!(matches!(decode(&moved, seed(1, 3), there), Found::Bad(_)));
+        assert!(matches!(decode(&bytes, seed(2, 3), HERE), Found::Bad(_)));
+        assert!(matches!(decode(&bytes, seed(1, 4), HERE), Found::Bad(_)));
+    }
+
+    #[test]
+    fn a_header_testifies_for_a_torn_payload() {
+        let mut bytes = encoded(b"payload");
+        let last = bytes.len() - 4;
+        bytes[last] ^= 1;
+        assert!(matches!(decode(&bytes, seed(1, 3), HERE), Found::Bad(_)));
+        let synced = Position { segment: 2, offset: 4096 };
+        assert_eq!(testimony(&bytes, seed(1, 3), 64), Some(synced));
+        assert_eq!(testimony(&bytes, seed(1, 3), 72), None);
+    }
+}

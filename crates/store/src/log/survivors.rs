@@ -1,0 +1,170 @@
+//! Which entries remain when later ones replaced the end of the log: kept as runs of consecutive
+//! entries, so that a million of them need a few bytes.
+
+use super::record::{Kind, Position, Record};
+
+/// The newest hard state of a log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HardState {
+    /// The level of the state machine that the payload needs.
+    pub level: u32,
+    /// Exactly the bytes that were appended.
+    pub payload: Vec<u8>,
+}
+
+/// Consecutive entries of one segment, with nothing but hard states between them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Run {
+    pub(super) start: Position,
+    pub(super) first_index: u64,
+    pub(super) entries: u64,
+}
+
+/// What remains of all records noted so far, in the order of writing.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Survivors {
+    /// In the order of index, which is that of position too.
+    pub(super) runs: Vec<Run>,
+    /// Index and term of the last entry, or of the restart if no entry came since.
+    pub(super) last: Option<(u64, u64)>,
+    /// Index and term of the last restart.
+    pub(super) restart: Option<(u64, u64)>,
+    pub(super) hard_state: Option<HardState>,
+}
+
+/// The highest index that may follow `last`, or an error with it.
+pub(super) fn check_next(last: Option<u64>, index: u64) -> Result<(), u64> {
+    match last {
+        Some(last) if index > last.saturating_add(1) => Err(last.saturating_add(1)),
+        _ => Ok(()),
+    }
+}
+
+impl Survivors {
+    /// Takes the next record into account. An entry that leaves a gap changes nothing, and gives
+    /// the highest index that could have come.
+    pub(super) fn note(&mut self, record: &Record<'_>) -> Result<(), u64> {
+        match record.kind {
+            Kind::Entry => self.note_entry(record)?,
+            Kind::HardState => {
+                let state = self.hard_state.get_or_insert_with(|| HardState {
+                    level: 0,
+                    payload: Vec::with_capacity(record.payload.len()),
+                });
+                state.level = record.level;
+                state.payload.clear();
+                state.payload.extend_from_slice(record.payload);
+            }
+            Kind::Restart => {
+                self.runs.clear();
+                self.restart = Some((record.index, record.term));
+                self.last = self.restart;
+            }
+        }
+        Ok(())
+    }
+
+    fn note_entry(&mut self, record: &Record<'_>) -> Result<(), u64> {
+        let last = self.last.map(|(index, _)| index);
+        check_next(last, record.index)?;
+        let follows = last.and_then(|last| last.checked_add(1)) == Some(record.index);
+        self.last = Some((record.index, record.term));
+        if follows
+            && let Some(run) = self.runs.last_mut()
+            && run.start.segment == record.position.segment
+        {
+            run.entries += 1;
+            return Ok(());
+        }
+        if !follows {
+            self.cut_from(record.index);
+        }
+        self.runs.push(Run { start: record.position, first_index: record.index, entries: 1 });
+        Ok(())
+    }
+
+    /// Drops the entries from `index` on.
+    fn cut_from(&mut self, index: u64) {
+        while let Some(run) = self.runs.last_mut() {
+            if run.first_index < index {
+                run.entries = run.entries.min(index - run.first_index);
+                break;
+            }
+            self.runs.pop();
+        }
+    }
+
+    /// Forgets what is in a segment that was deleted, and in those before it.
+    pub(super) fn forget_segment(&mut self, sequence: u64) {
+        self.runs.retain(|run| run.start.segment > sequence);
+    }
+
+    pub(super) fn first_index(&self) -> Option<u64> {
+        self.runs.first().map(|run| run.first_index)
+    }
+
+    pub(super) fn last_index(&self) -> Option<u64> {
+        self.last.map(|(index, _)| index)
+    }
+
+    pub(super) fn entries(&self) -> u64 {
+        self.runs.iter().map(|run| run.entries).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Notes entries given as `index`, and gives the runs as `first+entries@offset`.
+    fn check(script: &[(Kind, u64)], runs: &[(u64, u64, u32)]) {
+        let mut survivors = Survivors::default();
+        for (&(kind, index), offset) in script.iter().zip(0..) {
+            let position = Position { segment: 1, offset };
+            let record = Record { position, kind, term: 1, index, level: 0, payload: &[] };
+            survivors.note(&record).unwrap();
+        }
+        let found: Vec<_> = survivors
+            .runs
+            .iter()
+            .map(|run| (run.first_index, run.entries, run.start.offset))
+            .collect();
+        assert_eq!(found, runs);
+    }
+
+    #[test]
+    fn consecutive_entries_are_one_run() {
+        use Kind::{Entry, HardState};
+        check(&[(Entry, 5), (HardState, 0), (Entry, 6), (Entry, 7)], &[(5, 3, 0)]);
+    }
+
+    #[test]
+    fn an_earlier_index_replaces_the_suffix() {
+        let entries = |indexes: &[u64]| -> Vec<_> {
+            indexes.iter().map(|index| (Kind::Entry, *index)).collect()
+        };
+        check(&entries(&[1, 2, 3, 4, 3, 4]), &[(1, 2, 0), (3, 2, 4)]);
+        check(&entries(&[1, 2, 3, 3, 2]), &[(1, 1, 0), (2, 1, 4)]);
+        check(&entries(&[4, 5, 2, 3]), &[(2, 2, 2)]);
+        check(&entries(&[1, 2, 3, 1]), &[(1, 1, 3)]);
+        // After a cut the run must not grow over the replaced entries that lie between.
+        check(&entries(&[1, 2, 3, 2, 3]), &[(1, 1, 0), (2, 2, 3)]);
+    }
+
+    #[test]
+    fn a_restart_voids_what_was_before() {
+        use Kind::{Entry, Restart};
+        check(&[(Entry, 1), (Entry, 2), (Restart, 90)], &[]);
+        check(&[(Entry, 1), (Restart, 90), (Entry, 91)], &[(91, 1, 2)]);
+    }
+
+    #[test]
+    fn a_gap_is_refused() {
+        let mut survivors = Survivors { last: Some((4, 1)), ..Survivors::default() };
+        let position = Position::default();
+        let kind = Kind::Entry;
+        let record = Record { position, kind, term: 1, index: 6, level: 0, payload: &[] };
+        assert_eq!(survivors.note(&record), Err(5));
+        assert_eq!(survivors.last, Some((4, 1)));
+    }
+}

@@ -1,0 +1,118 @@
+//! The data directory: its layout, its modes, its version and its lock.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::{Command, Stdio};
+
+use store::{DataDirectory, Error};
+
+const HELD: &str = "STORE_TEST_HOLD_DIRECTORY";
+
+#[test]
+fn a_new_directory_is_private_and_complete() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("data");
+    let made = DataDirectory::create(&path).unwrap();
+    let mode = |path: &std::path::Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    for below in [
+        made.path().to_owned(),
+        made.log(),
+        made.checkpoints(),
+        made.events(),
+        made.tls(),
+        made.tasks(),
+        made.packages(),
+    ] {
+        assert_eq!(mode(&below), 0o700, "{}", below.display());
+    }
+    drop(made);
+    assert!(matches!(DataDirectory::create(&path), Err(Error::AlreadyExists { .. })));
+
+    // What became too wide is made private again, what went missing is made.
+    fs::set_permissions(path.join("tls"), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::remove_dir(path.join("events")).unwrap();
+    fs::write(path.join("checkpoints/x.checkpoint.tmp"), b"torn").unwrap();
+    let opened = DataDirectory::open_or_create(&path).unwrap();
+    assert_eq!(mode(&opened.tls()), 0o700);
+    assert!(opened.events().is_dir());
+    assert_eq!(fs::read_dir(opened.checkpoints()).unwrap().count(), 0);
+}
+
+#[test]
+fn an_interrupted_creation_can_be_repeated() {
+    let dir = tempfile::tempdir().unwrap();
+    drop(DataDirectory::create(dir.path()).unwrap());
+    fs::rename(dir.path().join("format"), dir.path().join("format.tmp")).unwrap();
+    assert!(matches!(DataDirectory::open(dir.path()), Err(Error::NotADataDirectory { .. })));
+    DataDirectory::create(dir.path()).unwrap();
+}
+
+#[test]
+fn anything_else_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("thesis.tex"), b"").unwrap();
+    for result in [DataDirectory::create(dir.path()), DataDirectory::open(dir.path())] {
+        assert!(matches!(result, Err(Error::NotADataDirectory { .. })), "{result:?}");
+    }
+    let file = dir.path().join("thesis.tex");
+    assert!(matches!(DataDirectory::create(&file), Err(Error::NotADataDirectory { .. })));
+
+    let path = dir.path().join("data");
+    drop(DataDirectory::create(&path).unwrap());
+    fs::write(path.join("format"), "something else").unwrap();
+    assert!(matches!(DataDirectory::open(&path), Err(Error::NotADataDirectory { .. })));
+}
+
+#[test]
+fn a_newer_format_is_refused_with_what_to_do() {
+    let dir = tempfile::tempdir().unwrap();
+    drop(DataDirectory::create(dir.path()).unwrap());
+    fs::write(dir.path().join("format"), "bourg data directory, format 7\n").unwrap();
+    let error = DataDirectory::open(dir.path()).unwrap_err();
+    assert!(matches!(error, Error::NewerFormat { found: 7, known: 1, .. }), "{error}");
+    assert!(error.to_string().contains("run the newer program"), "{error}");
+}
+
+#[test]
+fn a_second_holder_is_refused_and_told_who_holds_it() {
+    let dir = tempfile::tempdir().unwrap();
+    drop(DataDirectory::create(dir.path()).unwrap());
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "holds_the_directory_that_it_is_told_to", "--nocapture"])
+        .env(HELD, dir.path())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    assert!(lines.any(|line| line.unwrap().contains("holding")), "the child does not hold it");
+
+    let error = DataDirectory::open(dir.path()).unwrap_err();
+    let Error::Locked { pid, .. } = &error else { panic!("{error}") };
+    assert_eq!(*pid, Some(child.id()));
+    assert!(error.to_string().contains(&format!("process {}", child.id())), "{error}");
+
+    // However the holder ends, the lock goes with it.
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let held = DataDirectory::open(dir.path()).unwrap();
+
+    // The same process is no exception.
+    let error = DataDirectory::open(dir.path()).unwrap_err();
+    assert!(error.to_string().contains(&format!("process {}", std::process::id())), "{error}");
+    drop(held);
+    DataDirectory::open(dir.path()).unwrap();
+}
+
+/// The other process of the test above; on its own it does nothing.
+#[test]
+fn holds_the_directory_that_it_is_told_to() {
+    let Some(path) = std::env::var_os(HELD) else { return };
+    let _held = DataDirectory::open(path).unwrap();
+    println!("holding");
+    let mut line = String::new();
+    std::io::stdin().read_line(&mut line).unwrap();
+}
