@@ -20,7 +20,7 @@ pub trait Loader {
     /// Finds what a file imports.
     ///
     /// `from` is the importing file's name: the one that was evaluated, or one that this loader
-    /// gave. The same name must always mean the same content; it is asked for once per import.
+    /// gave. A name always means the same content, and may be asked for more than once.
     ///
     /// # Errors
     /// Where there is no such file: every name that was tried, with why it was not it.

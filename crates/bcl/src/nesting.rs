@@ -58,7 +58,9 @@ fn first_too_deep<'p, 'ast>(tokens: &[Token<'p, 'ast>], most: u32) -> Option<Tok
         };
         match kind {
             S::LeftBrace | S::LeftBracket | S::LeftParen => {
-                frame.suffixes = frame.suffixes.saturating_add(1);
+                // The parameters' bracket of a function belongs to its keyword.
+                let step = u32::from(before != S::Function);
+                frame.suffixes = frame.suffixes.saturating_add(step);
                 let inner =
                     Frame { base: frame.depth(), brace: kind == S::LeftBrace, ..Frame::default() };
                 outer.push(std::mem::replace(&mut frame, inner));

@@ -141,7 +141,12 @@ impl<'t, 'n> Walk<'t, 'n> {
         };
         let mut computed = false;
         for member in *members {
-            let Member::Field(Field::Value(field_name, plus, _, value)) = member else { continue };
+            let Member::Field(field) = member else { continue };
+            let (field_name, plus, value) = match field {
+                Field::Value(name, plus, _, value) => (name, plus, value),
+                // A function, where a value should be: there is nothing below it.
+                Field::Func(name, _, _, _, body) => (name, &false, body),
+            };
             let (known, name_span) = match field_name {
                 FieldName::Ident(ident) => (ident.value.value(), ident.span),
                 FieldName::String(text, span) => (text.value(), *span),

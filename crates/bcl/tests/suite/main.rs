@@ -1,5 +1,6 @@
 //! Tables and golden texts: what files give, and what is said about those that give nothing.
 
+mod bounds;
 mod canonical;
 mod examples;
 mod good;

@@ -13,7 +13,7 @@ const FILES: [(&str, &str); 1] = [(
 )];
 
 /// What is said about files that begin with the library's import.
-fn check(cases: &[&str], expected: Expect) {
+fn check(cases: &[&str], expected: &Expect) {
     let cases = cases.iter().map(|source| (*source, format!("{LIBRARY}{source}")));
     expected.assert_eq(&table(cases, &FILES));
 }
@@ -30,7 +30,7 @@ fn in_what_follows_a_template() {
     ];
     check(
         &cases,
-        expect![[r#"
+        &expect![[r#"
             borg.service('x', cmd=['a']) { cpu: 1, rma: '64 MiB' }
                 'rma' is not a field of a job; the nearest is 'ram'
                 at job.bcl:2:40 `rma`
@@ -70,7 +70,7 @@ fn in_the_arguments_of_a_template() {
     ];
     check(
         &cases,
-        expect![[r#"
+        &expect![[r#"
             borg.service('X', cmd=['a'])
                 name: 'X' is not a job name: use lower-case letters, digits and inner hyphens, for example 'x'
                 at job.bcl:2:14 `'X'`
@@ -116,7 +116,7 @@ fn through_locals_functions_and_imports() {
     ];
     check(
         &cases,
-        expect![[r#"
+        &expect![[r#"
             local web(name) = borg.service(name, cmd=['a']) { cpu: -1 };
             [web('x'), web('Y')]
                 [0].cpu: must not be negative, is -1
@@ -170,7 +170,7 @@ fn where_it_is_not_certain_what_is_around_is_given() {
     ];
     check(
         &cases,
-        expect![[r#"
+        &expect![[r#"
         { name: 'x', cmd: ['a'] } + (if std.length('x') == 1 then { cpu: -1 } else { cpu: -2 })
             cpu: must not be negative, is -1
             around job.bcl:2:30 `if std.length('x') == 1 then { cpu: -1 } else { cpu: -2 }`
@@ -208,7 +208,7 @@ fn a_missing_field_is_missed_where_the_object_is() {
     ];
     check(
         &cases,
-        expect![[r#"
+        &expect![[r#"
             [
               { name: 'x', cmd: ['a'] },
               { cmd: ['a'] },

@@ -4,7 +4,7 @@ use expect_test::{Expect, expect};
 
 use crate::{Files, says, settings, table, with_files};
 
-fn check(cases: &[&str], expected: Expect) {
+fn check(cases: &[&str], expected: &Expect) {
     expected.assert_eq(&table(cases.iter().map(|source| (*source, (*source).to_owned())), &[]));
 }
 
@@ -21,7 +21,9 @@ fn what_is_not_jsonnet() {
         "{ name: nme, cmd: ['a'] }",
         "self",
     ];
-    check(&cases, expect![[r#"
+    check(
+        &cases,
+        &expect![[r#"
 
             the end of the file cannot stand here; expected a value
             at job.bcl:1:1 ``
@@ -59,7 +61,8 @@ fn what_is_not_jsonnet() {
             'self' outside an object
             at job.bcl:1:1 `self`
 
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -71,14 +74,16 @@ fn what_is_not_even_text() {
            |
          1 | \u{7f}ELF\u{2}\u{1}\u{1}\0\0��
            | ^^^^^^
-    "#]].assert_eq(&says(elf));
+    "#]]
+    .assert_eq(&says(elf));
     expect![[r#"
         error: this is not UTF-8 text
           --> job.bcl:1:9
            |
          1 | { name: � }
            |         ^
-    "#]].assert_eq(&says(b"{ name: \xff }"));
+    "#]]
+    .assert_eq(&says(b"{ name: \xff }"));
 }
 
 #[test]
@@ -98,7 +103,9 @@ fn what_fails_while_it_is_evaluated() {
         "local borg = import 'borg.libsonnet';\nborg.service('x', cmd=5)",
         "local borg = import 'borg.libsonnet';\nborg.batch('x', cmd=['a'], perTask=function(i) { env: {} }) { env: { A: 1 } }",
     ];
-    check(&cases, expect![[r#"
+    check(
+        &cases,
+        &expect![[r#"
         { name: error 'no name\u001b[31m' }
             no name\u{1b}[31m
             at job.bcl:1:9 `error 'no name\u001b[31m'`
@@ -158,7 +165,8 @@ fn what_fails_while_it_is_evaluated() {
             around job.bcl:2:1 `borg.batch('x', cmd=['a'], perTask=function(i) { env: {} })`
             from borg.libsonnet:101:7
 
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -170,7 +178,9 @@ fn what_does_not_end() {
         "local a = b, b = a; a",
         "{ name: 'x', cmd: std.foldl(function(a, i) [a], std.range(1, 100000), 1) }",
     ];
-    check(&cases, expect![[r#"
+    check(
+        &cases,
+        &expect![[r#"
         local f(x) = f(x + 1) + 1;
         { tasks: f(1) }
             calls or values nest more than 500 deep: does something call or contain itself?
@@ -195,7 +205,8 @@ fn what_does_not_end() {
             calls or values nest more than 500 deep: does something call or contain itself?
             at job.bcl:1:14 `cmd: std.foldl(function(a, i) [a], std.range(1, 100000), 1)`
 
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -217,7 +228,9 @@ fn what_is_too_large() {
         "{ name: 'x', cmd: std.range(1, 2000000) }",
         "{ name: std.repeat('x', 20000000) }",
     ];
-    check(&cases, expect![[r#"
+    check(
+        &cases,
+        &expect![[r#"
         std.range(1, 200000)
             200000 jobs, at most 1000 are allowed in one file
             at job.bcl:1:1 `std.range(1, 200000)`
@@ -230,13 +243,16 @@ fn what_is_too_large() {
             the result has more than 16777216 bytes of text
             at job.bcl:1:1 `{ name: std.repeat('x', 20000000) }`
 
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn what_is_no_job() {
     let cases = ["1", "function(user) { name: user }", "[1]", "{}"];
-    check(&cases, expect![[r#"
+    check(
+        &cases,
+        &expect![[r#"
         1
             a file must give a job (an object) or a list of jobs, this one gives a number
             at job.bcl:1:1 `1`
@@ -255,7 +271,8 @@ fn what_is_no_job() {
             a job needs the field 'cmd', such as cmd: ['bourg', 'example-server']
             at job.bcl:1:1 `{}`
 
-    "#]]);
+    "#]],
+    );
     assert_eq!(with_files(b"[]", &[]), Ok(Vec::new()));
 }
 
@@ -308,7 +325,8 @@ fn what_cannot_be_imported() {
             at self.bcl:1:1 `import 'self.bcl'`
             from job.bcl:1:1
 
-    "#]].assert_eq(&table(cases, &files));
+    "#]]
+    .assert_eq(&table(cases, &files));
 }
 
 #[test]
@@ -349,7 +367,7 @@ fn a_megabyte_is_not_printed() {
         ),
         format!("{{ name: 'x', cmd: ['a'], overrides: {{ '{long}': {{}} }} }}"),
         format!("import '{long}'"),
-        format!("{long}"),
+        long.clone(),
         "\n\u{1b}]0;title\u{7}\u{202e}".repeat(1000),
     ] {
         let says = says(&source);

@@ -9,7 +9,7 @@ fn with(fields: &str) -> String {
 }
 
 /// What is said about a job with these fields beside the required ones.
-fn check(cases: &[&str], expected: Expect) {
+fn check(cases: &[&str], expected: &Expect) {
     expected.assert_eq(&table(cases.iter().map(|fields| (*fields, with(fields))), &[]));
 }
 
@@ -47,7 +47,7 @@ fn wrong_names() {
             "ports: ['HTTP']",
             "overrides: { first: {} }",
         ],
-        expect![[r#"
+        &expect![[r#"
             rma: '64 MiB'
                 'rma' is not a field of a job; the nearest is 'ram'
                 at job.bcl:2:3 `rma`
@@ -98,7 +98,7 @@ fn wrong_names() {
 fn wrong_units() {
     check(
         &["ram: '64 mib'", "ram: 'lots'", "cpu: '2 cpus'", "notice: '10 sec'", "notice: '10'"],
-        expect![[r#"
+        &expect![[r#"
             ram: '64 mib'
                 ram: there is no unit 'mib': use one of B, KiB, MiB, GiB, TiB, PiB, kB, MB, GB, TB; the nearest is 'MiB'
                 at job.bcl:2:3 `ram: '64 mib'`
@@ -141,7 +141,7 @@ fn wrong_types() {
             "restart: { failures: 'never' }",
             "notice: function() 1",
         ],
-        expect![[r#"
+        &expect![[r#"
             tasks: 'three'
                 tasks: must be a whole number, such as 3, is the text 'three'
                 at job.bcl:2:3 `tasks: 'three'`
@@ -230,7 +230,7 @@ fn wrong_ranges() {
             "env: { A: '${task.indx}' }",
             "cmd: []",
         ],
-        expect![[r#"
+        &expect![[r#"
             tasks: 0
                 tasks: must be 1 to 100000, is 0
                 at job.bcl:2:3 `tasks: 0`
@@ -347,7 +347,7 @@ fn wrong_ranges() {
 fn all_wrong_fields_are_told_together_up_to_a_bound() {
     check(
         &["rma: 1, cpu: -1, tasks: 0"],
-        expect![[r#"
+        &expect![[r#"
         rma: 1, cpu: -1, tasks: 0
             'rma' is not a field of a job; the nearest is 'ram'
             at job.bcl:2:3 `rma`
@@ -365,7 +365,7 @@ fn all_wrong_fields_are_told_together_up_to_a_bound() {
 fn overrides_that_are_too_large_are_refused() {
     check(
         &["tasks: 100000, overrides: { '0-99999': { cmd: [std.repeat('x', 1000)] } }"],
-        expect![[r#"
+        &expect![[r#"
             tasks: 100000, overrides: { '0-99999': { cmd: [std.repeat('x', 1000)] } }
                 overrides: the overrides of all tasks together have more than 67108864 bytes of commands and environments
                 at job.bcl:2:18 `overrides: { '0-99999': { cmd: [std.repeat('x', 1000)] } }`

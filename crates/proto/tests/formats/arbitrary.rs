@@ -116,8 +116,11 @@ fn valid_override() -> impl Strategy<Value = TaskOverride> {
 
 /// A description that is admitted, of a few tasks.
 pub(crate) fn valid_job() -> impl Strategy<Value = JobSpec> {
-    let restart = (of(0..=1_000_000_u32), span(0), span(0)).prop_map(|(failures_max, a, b)| {
-        RestartPolicy { failures_max, delay: a.min(b), delay_max: a.max(b) }
+    let failures = prop_oneof![0..2_u32, 0..=1_000_000_u32];
+    let restart = (of(failures), span(0), span(0)).prop_map(|(failures_max, a, b)| RestartPolicy {
+        failures_max,
+        delay: a.min(b),
+        delay_max: a.max(b),
     });
     let labels = btree_map("[a-z]{1,6}", "[ -~]{0,6}", 0..3);
     let overrides = vec((0..100_u32, valid_override()), 0..3);
@@ -190,7 +193,7 @@ fn machine() -> impl Strategy<Value = MachineId> {
 
 pub(crate) fn end() -> impl Strategy<Value = End> {
     prop_oneof![
-        any::<u8>().prop_map(|code| End::Exited { code }),
+        prop_oneof![Just(0), any::<u8>()].prop_map(|code| End::Exited { code }),
         any::<u8>().prop_map(|signal| End::Signalled { signal }),
         (quantity(), quantity())
             .prop_map(|(limit, peak)| End::OutOfMemory { limit: Bytes(limit), peak: Bytes(peak) }),

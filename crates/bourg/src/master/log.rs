@@ -1,0 +1,146 @@
+//! The thread that writes the log. It takes whatever waits, appends it with one write and makes it
+//! durable with one fsync: the longer the disk takes, the more goes into one go.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use anyhow::Context;
+use model::LogIndex;
+use replica::{Input, Persist};
+use store::log::{Kind, Log, RecordRef};
+use tokio::sync::mpsc;
+
+use super::core::Message;
+
+/// Something for the log's thread.
+pub(crate) enum Task {
+    /// Make records durable.
+    Persist(Persist),
+    /// Delete segments whose records are all covered by a checkpoint.
+    Truncate(LogIndex),
+}
+
+/// How to hand records to the log's thread, and how the disk is.
+#[derive(Clone)]
+pub(crate) struct ToLog {
+    tasks: SyncSender<Task>,
+    trouble: Arc<Trouble>,
+}
+
+/// What is wrong with the disk, if anything is.
+#[derive(Default)]
+pub(crate) struct Trouble {
+    there: AtomicBool,
+    text: Mutex<String>,
+}
+
+const QUEUE: usize = 65_536;
+/// How long after a disk was full it is tried again.
+const RETRY: Duration = Duration::from_millis(100);
+
+impl ToLog {
+    pub(crate) fn send(&self, task: Task) {
+        // The thread ends only after everyone who could send.
+        let _gone = self.tasks.send(task);
+    }
+
+    /// Why nothing can be made durable now, where that is so.
+    pub(crate) fn trouble(&self) -> Option<String> {
+        let there = self.trouble.there.load(Ordering::Acquire);
+        there.then(|| self.trouble.text.lock().map(|text| text.clone()).unwrap_or_default())
+    }
+}
+
+impl Trouble {
+    fn set(&self, text: Option<String>) {
+        let there = text.is_some();
+        if let (Some(text), Ok(mut kept)) = (text, self.text.lock()) {
+            *kept = text;
+        }
+        self.there.store(there, Ordering::Release);
+    }
+}
+
+pub(crate) fn start(
+    mut log: Log,
+    to_core: mpsc::Sender<Message>,
+) -> anyhow::Result<(ToLog, JoinHandle<()>)> {
+    let (tasks, waiting) = sync_channel(QUEUE);
+    let trouble = Arc::new(Trouble::default());
+    let to_log = ToLog { tasks, trouble: Arc::clone(&trouble) };
+    let write = move || {
+        if let Err(error) = write(&mut log, &waiting, &trouble, &to_core) {
+            trouble.set(Some(error.to_string()));
+            let _gone = to_core.blocking_send(Message::Fail(error));
+        }
+    };
+    let thread = std::thread::Builder::new().name("log".to_owned()).spawn(write);
+    Ok((to_log, thread.context("cannot start the thread that writes the log")?))
+}
+
+fn write(
+    log: &mut Log,
+    waiting: &Receiver<Task>,
+    trouble: &Trouble,
+    to_core: &mpsc::Sender<Message>,
+) -> anyhow::Result<()> {
+    while let Ok(first) = waiting.recv() {
+        let mut persists = Vec::new();
+        for task in std::iter::once(first).chain(waiting.try_iter()) {
+            match task {
+                Task::Persist(persist) => persists.push(persist),
+                Task::Truncate(index) => {
+                    log.truncate_prefix(index.0)?;
+                }
+            }
+        }
+        let Some(last) = persists.last().map(|persist| persist.number) else { continue };
+        append(log, &persists, trouble)?;
+        log.sync()?;
+        if to_core.blocking_send(Message::Input(Input::Persisted(last))).is_err() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Appends, and waits for room where the disk is full. Requests are refused meanwhile.
+fn append(log: &mut Log, persists: &[Persist], trouble: &Trouble) -> anyhow::Result<()> {
+    let states: Vec<_> = persists.iter().map(|persist| persist.hard_state).collect();
+    let bytes: Vec<_> = states.iter().map(|state| state.map(|state| state.to_bytes())).collect();
+    let mut records = Vec::new();
+    for ((persist, state), bytes) in persists.iter().zip(&states).zip(&bytes) {
+        if let (Some(state), Some(bytes)) = (state, bytes) {
+            let (kind, term) = (Kind::HardState, state.term.0);
+            records.push(RecordRef { kind, term, index: 0, level: 0, payload: bytes });
+        }
+        records.extend(persist.entries.iter().map(|entry| RecordRef {
+            kind: Kind::Entry,
+            term: entry.term.0,
+            index: entry.index.0,
+            level: entry.level.0,
+            payload: &entry.data,
+        }));
+    }
+    loop {
+        match log.append(&records) {
+            Ok(()) => {
+                trouble.set(None);
+                return Ok(());
+            }
+            Err(error) if error.is_no_room() => {
+                if trouble.there.load(Ordering::Acquire) {
+                    tracing::debug!("still no room: {error}");
+                } else {
+                    tracing::error!("{error}: nothing can be changed until there is room");
+                }
+                trouble.set(Some(error.to_string()));
+                std::thread::sleep(RETRY);
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! The Borgmaster's process: sockets, disk and threads around one [`replica::Replica`].
+//!
+//! Threads (design, section 2): `core` takes every step of the replica; `log` writes and syncs its
+//! records; `agents` polls the machines; `serve` answers requests from views of the cell. The
+//! queues between them are bounded; what does not fit is refused to whoever asks.
+
+mod agents;
+mod checkpoint;
+mod core;
+mod log;
+mod recover;
+mod service;
+mod views;
+
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use model::{CellName, UserName};
+use replica::Founding;
+use rpc::{Authority, Identity, Validity};
+use store::DataDirectory;
+use tokio::sync::mpsc;
+
+use crate::shutdown;
+
+pub(crate) use self::core::{Core, View};
+
+/// How a master is started.
+#[derive(Clone, Debug)]
+pub(crate) struct Options {
+    /// Its data directory.
+    pub(crate) directory: PathBuf,
+    /// The cell's name.
+    pub(crate) cell: CellName,
+    /// Who administers a cell that is new.
+    pub(crate) administrator: UserName,
+    /// What the master is set to.
+    pub(crate) settings: master::Settings,
+}
+
+/// How long the certificate that a master makes for itself at each start is valid.
+const CERTIFICATE_VALIDITY: Duration = Duration::from_secs(365 * 86_400);
+/// How many messages may wait for the core.
+const CORE_QUEUE: usize = 16_384;
+
+/// Runs a master until it is told to stop.
+pub(crate) fn run(options: Options, listener: TcpListener) -> anyhow::Result<()> {
+    let directory = DataDirectory::open_or_create(&options.directory)?;
+    let authority = authority(&directory, &options.cell)?;
+    let validity = Validity::lasting(CERTIFICATE_VALIDITY);
+    let credentials = authority.issue(&Identity::Master, validity)?;
+    let (log, recovered) = recover::recover(&directory)?;
+
+    let (to_core, from_all) = mpsc::channel(CORE_QUEUE);
+    let (to_log, log_thread) = log::start(log, to_core.clone())?;
+    let agents = agents::start(&credentials, to_core.clone())?;
+    let founding =
+        Founding { name: options.cell.clone(), administrator: options.administrator.clone() };
+    let settings = replica::Settings { master: options.settings, ..replica::Settings::default() };
+    let checkpoints = checkpoint::Checkpoints::new(directory.checkpoints(), to_core.clone());
+    let core = core::start(core::Parts {
+        settings,
+        recovered,
+        founding,
+        from_all,
+        to_core,
+        to_log,
+        agents: agents.handle(),
+        checkpoints,
+    })?;
+
+    let serve = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .thread_name("serve")
+        .enable_all()
+        .build()
+        .context("cannot start the threads that serve")?;
+    let service = service::Service::new(core.clone(), agents.handle(), credentials.cell());
+    let limits = rpc::transport::Limits { drain: Duration::from_millis(200), ..Default::default() };
+    let served = serve.block_on(async {
+        let stopped = async {
+            tokio::select! {
+                () = shutdown::requested() => {}
+                () = core.stopped() => {}
+            }
+        };
+        rpc::transport::serve(listener, &credentials, service.routes(), limits, stopped).await
+    });
+    serve.shutdown_timeout(Duration::from_millis(200));
+    drop(agents);
+    let ended = core.stop();
+    log_thread.join().map_err(|_| anyhow::anyhow!("the thread that writes the log panicked"))?;
+    served?;
+    ended
+}
+
+/// The cell's certificate authority: made at the first start.
+fn authority(directory: &DataDirectory, cell: &CellName) -> anyhow::Result<Authority> {
+    let path = directory.tls();
+    let authority = match path.join("ca.pem").exists() {
+        true => Authority::open(&path)?,
+        false => Authority::create(&path, cell.as_str())?,
+    };
+    anyhow::ensure!(
+        authority.cell() == cell.as_str(),
+        "{} belongs to cell {}, not to {cell}: use another data directory",
+        directory.path().display(),
+        authority.cell()
+    );
+    Ok(authority)
+}
+
+/// A shared view of the cell.
+pub(crate) type Shared<T> = Arc<T>;
