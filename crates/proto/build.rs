@@ -18,6 +18,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .compile_well_known_types()
         .extern_path(".google.protobuf", "::pbjson_types")
         .compile_fds(descriptors)?;
-    pbjson_build::Builder::new().btree_map(["."]).register_descriptors(&encoded)?.build(&[".bourg.v1"])?;
+    pbjson_build::Builder::new()
+        .btree_map(["."])
+        .register_descriptors(&encoded)?
+        .build(&[".bourg.v1"])?;
     Ok(())
 }

@@ -26,8 +26,8 @@ pub use image::{Image, ImageError};
 pub use op::{Assignment, Mutation, Observation, Op, RequestId};
 pub use outcome::{Applied, AssignmentRefused, Outcome, Rejection, Reply};
 pub use state::{
-    Cell, Death, Health, Job, JobState, Machine, MachineState, PendingCause, Phase, Placement,
-    Session, Task, TaskState, bounds,
+    Cell, Death, Health, Job, JobState, LastLife, Machine, MachineState, PendingCause, Phase,
+    Placement, Session, Task, TaskState, bounds,
 };
 
 /// The level of the state machine that this build implements. A record that needs a higher one

@@ -82,7 +82,7 @@ impl From<&JobSpec> for v1::JobSpec {
         Self {
             name: job.name.to_string(),
             tasks: job.tasks,
-            priority: job.priority.number().into(),
+            priority: Some(job.priority.number().into()),
             appclass: appclass_number(job.appclass),
             labels: job.labels.clone(),
             cmd: job.task.cmd.clone(),
@@ -126,7 +126,7 @@ impl TryFrom<v1::JobSpec> for JobSpec {
         let overrides: Result<BTreeMap<_, _>, _> = job.overrides.into_iter().map(change).collect();
         Ok(Self {
             name: read::name(&job.name, "name")?,
-            priority: priority(job.priority)?,
+            priority: priority(job.priority.ok_or(Fault::Missing).field("priority")?)?,
             appclass: appclass(job.appclass)?,
             labels: job.labels,
             tasks: job.tasks,

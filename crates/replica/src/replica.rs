@@ -157,13 +157,11 @@ pub enum ReplicaError {
     Consensus(#[from] raft::Error),
 }
 
-/// An operation that was proposed here and is not yet committed.
-struct Proposed {
+/// Somebody waits for the operation of this record.
+struct Waiting {
     index: LogIndex,
     term: Term,
-    at: Time,
-    op: Op,
-    ticket: Option<Ticket>,
+    ticket: Ticket,
 }
 
 /// One replica.
@@ -174,7 +172,7 @@ pub struct Replica<C> {
     node: RawNode<Memory>,
     cell: Cell,
     master: Master,
-    proposed: VecDeque<Proposed>,
+    waiting: VecDeque<Waiting>,
     /// The moment last stamped on a record.
     stamped: Time,
     next_raft_tick: Time,
@@ -222,7 +220,7 @@ impl<C: Codec> Replica<C> {
             master: Master::new(settings.master),
             stamped: cell.time(),
             cell,
-            proposed: VecDeque::new(),
+            waiting: VecDeque::new(),
             next_raft_tick: now,
             role: StateRole::Follower,
             wishes: Vec::new(),
@@ -290,13 +288,13 @@ impl<C: Codec> Replica<C> {
     fn take_in(&mut self, now: Time, input: Input, outputs: &mut Vec<Output>) {
         match input {
             Input::OpenSession(ticket, user) => {
-                self.request(now, ticket, Op::OpenSession { user }, outputs);
+                self.request(now, ticket, &Op::OpenSession { user }, outputs);
             }
             Input::Request(ticket, id, by, mutation) => {
-                self.request(now, ticket, Op::Request { id, by, mutation }, outputs);
+                self.request(now, ticket, &Op::Request { id, by, mutation }, outputs);
             }
             Input::Propose(ticket, assignments) => {
-                self.request(now, ticket, Op::Assign(assignments), outputs);
+                self.request(now, ticket, &Op::Assign(assignments), outputs);
             }
             Input::Answered { machine, had_order, answer } => {
                 let (cell, wishes) = (&self.cell, &mut self.wishes);
@@ -307,10 +305,10 @@ impl<C: Codec> Replica<C> {
         }
     }
 
-    fn request(&mut self, now: Time, ticket: Ticket, op: Op, outputs: &mut Vec<Output>) {
+    fn request(&mut self, now: Time, ticket: Ticket, op: &Op, outputs: &mut Vec<Output>) {
         let refusal = if !self.master.is_leading() {
             Some(Refusal::NotLeading)
-        } else if self.proposed.len() >= self.settings.waiting_max {
+        } else if self.waiting.len() >= self.settings.waiting_max {
             Some(Refusal::Overloaded)
         } else {
             (!self.propose(now, op, Some(ticket))).then_some(Refusal::NotLeading)
@@ -321,23 +319,23 @@ impl<C: Codec> Replica<C> {
     }
 
     /// Whether consensus took it.
-    fn propose(&mut self, now: Time, op: Op, ticket: Option<Ticket>) -> bool {
+    fn propose(&mut self, now: Time, op: &Op, ticket: Option<Ticket>) -> bool {
         let at = self.stamped.max(now);
-        let payload = self.codec.encode(at, &op);
+        let payload = self.codec.encode(at, op);
         if self.node.propose(LEVEL.0.to_le_bytes().to_vec(), payload).is_err() {
             return false;
         }
         self.stamped = at;
-        let (index, term) =
-            (LogIndex(self.node.raft.raft_log.last_index()), Term(self.node.raft.term));
-        self.proposed.push_back(Proposed { index, term, at, op, ticket });
+        let index = LogIndex(self.node.raft.raft_log.last_index());
+        let term = Term(self.node.raft.term);
+        self.waiting.extend(ticket.map(|ticket| Waiting { index, term, ticket }));
         true
     }
 
     fn fulfil(&mut self, now: Time, outputs: &mut Vec<Output>) {
         for wish in std::mem::take(&mut self.wishes) {
             match wish {
-                Wish::Propose(op) => drop(self.propose(now, op, None)),
+                Wish::Propose(op) => drop(self.propose(now, &op, None)),
                 Wish::Poll(poll) => outputs.push(Output::Poll(poll)),
             }
         }
@@ -378,20 +376,15 @@ impl<C: Codec> Replica<C> {
         entry: LogEntry,
         outputs: &mut Vec<Output>,
     ) -> Result<(), ReplicaError> {
-        let mine =
-            |proposed: &Proposed| proposed.index == entry.index && proposed.term == entry.term;
-        let mine = self.proposed.pop_front_if(|proposed| mine(proposed));
-        let (at, op, ticket) = match mine {
-            Some(proposed) => (proposed.at, proposed.op, proposed.ticket),
-            None => {
-                let (at, op) = self.decode(&entry)?;
-                (at, op, None)
-            }
-        };
+        // The leader too applies what the log holds, not what it meant by it: every replica and
+        // every replay see the same operation.
+        let (at, op) = self.decode(&entry)?;
         self.stamped = self.stamped.max(at);
         let applied = self.cell.apply(at, &op);
         self.master.applied(now, &self.cell, &op, &applied.reordered, &mut self.wishes);
-        if let Some(ticket) = ticket {
+        let mine =
+            |waiting: &mut Waiting| waiting.index == entry.index && waiting.term == entry.term;
+        if let Some(Waiting { ticket, .. }) = self.waiting.pop_front_if(mine) {
             outputs.push(Output::Reply(ticket, self.cell.index(), applied.outcome.clone()));
         }
         let begins_term = entry.term.0 == self.node.raft.term;
@@ -423,7 +416,7 @@ impl<C: Codec> Replica<C> {
         if self.cell.name().is_none()
             && let Some(Founding { name, administrator }) = self.founding.clone()
         {
-            self.propose(now, Op::Found { name, administrator }, None);
+            self.propose(now, &Op::Found { name, administrator }, None);
         }
     }
 
@@ -433,8 +426,9 @@ impl<C: Codec> Replica<C> {
         if led && role != StateRole::Leader {
             self.master.follow();
             outputs.push(Output::Follows);
-            let waiting = self.proposed.drain(..).filter_map(|proposed| proposed.ticket);
-            outputs.extend(waiting.map(|ticket| Output::Refused(ticket, Refusal::Unknown)));
+            let waiting = self.waiting.drain(..);
+            let unknown = |waiting: Waiting| Output::Refused(waiting.ticket, Refusal::Unknown);
+            outputs.extend(waiting.map(unknown));
         }
     }
 }

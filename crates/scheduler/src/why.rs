@@ -77,7 +77,7 @@ pub fn why(cell: &Cell, job: &Job, chosen: &TaskSelection, now: Time) -> Vec<Gro
             add(&mut group.tasks, index);
             continue;
         }
-        let last_end = task.last_end.as_deref().cloned();
+        let last_end = task.last_life.as_ref().map(|life| life.end.clone());
         let group = explain(cell, ask, index, since, not_before, last_end);
         groups.push((key, group));
     }

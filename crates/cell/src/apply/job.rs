@@ -111,7 +111,7 @@ impl Cell {
             TaskState::Pending { .. } => {
                 let asked = EventKind::KillRequested { by: by.clone() };
                 events.add(Subject::Task(instance), asked);
-                self.end_for_good(instance, Death::Killed, events);
+                self.die(instance, Death::Killed, events);
                 true
             }
         }

@@ -82,7 +82,7 @@ impl Cell {
                 self.ended_for_good(instance, &end, Death::Killed, events);
             } else {
                 let cause = PendingCause::Lost;
-                self.begin_again(instance, cause, Span::ZERO, Some(&end), events);
+                self.begin_again(instance, cause, Span::ZERO, &end, events);
             }
         }
     }

@@ -79,7 +79,7 @@ impl Cell {
             }
             End::Lost { .. } | End::Stopped => {
                 let cause = PendingCause::Lost;
-                self.begin_again(instance, cause, Span::ZERO, Some(end), events);
+                self.begin_again(instance, cause, Span::ZERO, end, events);
             }
             _ => self.failed(instance, end, events),
         }
@@ -93,7 +93,7 @@ impl Cell {
         let failures = task.failures;
         if policy.allows(failures) {
             let wait = policy.delay_after(failures);
-            self.begin_again(instance, PendingCause::Failed, wait, Some(end), events);
+            self.begin_again(instance, PendingCause::Failed, wait, end, events);
         } else {
             self.ended_for_good(instance, end, Death::Failed, events);
         }

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use model::{End, Generation, InstanceId, Span};
 
 use super::Events;
-use crate::{Cell, Death, EventKind, JobState, PendingCause, Placement, Subject, TaskState};
+use crate::{
+    Cell, Death, EventKind, JobState, LastLife, PendingCause, Placement, Subject, TaskState,
+};
 
 impl Cell {
     /// A pending task gets its machine.
@@ -41,21 +43,21 @@ impl Cell {
         events.add(Subject::Task(instance), EventKind::Schedule { machine });
     }
 
-    /// A task begins another life, pending. It may be tried again after `wait`.
+    /// A placed life ends, and the task begins another one, pending. It may be tried again after
+    /// `wait`.
     pub(super) fn begin_again(
         &mut self,
         instance: InstanceId,
         cause: PendingCause,
         wait: Span,
-        end: Option<&End>,
+        end: &End,
         events: &mut Events,
     ) {
-        self.take_off_machine(instance, events);
+        self.take_off_machine(instance, end, events);
         let now = self.time;
         let Some(job) = self.jobs.get_mut(instance.collection) else { return };
         let Some(task) = job.tasks.get_mut(instance.index.0 as usize) else { return };
         task.generation = Generation(task.generation.0.saturating_add(1));
-        task.last_end = end.cloned().map(Arc::new);
         task.state = TaskState::Pending { since: now, not_before: now + wait, cause };
         let instance = instance.task().generation(task.generation);
         job.pending += 1;
@@ -71,17 +73,12 @@ impl Cell {
         death: Death,
         events: &mut Events,
     ) {
-        self.end_for_good(instance, death, events);
-        if let Some(job) = self.jobs.get_mut(instance.collection)
-            && let Some(task) = job.tasks.get_mut(instance.index.0 as usize)
-        {
-            task.last_end = Some(Arc::new(end.clone()));
-        }
+        self.take_off_machine(instance, end, events);
+        self.die(instance, death, events);
     }
 
-    /// A task dies, and with the last of them its job.
-    pub(super) fn end_for_good(&mut self, instance: InstanceId, death: Death, events: &mut Events) {
-        self.take_off_machine(instance, events);
+    /// A task that is on no machine dies, and with the last of them its job.
+    pub(super) fn die(&mut self, instance: InstanceId, death: Death, events: &mut Events) {
         let now = self.time;
         let Some(job) = self.jobs.get_mut(instance.collection) else { return };
         let Some(task) = job.tasks.get_mut(instance.index.0 as usize) else { return };
@@ -101,7 +98,7 @@ impl Cell {
     }
 
     /// The machine's part of the end of a placed life: its resources and ports are free again.
-    fn take_off_machine(&mut self, instance: InstanceId, events: &mut Events) {
+    fn take_off_machine(&mut self, instance: InstanceId, end: &End, events: &mut Events) {
         let Some(job) = self.jobs.get_mut(instance.collection) else { return };
         let limit = job.limit(instance.index);
         let Some(task) = job.tasks.get_mut(instance.index.0 as usize) else { return };
@@ -110,6 +107,8 @@ impl Cell {
             machine.release(instance, limit, &placement.ports);
         }
         events.reorder(placement.machine);
+        let (generation, machine) = (instance.generation, placement.machine);
+        task.last_life = Some(Arc::new(LastLife { generation, machine, end: end.clone() }));
         job.running -= 1;
     }
 }

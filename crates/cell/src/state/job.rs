@@ -52,10 +52,21 @@ pub struct Task {
     pub generation: Generation,
     /// How often it has failed.
     pub failures: u32,
-    /// How its last life ended, where it has had one before.
-    pub last_end: Option<Arc<End>>,
+    /// Its last life on a machine, where it has had one before.
+    pub last_life: Option<Arc<LastLife>>,
     /// Where it is in its life.
     pub state: TaskState,
+}
+
+/// A task's last life on a machine: how it ended, and where its logs are kept for a while.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LastLife {
+    /// Which life.
+    pub generation: Generation,
+    /// On which machine.
+    pub machine: MachineId,
+    /// How it ended.
+    pub end: End,
 }
 
 /// Where a task is in its life.
@@ -150,7 +161,7 @@ impl Job {
         let task = Task {
             generation: Generation(1),
             failures: 0,
-            last_end: None,
+            last_life: None,
             state: TaskState::Pending { since: at, not_before: at, cause: PendingCause::Submitted },
         };
         let tasks = std::iter::repeat_n(task, spec.tasks as usize).collect();

@@ -4,7 +4,9 @@ mod job;
 mod machine;
 mod session;
 
-pub use job::{Death, Health, Job, JobState, PendingCause, Phase, Placement, Task, TaskState};
+pub use job::{
+    Death, Health, Job, JobState, LastLife, PendingCause, Phase, Placement, Task, TaskState,
+};
 pub use machine::{Machine, MachineState};
 pub use session::Session;
 

@@ -30,7 +30,7 @@ fn job(id: u64, state: JobState, ports: &[u16]) -> Arc<Job> {
     let task = Task {
         generation: Generation(1),
         failures: 0,
-        last_end: None,
+        last_life: None,
         state: TaskState::Running(placement),
     };
     let spec = submitted("web", 1, &["ports=http"]);

@@ -118,8 +118,8 @@ fn task(task: &Task) -> String {
     if task.failures > 0 {
         text += &format!(", failures {}", task.failures);
     }
-    if let Some(end) = &task.last_end {
-        text += &format!(", last: {end}");
+    if let Some(life) = &task.last_life {
+        text += &format!(", last: {}", life.end);
     }
     text
 }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use cell::{
-    Death, Health, Job, JobState, Machine, MachineState, PendingCause, Phase, Placement, Session,
-    Task, TaskState,
+    Death, Health, Job, JobState, LastLife, Machine, MachineState, PendingCause, Phase, Placement,
+    Session, Task, TaskState,
 };
 use model::{CollectionId, Generation, LogIndex, MachineId, SessionId, Time};
 
@@ -108,7 +108,7 @@ impl From<&Task> for v1::TaskImage {
         Self {
             generation: task.generation.0,
             failures: task.failures,
-            last_end: task.last_end.as_deref().map(Into::into),
+            last_life: task.last_life.as_deref().map(Into::into),
             state: Some(state),
         }
     }
@@ -131,9 +131,28 @@ impl TryFrom<v1::TaskImage> for Task {
                 TaskState::Dead { at: Time(dead.at), death: death(dead.death).field("dead")? }
             }
         };
-        let last_end = read::optional(task.last_end, "lastEnd")?.map(Arc::new);
+        let last_life = read::optional(task.last_life, "lastLife")?.map(Arc::new);
         let generation = Generation(task.generation);
-        Ok(Self { generation, failures: task.failures, last_end, state })
+        Ok(Self { generation, failures: task.failures, last_life, state })
+    }
+}
+
+impl From<&LastLife> for task_image::LastLife {
+    fn from(life: &LastLife) -> Self {
+        let (generation, machine) = (life.generation.0, life.machine.0);
+        Self { generation, machine, end: Some((&life.end).into()) }
+    }
+}
+
+impl TryFrom<task_image::LastLife> for LastLife {
+    type Error = Malformed;
+
+    fn try_from(life: task_image::LastLife) -> Result<Self, Malformed> {
+        Ok(Self {
+            generation: Generation(life.generation),
+            machine: MachineId(life.machine),
+            end: read::message(life.end, "end")?,
+        })
     }
 }
 

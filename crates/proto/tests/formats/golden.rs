@@ -6,9 +6,9 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use cell::{
-    Assignment, Cell, Death, Health, Image, Job, JobState, Machine, MachineState, Mutation,
-    Observation, Op, PendingCause, Phase, Placement, Rejection, Reply, RequestId, Session, Task,
-    TaskState,
+    Assignment, Cell, Death, Health, Image, Job, JobState, LastLife, Machine, MachineState,
+    Mutation, Observation, Op, PendingCause, Phase, Placement, Rejection, Reply, RequestId,
+    Session, Task, TaskState,
 };
 use expect_test::expect_file;
 use model::{
@@ -236,10 +236,11 @@ pub(crate) fn full_image() -> Image {
 }
 
 fn job_alive() -> Job {
-    let task = |last_end: Option<End>, state| Task {
+    let life = |end| Arc::new(LastLife { generation: Generation(1), machine: MachineId(3), end });
+    let task = |end: Option<End>, state| Task {
         generation: Generation(2),
         failures: 3,
-        last_end: last_end.map(Arc::new),
+        last_life: end.map(life),
         state,
     };
     let pending = |cause| TaskState::Pending { since: Time(5), not_before: Time(6), cause };
@@ -271,7 +272,11 @@ fn job_dead() -> Job {
     let dead = |death| Task {
         generation: Generation(1),
         failures: 0,
-        last_end: Some(Arc::new(End::Exited { code: 0 })),
+        last_life: Some(Arc::new(LastLife {
+            generation: Generation(1),
+            machine: MachineId(3),
+            end: End::Exited { code: 0 },
+        })),
         state: TaskState::Dead { at: Time(4), death },
     };
     let tasks = vec![dead(Death::Finished), dead(Death::Failed)];

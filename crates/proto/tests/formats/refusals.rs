@@ -27,7 +27,7 @@ fn a_malformed_job_is_refused_with_its_place() {
     let cases: &[(Change, &str)] = &[
         (|job| job.name.clear(), "name: a job name cannot be empty"),
         (
-            |job| job.priority = 451,
+            |job| job.priority = Some(451),
             "priority: a priority is a number from 0 to 450, this one is 451",
         ),
         (
