@@ -1,2 +1,47 @@
-//! Bourg.
-fn main() {}
+//! The project's own tasks, in Rust where a shell script would need logic:
+//!
+//! - `cargo xtask test`: every test, after making sure that what they need is there
+//! - `cargo xtask lint`: rustfmt and clippy, without a warning
+//! - `cargo xtask docs`: the documentation of our crates, without a warning
+//!
+//! The tests of the house as a whole (its layers, its list of features, its sources) are this
+//! crate's tests.
+
+mod lint;
+mod needs;
+mod run;
+mod suite;
+
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+usage: cargo xtask TASK
+
+  test   run every test; tools that are missing are installed where that is possible
+  lint   check the formatting, and clippy without warnings
+  docs   build the documentation of our crates without warnings";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let done = match arguments[..] {
+        ["test"] => suite::test(),
+        ["lint"] => lint::lint(),
+        ["docs"] => lint::docs(),
+        ["help" | "--help" | "-h"] => {
+            println!("{USAGE}");
+            return ExitCode::SUCCESS;
+        }
+        _ => {
+            eprintln!("{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -42,7 +42,8 @@ impl Checkpoints {
         }
         self.writing = true;
         self.last = cell.index();
-        let (cell, directory, to_core) = (cell.clone(), self.directory.clone(), self.to_core.clone());
+        let (cell, directory, to_core) =
+            (cell.clone(), self.directory.clone(), self.to_core.clone());
         let write = move || {
             let written = write(&directory, &cell, term);
             let _gone = to_core.blocking_send(Message::Checkpointed(written));
@@ -68,7 +69,7 @@ impl Checkpoints {
 pub(crate) fn write(directory: &PathBuf, cell: &Cell, term: Term) -> anyhow::Result<LogIndex> {
     let mut writer = CheckpointWriter::create(directory, cell.index().0, term.0)?;
     let mut failed = None;
-    proto::write_image(&cell.image(), &mut |piece| {
+    proto::image::write_image(&cell.image(), &mut |piece| {
         if failed.is_none() {
             failed = writer.section(IMAGE_SECTION, piece).err();
         }

@@ -14,7 +14,6 @@ mod views;
 
 use std::net::TcpListener;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -25,8 +24,6 @@ use store::DataDirectory;
 use tokio::sync::mpsc;
 
 use crate::shutdown;
-
-pub(crate) use self::core::{Core, View};
 
 /// How a master is started.
 #[derive(Clone, Debug)]
@@ -112,6 +109,3 @@ fn authority(directory: &DataDirectory, cell: &CellName) -> anyhow::Result<Autho
     );
     Ok(authority)
 }
-
-/// A shared view of the cell.
-pub(crate) type Shared<T> = Arc<T>;

@@ -67,6 +67,6 @@ fn read(checkpoint: &checkpoint::Checkpoint) -> anyhow::Result<(Cell, Term)> {
         }
         Ok::<(), store::Error>(())
     })?;
-    let cell = Cell::from_image(proto::read_image(&image)?)?;
+    let cell = Cell::from_image(proto::image::read_image(&image)?)?;
     Ok((cell, Term(reader.term())))
 }

@@ -6,84 +6,29 @@
 //!
 //! Not here: any choice of limits, and any other controller than cpu, memory and pids.
 
+mod empty;
+mod error;
 mod usage;
 mod v1;
 mod v2;
 
-use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use nix::sys::signal;
 use nix::sys::statfs::{CGROUP2_SUPER_MAGIC, statfs};
-use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
 
 use crate::FileError;
 use crate::error::At;
+use empty::{is_removed, kill_one_by_one, remove_children};
+pub use error::CgroupError;
 pub use usage::{Usage, UsageReader};
 
 /// How long [`TaskCgroup::remove`] waits for the kernel to let go of ended processes.
 const REMOVE_PATIENCE: Duration = Duration::from_secs(5);
-
-/// Why a cgroup could not be made, changed or read.
-#[derive(Debug, thiserror::Error)]
-pub enum CgroupError {
-    /// A cgroup file or directory could not be used.
-    #[error(transparent)]
-    File(#[from] FileError),
-    /// The machine offers no usable controller.
-    #[error(
-        "no cgroup controller `{controller}` is mounted: mount cgroup2 at /sys/fs/cgroup, or the \
-         v1 controllers cpu, cpuacct, memory and pids below it"
-    )]
-    NoController {
-        /// The name of the controller that was looked for.
-        controller: &'static str,
-    },
-    /// A v2 parent group does not give a controller to its children.
-    #[error(
-        "cgroup {} cannot hand `{controllers}` to its children: {source}; it must hold no processes of \
-         its own, and its own parent must hand them down", path.display()
-    )]
-    NotDelegated {
-        /// The parent group.
-        path: PathBuf,
-        /// The controllers asked for, in the syntax of `cgroup.subtree_control`.
-        controllers: &'static str,
-        /// The kernel's answer.
-        source: io::Error,
-    },
-    /// A name that is not a path of plain components.
-    #[error(
-        "`{name}` cannot name a cgroup: use components of letters, digits, `-`, `_`, `.` and `:`, not beginning with `.`, separated by `/`"
-    )]
-    BadName {
-        /// The name as given.
-        name: String,
-    },
-    /// A file of the kernel's had content that we do not understand.
-    #[error("{} holds `{content}`, which is not {expected}", path.display())]
-    Unexpected {
-        /// The file.
-        path: PathBuf,
-        /// The beginning of its content.
-        content: String,
-        /// What it should hold.
-        expected: &'static str,
-    },
-    /// Processes remain although they were killed.
-    #[error("cgroup {} still holds processes {waited_ms} ms after they were killed: they may hang in a system call", path.display())]
-    StillPopulated {
-        /// The group.
-        path: PathBuf,
-        /// How long we waited.
-        waited_ms: u64,
-    },
-}
 
 /// What a group may use at most.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -295,7 +240,7 @@ impl TaskCgroup {
             // On a hybrid machine the unified tree, which comes first, has every process, too.
             match write(&directory.join("cgroup.kill"), "1") {
                 Ok(()) => return Ok(()),
-                Err(error) if error.is_not_found() => {}
+                Err(error) if error.is_not_found() || is_removed(&error.source) => {}
                 Err(error) => return Err(error.into()),
             }
         }
@@ -383,43 +328,6 @@ fn write(path: &Path, value: &str) -> Result<(), FileError> {
     use std::io::Write;
     let mut file = File::options().write(true).open(path).at("open", path)?;
     file.write_all(value.as_bytes()).at("write", path)
-}
-
-/// Kills the processes of a group where there is no `cgroup.kill`.
-fn kill_one_by_one(directory: &Path) -> Result<(), CgroupError> {
-    let path = directory.join("cgroup.procs");
-    let mut killed = HashSet::new();
-    loop {
-        let pids = match fs::read_to_string(&path) {
-            Ok(pids) => pids,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            Err(error) if error.raw_os_error() == Some(libc::ENODEV) => return Ok(()),
-            Err(error) => return Err(FileError::new("read", &path, error).into()),
-        };
-        // 0 stands for a process of another pid namespace, which has no number here.
-        let pids = pids.lines().filter_map(|line| line.parse().ok()).filter(|pid| *pid > 0);
-        let new: Vec<i32> = pids.filter(|pid| killed.insert(*pid)).collect();
-        if new.is_empty() {
-            return Ok(());
-        }
-        // A fork bomb makes new ones meanwhile, so go round until there is none that is new; the
-        // limit of processes bounds that.
-        for pid in new {
-            let _gone = signal::kill(Pid::from_raw(pid), signal::SIGKILL);
-        }
-    }
-}
-
-/// Removes the empty groups below `directory`, deepest first.
-fn remove_children(directory: &Path) {
-    let Ok(entries) = fs::read_dir(directory) else { return };
-    for entry in entries.flatten() {
-        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            remove_children(&entry.path());
-            // Whoever is still busy shows when the parent is removed.
-            let _busy = fs::remove_dir(entry.path());
-        }
-    }
 }
 
 #[cfg(test)]

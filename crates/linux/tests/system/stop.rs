@@ -47,6 +47,19 @@ fn a_kill_takes_the_whole_tree() {
 }
 
 #[test]
+fn killing_again_while_the_shim_clears_up_is_no_error() {
+    let tasks = Tasks::new();
+    for round in 0..20 {
+        let task = tasks.run(&format!("again-{round}"), "exec sleep 1000");
+        while task.directory.kill().unwrap() == Delivery::Sent {}
+        while task.directory.shim_pid().unwrap().is_some() {
+            task.directory.kill().unwrap();
+        }
+        assert_eq!(task.wait_end().how, How::Signalled { signal: 9 });
+    }
+}
+
+#[test]
 fn daemons_end_with_the_main_process() {
     let tasks = Tasks::new();
     let task = tasks.run("daemon", "(setsid sleep 1000 &); exit 5");

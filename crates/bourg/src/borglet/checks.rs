@@ -1,0 +1,43 @@
+//! One HTTP health check: a GET on a local port. Any answer below 400 is good.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::Empty;
+use hyper::Request;
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+
+/// Asks; what was wrong, where it was not good.
+pub(crate) async fn get(port: u16, path: &str, timeout: Duration) -> Result<(), String> {
+    let asked = tokio::time::timeout(timeout, ask(port, path)).await;
+    asked.unwrap_or_else(|_| Err(format!("no answer within {} ms", timeout.as_millis())))
+}
+
+async fn ask(port: u16, path: &str) -> Result<(), String> {
+    let stream = TcpStream::connect(("127.0.0.1", port))
+        .await
+        .map_err(|error| format!("cannot connect to port {port}: {error}"))?;
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
+        .await
+        .map_err(|error| error.to_string())?;
+    let request = Request::get(path)
+        .header(hyper::header::HOST, format!("127.0.0.1:{port}"))
+        .header(hyper::header::CONNECTION, "close")
+        .body(Empty::<Bytes>::new())
+        .map_err(|error| error.to_string())?;
+    let answer = async {
+        let response = sender.send_request(request).await.map_err(|error| error.to_string())?;
+        match response.status().as_u16() {
+            ..400 => Ok(()),
+            code => Err(code.to_string()),
+        }
+    };
+    tokio::select! {
+        answer = answer => answer,
+        ended = connection => Err(match ended {
+            Ok(()) => "the connection was closed without an answer".to_owned(),
+            Err(error) => error.to_string(),
+        }),
+    }
+}

@@ -1,0 +1,152 @@
+//! The one task that owns the Borglet: it takes in what happens, one thing at a time, and has done
+//! what each step wants.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use borglet::{Borglet, Effect, Input, Order, Report, Settings};
+use model::MachineReport;
+use tokio::sync::{mpsc, oneshot, watch};
+
+use super::effects::Doer;
+use super::tasks::Files;
+use crate::clock::{Clock, wall_clock};
+
+/// Something for the driver.
+pub(crate) enum Message {
+    /// For the Borglet.
+    Input(Input),
+    /// An order; the answer says whether it was obeyed.
+    Order(Order, oneshot::Sender<bool>),
+}
+
+/// A report with its version, which changes with every change of the report.
+#[derive(Clone, Debug)]
+pub(crate) struct Versioned {
+    pub(crate) version: u64,
+    pub(crate) report: Arc<Report>,
+}
+
+/// A handle on the driver.
+#[derive(Clone)]
+pub(crate) struct Driver {
+    messages: mpsc::Sender<Message>,
+    reports: watch::Receiver<Versioned>,
+    failed: watch::Receiver<Option<String>>,
+}
+
+const QUEUE: usize = 1_024;
+/// How often retired directories are looked through.
+const CLEAN_INTERVAL: Duration = Duration::from_secs(30);
+/// How long the directory of an instance is kept after nobody needs its record.
+const KEPT_FOR_S: u64 = 3_600;
+/// How many are kept at most.
+const KEPT_MAX: usize = 200;
+
+impl Driver {
+    /// Gives an order; false where it was refused as too old.
+    pub(crate) async fn order(&self, order: Order) -> Option<bool> {
+        let (answer, answered) = oneshot::channel();
+        self.messages.send(Message::Order(order, answer)).await.ok()?;
+        answered.await.ok()
+    }
+
+    /// The report, and whatever it becomes.
+    pub(crate) fn reports(&self) -> watch::Receiver<Versioned> {
+        self.reports.clone()
+    }
+
+    /// Waits until the driver has ended by itself.
+    pub(crate) async fn ended(&self) {
+        let mut failed = self.failed.clone();
+        let _gone = failed.wait_for(Option::is_some).await;
+    }
+
+    /// The error with which the driver ended, if it did.
+    pub(crate) fn check(&self) -> anyhow::Result<()> {
+        match self.failed.borrow().as_ref() {
+            Some(why) => Err(anyhow::anyhow!("{why}")),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Adopts what is there and starts to drive.
+pub(crate) fn start(files: Files, machine: Arc<MachineReport>) -> anyhow::Result<Driver> {
+    let clock = Clock::start();
+    let stamp = files.read_stamp()?;
+    let recovered = files.recover()?;
+    let adopted: Vec<_> = recovered.iter().map(|found| found.launch.instance).collect();
+    if !adopted.is_empty() {
+        tracing::info!("adopts {} tasks", adopted.len());
+    }
+    let borglet = Borglet::new(Settings::default(), machine, stamp, recovered);
+    let (messages, from_all) = mpsc::channel(QUEUE);
+    // Versions of this process never meet those of an earlier one.
+    let first = Versioned { version: wall_clock().0, report: Arc::new(borglet.report()) };
+    let (to_reports, reports) = watch::channel(first);
+    let (to_failed, failed) = watch::channel(None);
+    let doer = Doer::new(files, messages.clone());
+    for instance in adopted {
+        doer.watch(instance);
+    }
+    tokio::spawn(async move {
+        if let Err(error) = drive(borglet, clock, from_all, &doer, &to_reports).await {
+            tracing::error!("the Borglet cannot go on: {error:#}");
+            to_failed.send_replace(Some(format!("{error:#}")));
+        }
+    });
+    Ok(Driver { messages, reports, failed })
+}
+
+async fn drive(
+    mut borglet: Borglet,
+    clock: Clock,
+    mut from_all: mpsc::Receiver<Message>,
+    doer: &Doer,
+    reports: &watch::Sender<Versioned>,
+) -> anyhow::Result<()> {
+    let mut effects: Vec<Effect> = Vec::new();
+    let mut clean = tokio::time::interval(CLEAN_INTERVAL);
+    loop {
+        let next = borglet.next_tick().map(|next| clock.instant(next));
+        let tick = async {
+            match next {
+                Some(next) => tokio::time::sleep_until(next).await,
+                None => std::future::pending().await,
+            }
+        };
+        let mut answer = None;
+        tokio::select! {
+            message = from_all.recv() => match message {
+                None => return Ok(()),
+                Some(Message::Input(input)) => borglet.step(clock.now(), input, &mut effects),
+                Some(Message::Order(order, waiting)) => {
+                    let obeyed = borglet.obey(clock.now(), order, &mut effects);
+                    if let Err(refused) = &obeyed {
+                        tracing::warn!("{refused}");
+                    }
+                    answer = Some((waiting, obeyed.is_ok()));
+                }
+            },
+            () = tick => borglet.step(clock.now(), Input::Tick, &mut effects),
+            _ = clean.tick() => doer.clean(KEPT_FOR_S, KEPT_MAX),
+        }
+        for effect in effects.drain(..) {
+            doer.execute(effect).await?;
+        }
+        let report = borglet.report();
+        reports.send_if_modified(|known| {
+            let changed = *known.report != report;
+            if changed {
+                known.version += 1;
+                known.report = Arc::new(report);
+            }
+            changed
+        });
+        // Only now: whoever ordered sees a report that knows of it.
+        if let Some((waiting, obeyed)) = answer {
+            let _gone = waiting.send(obeyed);
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! Doing what the Borglet wants done. What takes time is done beside the driver, and what becomes
+//! of it comes back as an input.
+
+use borglet::{Effect, Input, Launch};
+use linux::task::{Delivery, Inspection, TaskDirectory, TaskError};
+use model::{End, InstanceId};
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use tokio::sync::mpsc;
+
+use super::checks;
+use super::driver::Message;
+use super::tasks::{self, Files};
+
+/// How often a signal is tried on a task that is still being built, and the wait between.
+const DELIVERY_TRIES: u32 = 1_000;
+const DELIVERY_RETRY: Duration = Duration::from_millis(5);
+
+/// Does effects and watches instances.
+#[derive(Clone)]
+pub(crate) struct Doer {
+    files: Files,
+    to_driver: mpsc::Sender<Message>,
+}
+
+impl Doer {
+    pub(crate) fn new(files: Files, to_driver: mpsc::Sender<Message>) -> Self {
+        Self { files, to_driver }
+    }
+
+    /// Does one effect, or begins to.
+    ///
+    /// # Errors
+    /// Where the newest stamp cannot be made durable: to go on would be to risk obeying an older
+    /// order after a restart.
+    pub(crate) async fn execute(&self, effect: Effect) -> anyhow::Result<()> {
+        match effect {
+            Effect::PersistStamp(stamp) => {
+                let files = self.files.clone();
+                tokio::task::spawn_blocking(move || files.write_stamp(stamp)).await??;
+            }
+            Effect::Start(launch) => self.start(*launch),
+            Effect::Terminate(instance) => {
+                self.deliver(instance, "terminate", TaskDirectory::terminate);
+            }
+            Effect::Kill(instance) => self.deliver(instance, "kill", TaskDirectory::kill),
+            Effect::Check { instance, port, path, timeout } => {
+                let to_driver = self.to_driver.clone();
+                tokio::spawn(async move {
+                    let answer = checks::get(port, &path, timeout.to_std()).await;
+                    let _gone =
+                        to_driver.send(Message::Input(Input::Checked(instance, answer))).await;
+                });
+            }
+            Effect::Retire(instance) => {
+                let files = self.files.clone();
+                tokio::task::spawn_blocking(move || {
+                    if let Err(error) = files.retire(instance) {
+                        tracing::error!("{instance} cannot be retired: {error:#}");
+                    }
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes what has been kept long enough.
+    pub(crate) fn clean(&self, kept_for_s: u64, kept_max: usize) {
+        let files = self.files.clone();
+        tokio::task::spawn_blocking(move || {
+            if let Err(error) = files.clean(kept_for_s, kept_max) {
+                tracing::error!("old task directories cannot be removed: {error:#}");
+            }
+        });
+    }
+
+    /// Sends a signal. A task that is still being built gets it as soon as it can.
+    fn deliver(
+        &self,
+        instance: InstanceId,
+        what: &'static str,
+        send: fn(&TaskDirectory) -> Result<Delivery, TaskError>,
+    ) {
+        let files = self.files.clone();
+        tokio::task::spawn(async move {
+            for _ in 0..DELIVERY_TRIES {
+                let files = files.clone();
+                let sent =
+                    tokio::task::spawn_blocking(move || anyhow::Ok(send(&files.task(instance)?)?));
+                match sent.await.map_err(anyhow::Error::from).and_then(|sent| sent) {
+                    Ok(Delivery::StillStarting) => tokio::time::sleep(DELIVERY_RETRY).await,
+                    Ok(Delivery::Sent | Delivery::Gone) => return,
+                    Err(error) => return tracing::error!("cannot {what} {instance}: {error:#}"),
+                }
+            }
+            tracing::error!("cannot {what} {instance}: it is still starting");
+        });
+    }
+
+    fn start(&self, launch: Launch) {
+        let this = self.clone();
+        tokio::spawn(async move {
+            let instance = launch.instance;
+            let files = this.files.clone();
+            let begun = tokio::task::spawn_blocking(move || {
+                let task = files.create(&launch)?;
+                let child = task.start(files.executable(), &files.launch_record(&launch))?;
+                anyhow::Ok((child.ready, child.shim))
+            });
+            match begun.await.map_err(anyhow::Error::from).and_then(|begun| begun) {
+                Ok((ready, shim)) => this.follow(instance, Some(ready), shim).await,
+                Err(error) => {
+                    let reason = format!("{error:#}");
+                    this.tell(Input::Ended(instance, End::NotStarted { reason })).await;
+                }
+            }
+        });
+    }
+
+    /// Watches an instance that is there already.
+    pub(crate) fn watch(&self, instance: InstanceId) {
+        let this = self.clone();
+        tokio::spawn(async move {
+            let files = this.files.clone();
+            let watched =
+                tokio::task::spawn_blocking(move || anyhow::Ok(files.task(instance)?.watch()?));
+            match watched.await.map_err(anyhow::Error::from).and_then(|watched| watched) {
+                Ok(Some(shim)) => this.follow(instance, None, shim).await,
+                Ok(None) => this.look(instance).await,
+                Err(error) => tracing::error!("cannot watch {instance}: {error:#}"),
+            }
+        });
+    }
+
+    /// Follows an instance from its start to its end.
+    async fn follow(&self, instance: InstanceId, ready: Option<OwnedFd>, shim: OwnedFd) {
+        if let Some(ready) = ready {
+            readable(ready).await;
+            self.look(instance).await;
+        }
+        readable(shim).await;
+        self.look(instance).await;
+    }
+
+    /// Looks at an instance and tells the Borglet what is new.
+    async fn look(&self, instance: InstanceId) {
+        let files = self.files.clone();
+        let inspected = tokio::task::spawn_blocking(move || {
+            let task = files.task(instance)?;
+            let inspection = task.inspect()?;
+            if let Inspection::Lost { .. } = inspection {
+                task.kill()?;
+            }
+            anyhow::Ok(inspection)
+        });
+        match inspected.await.map_err(anyhow::Error::from).and_then(|inspected| inspected) {
+            Ok(Inspection::Starting) => {}
+            Ok(Inspection::Running(_)) => self.tell(Input::Started(instance)).await,
+            Ok(Inspection::Ended(exit)) => {
+                self.tell(Input::Ended(instance, tasks::end(&exit.how))).await;
+            }
+            Ok(Inspection::Lost { reason }) => {
+                self.tell(Input::Ended(instance, tasks::lost(reason))).await;
+            }
+            Err(error) => {
+                let reason = format!("its record cannot be read: {error:#}");
+                self.tell(Input::Ended(instance, End::Lost { reason })).await;
+            }
+        }
+    }
+
+    async fn tell(&self, input: Input) {
+        let _gone = self.to_driver.send(Message::Input(input)).await;
+    }
+}
+
+/// Waits until a descriptor can be read, as a pipe or pidfd can when its other end is gone.
+#[expect(unsafe_code, reason = "registering a descriptor with the runtime")]
+async fn readable(descriptor: OwnedFd) {
+    // SAFETY: the descriptor is owned by what is registered, and always names the same open file.
+    let registered = unsafe { AsyncFd::register_with_interest(descriptor, Interest::READABLE) };
+    match registered {
+        Ok(descriptor) => {
+            if let Err(error) = descriptor.readable().await {
+                tracing::error!("cannot wait for a task: {error}");
+            }
+        }
+        Err(error) => tracing::error!("cannot wait for a task: {error}"),
+    }
+}

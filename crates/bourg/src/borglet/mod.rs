@@ -1,0 +1,101 @@
+//! The Borglet's process: real tasks, files and sockets around one [`borglet::Borglet`].
+//!
+//! One task of the runtime owns the Borglet and takes every step (`driver`); `effects` does what a
+//! step wants done and reports back; `service` answers the master's polls and reads logs; `tasks`
+//! knows the files of a task. When this process dies the tasks run on, and the next one adopts
+//! them.
+
+mod checks;
+mod driver;
+mod effects;
+mod logs;
+mod service;
+mod tasks;
+
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use linux::machine::Machine;
+use model::{Bytes, MachineReport, MilliCores, PortRange, Resources};
+use rpc::Credentials;
+use rpc::transport::Limits;
+
+use crate::shutdown;
+
+/// How a Borglet is started.
+#[derive(Clone, Debug)]
+pub(crate) struct Options {
+    /// Its data directory.
+    pub(crate) directory: PathBuf,
+    /// Where its certificate is.
+    pub(crate) credentials: PathBuf,
+    /// The name of its files there.
+    pub(crate) stem: String,
+    /// The ports that tasks can have.
+    pub(crate) ports: PortRange,
+    /// Whether its tasks end with it, when it is told to stop. When it is killed they run on.
+    pub(crate) stop_tasks: bool,
+}
+
+/// How long tasks get to end when they are to end with the Borglet.
+const STOP_NOTICE_MS: u64 = 3_000;
+
+/// Runs a Borglet until it is told to stop.
+pub(crate) fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()> {
+    linux::machine::preflight()?;
+    let files = tasks::Files::open(&options.directory)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .max_blocking_threads(16)
+        .thread_name("borglet")
+        .enable_all()
+        .build()
+        .context("cannot start the Borglet's threads")?;
+    let credentials = Credentials::read(&options.credentials, &options.stem)?;
+    let report = Arc::new(describe(&options.directory, options.ports)?);
+    tracing::info!("this machine has {} for tasks", report.capacity);
+    runtime.block_on(async {
+        let driver = driver::start(files.clone(), report)?;
+        let service = service::Service::new(driver.clone(), files.clone(), credentials.cell());
+        let limits = Limits { drain: Duration::from_millis(200), ..Limits::default() };
+        let stopped = async {
+            tokio::select! {
+                () = shutdown::requested() => {}
+                () = driver.ended() => {}
+            }
+        };
+        rpc::transport::serve(listener, &credentials, service.routes(), limits, stopped).await?;
+        driver.check()
+    })?;
+    runtime.shutdown_timeout(Duration::from_millis(200));
+    if options.stop_tasks {
+        let swept = linux::task::sweep(&files.tasks(), STOP_NOTICE_MS)?;
+        for (name, why) in swept.failed {
+            tracing::error!("{name}: {why}");
+        }
+    }
+    Ok(())
+}
+
+fn describe(directory: &std::path::Path, ports: PortRange) -> anyhow::Result<MachineReport> {
+    let machine = Machine::discover(directory)?;
+    let (first, last) = machine.ephemeral_ports;
+    anyhow::ensure!(
+        ports.last < first || ports.first > last,
+        "the ports {ports} overlap with those that the kernel gives to outgoing connections \
+         ({first}-{last}): choose others with --ports"
+    );
+    Ok(MachineReport {
+        capacity: Resources {
+            cpu: MilliCores(machine.cpu_milli),
+            ram: Bytes(machine.memory_bytes),
+            disk: Bytes(machine.disk_free_bytes),
+            disk_rate: Bytes(0),
+        },
+        ports,
+        attributes: machine.attributes,
+    })
+}

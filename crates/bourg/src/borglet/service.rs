@@ -1,0 +1,106 @@
+//! What a Borglet serves, to the master alone: polls and logs.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use borglet::Order;
+use proto::v1;
+use rpc::Identity;
+use rpc::service::borglet_server::BorgletServer;
+use tokio::sync::{mpsc, watch};
+use tokio_stream::Stream;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::service::Routes;
+use tonic::{Request, Response, Status};
+
+use super::driver::Driver;
+use super::logs;
+use super::tasks::Files;
+
+/// The services of a Borglet.
+#[derive(Clone)]
+pub(crate) struct Service {
+    driver: Driver,
+    files: Files,
+    cell: String,
+    /// Counts the polls: a new one ends the hold of the one before.
+    polls: Arc<watch::Sender<u64>>,
+}
+
+/// The longest that an answer is kept back, whatever the master allows.
+const HOLD_MAX: Duration = Duration::from_secs(60);
+/// How many pieces of a log may wait for a slow reader.
+const LOG_QUEUE: usize = 16;
+
+impl Service {
+    pub(crate) fn new(driver: Driver, files: Files, cell: &str) -> Self {
+        let (polls, _) = watch::channel(0);
+        Self { driver, files, cell: cell.to_owned(), polls: Arc::new(polls) }
+    }
+
+    pub(crate) fn routes(self) -> Routes {
+        let most = rpc::transport::MAX_STREAM_MESSAGE_BYTES;
+        let server = BorgletServer::new(self);
+        Routes::new(server.max_decoding_message_size(most).max_encoding_message_size(most))
+    }
+
+    fn only_the_master<T>(&self, request: &Request<T>) -> Result<(), Status> {
+        match rpc::transport::peer_identity(request, &self.cell)? {
+            Identity::Master => Ok(()),
+            other => Err(Status::permission_denied(format!(
+                "a Borglet obeys the cell's master only, and {other} is not it"
+            ))),
+        }
+    }
+}
+
+#[tonic::async_trait]
+impl rpc::service::borglet_server::Borglet for Service {
+    type ReadLogStream = Pin<Box<dyn Stream<Item = Result<v1::LogChunk, Status>> + Send>>;
+
+    async fn poll(
+        &self,
+        request: Request<v1::PollRequest>,
+    ) -> Result<Response<v1::PollResponse>, Status> {
+        self.only_the_master(&request)?;
+        let asked = request.into_inner();
+        let bad = |error: proto::Malformed| Status::invalid_argument(error.to_string());
+        let hold = asked.hold.as_ref().map(proto::span).transpose().map_err(bad)?;
+        let hold = hold.unwrap_or_default().to_std().min(HOLD_MAX);
+        let order: Option<Order> = asked.order.map(TryInto::try_into).transpose().map_err(bad)?;
+
+        self.polls.send_modify(|polls| *polls += 1);
+        let mut polls = self.polls.subscribe();
+        let obeyed = match order {
+            None => true,
+            Some(order) => self
+                .driver
+                .order(order)
+                .await
+                .ok_or_else(|| Status::unavailable("the Borglet stops"))?,
+        };
+        let mut reports = self.driver.reports();
+        tokio::select! {
+            _ = reports.wait_for(|report| report.version != asked.seen) => {}
+            _ = polls.changed() => {}
+            () = tokio::time::sleep(hold) => {}
+        }
+        let newest = reports.borrow().clone();
+        Ok(Response::new(v1::PollResponse {
+            report: Some(newest.report.as_ref().into()),
+            version: newest.version,
+            order_refused: !obeyed,
+        }))
+    }
+
+    async fn read_log(
+        &self,
+        request: Request<v1::ReadLogRequest>,
+    ) -> Result<Response<Self::ReadLogStream>, Status> {
+        self.only_the_master(&request)?;
+        let (to_master, stream) = mpsc::channel(LOG_QUEUE);
+        logs::read(self.files.clone(), request.into_inner(), to_master)?;
+        Ok(Response::new(Box::pin(ReceiverStream::new(stream))))
+    }
+}

@@ -1,0 +1,289 @@
+//! The files of a Borglet: one directory for each instance, the newest stamp, the program that
+//! tasks find as `bourg`.
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::Context;
+use borglet::{Desired, Launch, Recovered, RecoveredStatus};
+use linux::cgroup::{self, Limits};
+use linux::record::{self, How, Jail, LogPolicy};
+use linux::task::{Inspection, LostReason, TaskDirectory};
+use model::{Bytes, End, InstanceId, LogIndex, Stamp, Term, Time};
+use proto::v1;
+
+/// What was desired of an instance, as the order said it: beside its launch record, so that it is
+/// found again after a restart.
+const DESIRED_FILE: &str = "desired.json";
+/// Made when nobody needs the record of an instance any more.
+const RETIRED_FILE: &str = "retired";
+/// The newest stamp obeyed.
+const STAMP_FILE: &str = "stamp.json";
+/// How large a file of ours may be that is read back.
+const FILE_BYTES_MAX: u64 = 16 << 20;
+
+/// A task's log: two streams of 4 files of 8 MiB each.
+const LOG_POLICY: LogPolicy = LogPolicy { file_bytes_max: 8 << 20, files_max: 4 };
+/// The size of a task's /tmp; what is in it counts as the task's memory.
+const TMP_BYTES_MAX: u64 = 1 << 30;
+
+/// Where things are.
+#[derive(Clone, Debug)]
+pub(crate) struct Files {
+    directory: Arc<Path>,
+    executable: Arc<Path>,
+    cgroup: Arc<str>,
+}
+
+impl Files {
+    /// Makes the directories and puts the running program where tasks and shims find it, whatever
+    /// becomes of the file it was started from.
+    pub(crate) fn open(directory: &Path) -> anyhow::Result<Self> {
+        let directory = std::path::absolute(directory)?;
+        for name in ["", "tasks", "bin"] {
+            let path = directory.join(name);
+            let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&path);
+            made.with_context(|| format!("cannot make {}", path.display()))?;
+        }
+        // A task sees the executable through its directory, as an unprivileged user.
+        let bin = directory.join("bin");
+        fs::set_permissions(&bin, std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
+        let executable = install(&bin)?;
+        let cgroup = cgroup::parent_name(&directory);
+        Ok(Self {
+            directory: directory.into(),
+            executable: executable.into(),
+            cgroup: cgroup.into(),
+        })
+    }
+
+    pub(crate) fn tasks(&self) -> PathBuf {
+        self.directory.join("tasks")
+    }
+
+    pub(crate) fn executable(&self) -> &Path {
+        &self.executable
+    }
+
+    pub(crate) fn task(&self, instance: InstanceId) -> anyhow::Result<TaskDirectory> {
+        Ok(TaskDirectory::open(&self.tasks(), &instance.to_string())?)
+    }
+
+    /// Where an instance's output is.
+    pub(crate) fn logs(&self, instance: InstanceId) -> anyhow::Result<PathBuf> {
+        Ok(self.task(instance)?.path().join(record::LOG_DIRECTORY))
+    }
+
+    /// The newest stamp obeyed; the lowest where there is none.
+    pub(crate) fn read_stamp(&self) -> anyhow::Result<Stamp> {
+        let path = self.directory.join(STAMP_FILE);
+        let Some(text) = read(&path)? else { return Ok(Stamp::default()) };
+        let stamp: v1::Stamp = serde_json::from_str(&text)
+            .with_context(|| format!("{} is damaged: remove it only if no master of this cell will ever send an older order", path.display()))?;
+        Ok(Stamp {
+            restore_epoch: stamp.restore_epoch,
+            term: Term(stamp.term),
+            index: LogIndex(stamp.index),
+        })
+    }
+
+    /// Makes the newest stamp durable.
+    pub(crate) fn write_stamp(&self, stamp: Stamp) -> anyhow::Result<()> {
+        let text = serde_json::to_string(&v1::Stamp::from(stamp))?;
+        write(&self.directory, STAMP_FILE, &text)
+    }
+
+    /// Makes an instance's directory, with what was desired of it.
+    pub(crate) fn create(&self, launch: &Launch) -> anyhow::Result<TaskDirectory> {
+        let name = launch.instance.to_string();
+        let task = TaskDirectory::create(&self.tasks(), &name)?;
+        let desired = v1::Desired::from(&launch.desired);
+        write(task.path(), DESIRED_FILE, &serde_json::to_string(&desired)?)?;
+        Ok(task)
+    }
+
+    /// What the shim is told of a launch.
+    pub(crate) fn launch_record(&self, launch: &Launch) -> record::Launch {
+        let Desired { instance, user, job, spec, .. } = &launch.desired;
+        let (index, generation) = (instance.index, instance.generation);
+        record::Launch {
+            label: format!("{user}/{job}/{index} generation {generation}"),
+            argv: launch.argv.clone(),
+            env: launch.env.clone(),
+            uid: launch.uid,
+            gid: launch.uid,
+            hostname: hostname(job.as_str(), index.0),
+            cgroup: format!("{}/{instance}", self.cgroup),
+            limits: Limits {
+                cpu_milli: spec.limit.cpu.0,
+                cpu_hard_cap: false,
+                memory_bytes: spec.limit.ram.0,
+                pids_max: spec.processes.into(),
+            },
+            log: LOG_POLICY,
+            tmp_bytes_max: TMP_BYTES_MAX.min(spec.limit.ram.0),
+            notice_ms: spec.notice.as_millis(),
+            jail: Jail::host(self.executable().to_owned()),
+        }
+    }
+
+    /// Every instance that is still of interest: those that outlived the Borglet before.
+    pub(crate) fn recover(&self) -> anyhow::Result<Vec<Recovered>> {
+        let mut found = Vec::new();
+        for name in linux::task::scan(&self.tasks())? {
+            let Ok(instance) = name.parse::<InstanceId>() else {
+                tracing::warn!("{} is not the directory of an instance", name.escape_debug());
+                continue;
+            };
+            let task = self.task(instance)?;
+            if task.path().join(RETIRED_FILE).exists() {
+                continue;
+            }
+            match self.recover_one(&task) {
+                Ok(recovered) => found.push(recovered),
+                // The master takes an instance that is not reported as lost, and places it anew.
+                Err(error) => tracing::error!("{instance} cannot be adopted: {error:#}"),
+            }
+        }
+        Ok(found)
+    }
+
+    fn recover_one(&self, task: &TaskDirectory) -> anyhow::Result<Recovered> {
+        let text = read(&task.path().join(DESIRED_FILE))?.context("it was never begun")?;
+        let desired: v1::Desired = serde_json::from_str(&text)?;
+        let desired: Desired = desired.try_into()?;
+        let uid = record::Launch::read(task.path())?.map_or(0, |launch| launch.uid);
+        let launch = Launch::new(desired, uid);
+        let status = match task.inspect()? {
+            Inspection::Starting => RecoveredStatus::Starting,
+            Inspection::Running(running) => {
+                RecoveredStatus::Running(Time(running.started_at_unix_us))
+            }
+            Inspection::Ended(exit) => RecoveredStatus::Ended(end(&exit.how)),
+            Inspection::Lost { reason } => {
+                task.kill()?;
+                RecoveredStatus::Ended(lost(reason))
+            }
+        };
+        Ok(Recovered { launch, status })
+    }
+
+    /// Notes that nobody needs an instance's record any more. Its directory is removed when it
+    /// has been kept long enough.
+    pub(crate) fn retire(&self, instance: InstanceId) -> anyhow::Result<()> {
+        write(self.task(instance)?.path(), RETIRED_FILE, "")
+    }
+
+    /// Removes directories retired longer ago than a time, and the oldest beyond a number.
+    pub(crate) fn clean(&self, kept_for_s: u64, kept_max: usize) -> anyhow::Result<()> {
+        let now = crate::clock::wall_clock().0 / 1_000_000;
+        let mut retired = Vec::new();
+        for name in linux::task::scan(&self.tasks())? {
+            let path = self.tasks().join(&name).join(RETIRED_FILE);
+            if let Ok(metadata) = fs::metadata(path) {
+                retired.push((u64::try_from(metadata.mtime()).unwrap_or(0), name));
+            }
+        }
+        retired.sort_unstable_by(|one, other| other.cmp(one));
+        for (position, (since, name)) in retired.into_iter().enumerate() {
+            if position >= kept_max || now.saturating_sub(since) > kept_for_s {
+                TaskDirectory::open(&self.tasks(), &name)?.remove()?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// How an instance ended, in the cell's words.
+pub(crate) fn end(how: &How) -> End {
+    let byte = |number: i32| u8::try_from(number).unwrap_or(u8::MAX);
+    match how {
+        How::Exited { code } => End::Exited { code: byte(*code) },
+        How::Signalled { signal } => End::Signalled { signal: byte(*signal) },
+        How::OutOfMemory { limit_bytes, peak_bytes } => {
+            End::OutOfMemory { limit: Bytes(*limit_bytes), peak: Bytes(*peak_bytes) }
+        }
+        How::NotStarted { reason } => End::NotStarted { reason: reason.clone() },
+    }
+}
+
+/// What is known of an instance that is gone without a record.
+pub(crate) fn lost(reason: LostReason) -> End {
+    let reason = match reason {
+        LostReason::NeverStarted => "the Borglet died while it was starting it",
+        LostReason::ShimDied => "its shim died",
+        LostReason::Rebooted => "its machine was restarted",
+    };
+    End::Lost { reason: reason.to_owned() }
+}
+
+/// A host name for a task: `job-index`, cut where a label may not be longer.
+fn hostname(job: &str, index: u32) -> String {
+    let index = index.to_string();
+    let room = 62 - index.len();
+    format!("{}-{index}", &job[..job.len().min(room)])
+}
+
+/// The running program under a name of its own: linked where that can be, else copied.
+fn install(bin: &Path) -> anyhow::Result<PathBuf> {
+    let running = Path::new("/proc/self/exe");
+    let original = fs::read_link(running)?;
+    let (target, new) = (bin.join("bourg"), bin.join(".bourg.new"));
+    let _absent = fs::remove_file(&new);
+    let same = |one: &Path, other: &Path| {
+        let id = |path| fs::metadata(path).map(|file| (file.dev(), file.ino())).ok();
+        id(one).is_some() && id(one) == id(other)
+    };
+    if same(running, &target) {
+        return Ok(target);
+    }
+    // A link to the file that runs, and not to another that has taken its name since.
+    let linked = fs::hard_link(&original, &new).is_ok() && same(running, &new);
+    if !linked {
+        let _absent = fs::remove_file(&new);
+        fs::copy(running, &new).context("cannot copy the running program")?;
+        fs::set_permissions(&new, std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
+    }
+    fs::rename(&new, &target)?;
+    Ok(target)
+}
+
+fn read(path: &Path) -> anyhow::Result<Option<String>> {
+    use std::io::Read;
+    let file = match fs::File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error).with_context(|| format!("cannot open {}", path.display())),
+    };
+    let mut text = String::new();
+    file.take(FILE_BYTES_MAX)
+        .read_to_string(&mut text)
+        .with_context(|| format!("cannot read {}", path.display()))?;
+    Ok(Some(text))
+}
+
+fn write(directory: &Path, name: &str, text: &str) -> anyhow::Result<()> {
+    let (path, new) = (directory.join(name), directory.join(format!(".{name}.new")));
+    let written = (|| {
+        let mut file = fs::File::create(&new)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_data()?;
+        fs::rename(&new, &path)?;
+        fs::File::open(directory)?.sync_all()
+    })();
+    written.with_context(|| format!("cannot write {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::hostname;
+
+    #[test]
+    fn host_names_fit_a_label() {
+        assert_eq!(hostname("web", 7), "web-7");
+        assert_eq!(hostname(&"x".repeat(63), 99_999).len(), 63);
+    }
+}

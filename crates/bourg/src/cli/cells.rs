@@ -1,0 +1,171 @@
+//! Finding a cell: where its master answers, and as whom we ask.
+//!
+//! A *client directory* has `cell.toml` (the cell's name and its master's addresses) and a user's
+//! certificate. It is given by `--cell`, as its path or by a name under which it is known, or by
+//! `BOURG_CELL`; without either, the only cell that is known is taken.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rpc::service::borgmaster_client::BorgmasterClient;
+use rpc::{Credentials, Expect, Role};
+use serde::{Deserialize, Serialize};
+use tonic::transport::Channel;
+use tonic::{Request, Status};
+
+use super::exit::{Code, Failure};
+use proto::v1;
+
+/// The stem of a user's certificate in a client directory.
+pub(crate) const USER_STEM: &str = "user";
+const CELL_FILE: &str = "cell.toml";
+/// How long a request may take.
+const TIMEOUT: Duration = Duration::from_secs(30);
+/// For how long a master that does not answer is asked again.
+const PATIENCE: Duration = Duration::from_secs(5);
+const RETRY: Duration = Duration::from_millis(50);
+
+/// Where a cell answers.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct CellFile {
+    /// Its name.
+    pub(crate) cell: String,
+    /// Where its masters answer, as `host:port`.
+    pub(crate) masters: Vec<String>,
+}
+
+/// A connection to a cell as a user.
+#[derive(Clone)]
+pub(crate) struct Connection {
+    client: BorgmasterClient<Channel>,
+    session: Option<u64>,
+    sequence: u64,
+}
+
+/// The directory in which client directories are known by name.
+pub(crate) fn known_cells() -> Option<PathBuf> {
+    let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+    let config = variable("XDG_CONFIG_HOME")
+        .map(PathBuf::from)
+        .or_else(|| variable("HOME").map(|home| PathBuf::from(home).join(".config")));
+    config.map(|config| config.join("bourg").join("cells"))
+}
+
+/// Writes a client directory.
+pub(crate) fn write(directory: &Path, file: &CellFile, user: &Credentials) -> anyhow::Result<()> {
+    std::fs::create_dir_all(directory)?;
+    user.write(directory, USER_STEM)?;
+    Ok(std::fs::write(directory.join(CELL_FILE), toml::to_string(file)?)?)
+}
+
+fn find(cell: Option<&str>) -> Result<PathBuf, Failure> {
+    let none = |text: String| {
+        Failure::new(Code::NoMaster, text).next("start a cell on this machine: bourg dev")
+    };
+    if let Some(cell) = cell {
+        let path = PathBuf::from(cell);
+        if path.join(CELL_FILE).exists() {
+            return Ok(path);
+        }
+        let known = known_cells().map(|cells| cells.join(cell));
+        return known.filter(|path| path.join(CELL_FILE).exists()).ok_or_else(|| {
+            none(format!("error: there is no cell '{}': it is neither a client directory nor a cell known by that name", cell.escape_debug()))
+        });
+    }
+    let known = known_cells().and_then(|cells| std::fs::read_dir(cells).ok());
+    let known: Vec<PathBuf> = known
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.join(CELL_FILE).exists())
+        .collect();
+    match known.as_slice() {
+        [] => Err(none("error: no cell is known here".to_owned())),
+        [only] => Ok(only.clone()),
+        several => {
+            let names = several.iter().filter_map(|path| path.file_name()?.to_str());
+            let names = names.collect::<Vec<_>>().join(", ");
+            Err(Failure::usage(format!("error: several cells are known here ({names})"))
+                .next("name one with --cell"))
+        }
+    }
+}
+
+impl Connection {
+    /// Connects to a cell. Nothing is sent yet.
+    pub(crate) fn open(cell: Option<&str>) -> Result<Self, Failure> {
+        let directory = find(cell)?;
+        let path = directory.join(CELL_FILE);
+        let unusable = |error: &dyn std::fmt::Display| {
+            Failure::usage(format!("error: {} cannot be used: {error}", path.display()))
+        };
+        let text = std::fs::read_to_string(&path).map_err(|error| unusable(&error))?;
+        let file: CellFile = toml::from_str(&text).map_err(|error| unusable(&error))?;
+        let master = file.masters.first().ok_or_else(|| unusable(&"it names no master"))?;
+        let credentials =
+            Credentials::read(&directory, USER_STEM).map_err(|error| unusable(&error))?;
+        let expect = Expect::Role(Role::Master);
+        let channel = rpc::transport::connect(master, &credentials, &expect)
+            .map_err(|error| unusable(&error))?;
+        let most = rpc::transport::MAX_STREAM_MESSAGE_BYTES;
+        let client = BorgmasterClient::new(channel).max_decoding_message_size(most);
+        Ok(Self { client, session: None, sequence: 0 })
+    }
+
+    /// Asks, and asks again while no master answers. What changes something carries its request
+    /// id, so that it is done once however often it is sent.
+    pub(crate) async fn ask<M: Clone, T>(
+        &mut self,
+        message: M,
+        call: impl AsyncFn(BorgmasterClient<Channel>, Request<M>) -> Result<tonic::Response<T>, Status>,
+    ) -> Result<T, Failure> {
+        let until = tokio::time::Instant::now() + PATIENCE;
+        loop {
+            let mut request = Request::new(message.clone());
+            request.set_timeout(TIMEOUT);
+            match call(self.client.clone(), request).await {
+                Ok(response) => return Ok(response.into_inner()),
+                Err(status)
+                    if status.code() == tonic::Code::Unavailable
+                        && tokio::time::Instant::now() < until =>
+                {
+                    tokio::time::sleep(RETRY).await;
+                }
+                Err(status) => return Err(status.into()),
+            }
+        }
+    }
+
+    /// Opens a stream, which has no time limit.
+    pub(crate) async fn stream<M, T>(
+        &mut self,
+        message: M,
+        call: impl AsyncFn(BorgmasterClient<Channel>, M) -> Result<tonic::Response<T>, Status>,
+    ) -> Result<T, Failure> {
+        Ok(call(self.client.clone(), message).await?.into_inner())
+    }
+
+    /// The id of the next request that changes something.
+    pub(crate) async fn request_id(&mut self) -> Result<v1::RequestId, Failure> {
+        let session = match self.session {
+            Some(session) => session,
+            None => {
+                let opened = self
+                    .ask(v1::OpenSessionRequest {}, async |mut client, request| {
+                        client.open_session(request).await
+                    })
+                    .await?;
+                *self.session.insert(opened.session)
+            }
+        };
+        self.sequence += 1;
+        Ok(v1::RequestId { session, sequence: self.sequence })
+    }
+
+    /// How the cell is.
+    pub(crate) async fn cell_status(&mut self) -> Result<v1::CellStatusResponse, Failure> {
+        let request = v1::CellStatusRequest {};
+        self.ask(request, async |mut client, request| client.cell_status(request).await).await
+    }
+}

@@ -1,0 +1,99 @@
+//! `bourg dev`: a whole cell on this machine, for as long as it runs.
+
+mod cell;
+mod ports;
+mod supervise;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use super::exit::{Code, Failure};
+use super::{DevArgs, run};
+use crate::{evaluate, shutdown};
+
+pub(crate) use cell::{Client, DevCell, Options};
+
+/// Runs a cell, jobs in it, and a command against it.
+pub(super) fn dev(args: DevArgs) -> Result<ExitCode, Failure> {
+    linux::machine::preflight()
+        .map_err(|missing| Failure::new(Code::Failed, format!("error: {missing}")))?;
+    // A file that is not valid is told before anything is started.
+    let jobs = args.file.as_deref().map(evaluate::evaluate).transpose()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Failure::failed(format!("error: {error}")))?;
+    runtime.block_on(async {
+        let options =
+            Options { directory: args.dir.clone(), name: args.name.clone(), log: args.log.clone() };
+        let mut cell = DevCell::prepare(options)?;
+        let mut stop = std::pin::pin!(shutdown::requested());
+        let ended = {
+            let (client, mut processes) = cell.start()?;
+            let work = work(&args, jobs, client);
+            tokio::select! {
+                ended = work => ended,
+                failed = processes.supervise() => Err(failed),
+                () = &mut stop => Ok(ExitCode::SUCCESS),
+            }
+        };
+        cell.stop().await?;
+        ended
+    })
+}
+
+async fn work(
+    args: &DevArgs,
+    jobs: Option<Vec<spec::JobSpec>>,
+    mut client: Client,
+) -> Result<ExitCode, Failure> {
+    let status = client.wait_until_ready().await?;
+    let capacity = run::capacity(status.capacity.as_ref());
+    eprintln!("cell {}   1 master, 1 scheduler, 1 machine ({capacity})", status.name);
+    if let (Some(jobs), Some(file)) = (jobs, &args.file) {
+        let connection = &mut client.connection;
+        let submitted = run::submit_all(connection, &jobs, Some(args.timeout), file).await;
+        if let (Err(failure), true) = (&submitted, args.command.is_empty()) {
+            // The cell stays, so that one can look.
+            eprintln!("{failure}");
+        } else {
+            submitted?;
+        }
+        if let (Some(job), true) = (jobs.first(), args.command.is_empty()) {
+            let name = &job.name;
+            eprintln!(
+                "next: bourg logs -f {name} · bourg status {name} · bourg why {name} · bourg kill {name}"
+            );
+        }
+    }
+    if args.command.is_empty() {
+        eprintln!("Ctrl-C stops the cell and its tasks");
+        return std::future::pending().await;
+    }
+    command(&args.command, &client).await
+}
+
+/// Runs a command that finds the cell through its environment; its exit code is ours.
+async fn command(command: &[String], client: &Client) -> Result<ExitCode, Failure> {
+    let (program, arguments) = command.split_first().ok_or_else(|| Failure::usage("no command"))?;
+    let status = tokio::process::Command::new(program)
+        .args(arguments)
+        .env("BOURG_CELL", &client.directory)
+        .env("PATH", path_with_bourg())
+        .status()
+        .await
+        .map_err(|error| {
+            Failure::usage(format!("error: cannot run {}: {error}", program.escape_debug()))
+        })?;
+    let code = status.code().unwrap_or_else(|| {
+        128 + std::os::unix::process::ExitStatusExt::signal(&status).unwrap_or(0)
+    });
+    Ok(ExitCode::from(u8::try_from(code).unwrap_or(1)))
+}
+
+/// The search path with this program's directory in front, so that the command finds `bourg`.
+fn path_with_bourg() -> std::ffi::OsString {
+    let own = std::env::current_exe().ok();
+    let own = own.as_deref().and_then(std::path::Path::parent).map(PathBuf::from);
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let all = own.into_iter().chain(std::env::split_paths(&path));
+    std::env::join_paths(all).unwrap_or(path)
+}

@@ -1,0 +1,146 @@
+//! The processes of a dev cell: started, started again when they end by themselves, and stopped.
+
+use std::net::TcpListener;
+use std::os::fd::{AsFd, AsRawFd};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use anyhow::Context;
+use nix::fcntl::{FcntlArg, FdFlag, fcntl};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use tokio::process::{Child, Command};
+
+use crate::cli::exit::Failure;
+use crate::cli::roles::{LOG_VARIABLE, PARENT_VARIABLE};
+
+/// The wait before a process is started again; it doubles up to the longest.
+const RESTART_WAIT: Duration = Duration::from_millis(100);
+const RESTART_WAIT_MAX: Duration = Duration::from_secs(5);
+/// A process that has run so long starts again without delay when it ends.
+const STEADY: Duration = Duration::from_secs(10);
+/// How long a process gets to stop before it is killed.
+const STOP_PATIENCE: Duration = Duration::from_secs(15);
+
+/// One process of the cell.
+pub(super) struct Process {
+    role: &'static str,
+    arguments: Vec<String>,
+    listener: Option<TcpListener>,
+    log: String,
+    pid_file: PathBuf,
+    child: Option<Child>,
+    started: tokio::time::Instant,
+    wait: Duration,
+}
+
+/// The processes of the cell.
+pub(super) struct Processes(pub(super) Vec<Process>);
+
+impl Process {
+    pub(super) fn new(
+        role: &'static str,
+        arguments: Vec<String>,
+        listener: Option<TcpListener>,
+        log: &str,
+        directory: &Path,
+    ) -> Self {
+        Self {
+            role,
+            arguments,
+            listener,
+            log: log.to_owned(),
+            pid_file: directory.join(format!("{role}.pid")),
+            child: None,
+            started: tokio::time::Instant::now(),
+            wait: RESTART_WAIT,
+        }
+    }
+
+    /// Starts it. It ends with us, however we end, and has a process group of its own, so that
+    /// Ctrl-C reaches us alone.
+    pub(super) fn start(&mut self) -> anyhow::Result<()> {
+        let program = std::env::current_exe().context("cannot find this program")?;
+        let mut command = Command::new(program);
+        command.arg(self.role).args(&self.arguments);
+        command.env(LOG_VARIABLE, &self.log);
+        command.env(PARENT_VARIABLE, std::process::id().to_string());
+        command.stdin(Stdio::null()).stdout(Stdio::null()).process_group(0);
+        if let Some(listener) = &self.listener {
+            command.args(["--listen-fd", &listener.as_raw_fd().to_string()]);
+            fcntl(listener.as_fd(), FcntlArg::F_SETFD(FdFlag::empty()))?;
+        }
+        let spawned = command.spawn();
+        if let Some(listener) = &self.listener {
+            fcntl(listener.as_fd(), FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC))?;
+        }
+        let child = spawned.with_context(|| format!("cannot start the {}", self.role))?;
+        if let Some(pid) = child.id() {
+            std::fs::write(&self.pid_file, format!("{pid}\n"))?;
+        }
+        self.child = Some(child);
+        self.started = tokio::time::Instant::now();
+        Ok(())
+    }
+
+    /// Keeps it running; returns only when it cannot.
+    async fn keep(&mut self) -> Failure {
+        loop {
+            let ended = match &mut self.child {
+                Some(child) => child.wait().await.map(|status| status.to_string()),
+                None => Ok("it was not running".to_owned()),
+            };
+            let ended = ended.unwrap_or_else(|error| error.to_string());
+            if self.started.elapsed() > STEADY {
+                self.wait = RESTART_WAIT;
+            }
+            eprintln!("the {} ended ({ended}) and is started again", self.role);
+            tokio::time::sleep(self.wait).await;
+            self.wait = (self.wait * 2).min(RESTART_WAIT_MAX);
+            if let Err(error) = self.start() {
+                return error.into();
+            }
+        }
+    }
+
+    /// Tells it to stop and waits; kills it where it does not.
+    async fn stop(&mut self) -> anyhow::Result<()> {
+        let Some(mut child) = self.child.take() else { return Ok(()) };
+        if let Some(pid) = child.id().and_then(|pid| i32::try_from(pid).ok()) {
+            let _gone = kill(Pid::from_raw(pid), Signal::SIGTERM);
+        }
+        if tokio::time::timeout(STOP_PATIENCE, child.wait()).await.is_err() {
+            eprintln!("the {} does not stop and is killed", self.role);
+            child.kill().await?;
+        }
+        let _absent = std::fs::remove_file(&self.pid_file);
+        Ok(())
+    }
+}
+
+impl Processes {
+    pub(super) fn start(&mut self) -> anyhow::Result<()> {
+        self.0.iter_mut().try_for_each(Process::start)
+    }
+
+    /// Keeps all of them running; returns only when one cannot be.
+    pub(super) async fn supervise(&mut self) -> Failure {
+        match self.0.as_mut_slice() {
+            [one, two, three] => tokio::select! {
+                failed = one.keep() => failed,
+                failed = two.keep() => failed,
+                failed = three.keep() => failed,
+            },
+            _ => std::future::pending().await,
+        }
+    }
+
+    /// Stops all of them, the last started first.
+    pub(super) async fn stop(&mut self) -> anyhow::Result<()> {
+        for process in self.0.iter_mut().rev() {
+            process.stop().await?;
+        }
+        Ok(())
+    }
+}

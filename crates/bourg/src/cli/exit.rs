@@ -1,0 +1,102 @@
+//! How a command ends: the exit codes (design, section 9) and what is said with them.
+
+use std::fmt;
+use std::process::ExitCode;
+
+/// The exit codes. `bourg help` prints this table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Code {
+    /// It ran, and failed there.
+    Failed = 1,
+    /// The command line or a file is not valid, or names what does not exist.
+    Usage = 2,
+    /// Refused at admission.
+    Refused = 3,
+    /// Not placed in time.
+    NotPlaced = 4,
+    /// No master can be reached.
+    NoMaster = 6,
+}
+
+/// The table of exit codes as `--help` shows it.
+pub(crate) const TABLE: &str = "\
+Exit codes:
+  0  done and healthy
+  1  failed remotely
+  2  usage or invalid file
+  3  refused at admission
+  4  not placed in time
+  5  update failed and was undone
+  6  no master reachable
+  7  changed meanwhile
+  8  blocked by a disruption budget";
+
+/// A command that did not succeed: what happened and why, what to do next, and the code.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) code: Code,
+    text: String,
+    next: Option<String>,
+}
+
+/// What a command gives.
+pub(crate) type Done = Result<(), Failure>;
+
+impl Failure {
+    pub(crate) fn new(code: Code, text: impl fmt::Display) -> Self {
+        Self { code, text: text.to_string(), next: None }
+    }
+
+    pub(crate) fn usage(text: impl fmt::Display) -> Self {
+        Self::new(Code::Usage, text)
+    }
+
+    pub(crate) fn failed(text: impl fmt::Display) -> Self {
+        Self::new(Code::Failed, text)
+    }
+
+    /// What to do about it.
+    pub(crate) fn next(mut self, next: impl fmt::Display) -> Self {
+        self.next = Some(next.to_string());
+        self
+    }
+
+    /// Prints it and gives the code.
+    pub(crate) fn end(self) -> ExitCode {
+        eprintln!("{self}");
+        ExitCode::from(self.code as u8)
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.text.trim_end())?;
+        match &self.next {
+            Some(next) => write!(f, "\nnext: {next}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl From<anyhow::Error> for Failure {
+    fn from(error: anyhow::Error) -> Self {
+        Self::failed(format!("error: {error:#}"))
+    }
+}
+
+impl From<tonic::Status> for Failure {
+    fn from(status: tonic::Status) -> Self {
+        use tonic::Code as Grpc;
+        let text = format!("error: {}", rpc::transport::explain(&status));
+        match status.code() {
+            Grpc::InvalidArgument | Grpc::NotFound => Self::usage(text),
+            Grpc::FailedPrecondition | Grpc::PermissionDenied | Grpc::ResourceExhausted => {
+                Self::new(Code::Refused, text)
+            }
+            Grpc::Unavailable => Self::new(Code::NoMaster, text)
+                .next("is the cell running? `bourg dev` starts one on this machine"),
+            Grpc::Unauthenticated => Self::new(Code::Refused, text),
+            _ => Self::failed(text),
+        }
+    }
+}

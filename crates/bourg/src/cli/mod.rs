@@ -1,0 +1,379 @@
+//! The command line (design, section 9).
+
+pub(crate) mod cells;
+mod dev;
+mod exit;
+mod kill;
+mod logs;
+pub(crate) mod output;
+mod roles;
+mod run;
+mod show;
+mod why;
+
+use std::net::SocketAddr;
+use std::os::fd::RawFd;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, CommandFactory, Parser, Subcommand};
+use model::{Address, CellName, PortRange, UserName};
+
+pub(crate) use self::dev::{Client, DevCell, Options as DevOptions};
+pub(crate) use self::exit::{Done, Failure};
+use self::output::Format;
+use crate::{bench, evaluate, example};
+
+/// Borg, the cluster manager, as one program: runs services and batch jobs on shared machines.
+#[derive(Debug, Parser)]
+#[command(name = "bourg", version, after_help = exit::TABLE, max_term_width = 100)]
+struct Cli {
+    /// The cell: a name, or the path of a client directory. Default: the only one known here.
+    #[arg(long, global = true, env = "BOURG_CELL", value_name = "CELL")]
+    cell: Option<String>,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// A whole cell on this machine, for as long as it runs: master, scheduler, Borglet.
+    Dev(DevArgs),
+    /// Submit the jobs of a file and wait until they are healthy.
+    Run(RunArgs),
+    /// Print a file's jobs as canonical JSON.
+    Eval(EvalArgs),
+    /// Jobs and their tasks.
+    Status(StatusArgs),
+    /// Why tasks are pending, and what would let them start.
+    Why(WhyArgs),
+    /// What tasks write.
+    Logs(LogsArgs),
+    /// Kill jobs, or some of their tasks.
+    Kill(KillArgs),
+    /// The machines of the cell.
+    Machines(ListArgs),
+    /// The cell itself: its index, its state's digest, its size.
+    Cell(ListArgs),
+    /// Measure this program on this machine.
+    #[command(subcommand)]
+    Bench(BenchCommand),
+    /// A Borgmaster replica.
+    Master(MasterArgs),
+    /// A scheduler.
+    Scheduler(SchedulerArgs),
+    /// The agent on a machine.
+    Borglet(BorgletArgs),
+    /// A small HTTP server, as an example of a service.
+    ExampleServer(ExampleServerArgs),
+    /// A computation that ends, as an example of a batch job.
+    ExampleBatch(ExampleBatchArgs),
+    /// Print a completion script for a shell.
+    Completion {
+        /// Which shell.
+        shell: clap_complete::Shell,
+    },
+    /// Evaluates in this very process, which is then limited.
+    #[command(name = evaluate::COMMAND, hide = true)]
+    EvaluateHere { file: PathBuf },
+}
+
+#[derive(Debug, Args)]
+struct DevArgs {
+    /// Jobs to run in the cell.
+    file: Option<PathBuf>,
+    /// Keep the cell's state in this directory. Default: a temporary one, removed at the end.
+    #[arg(long)]
+    dir: Option<PathBuf>,
+    /// The cell's name.
+    #[arg(long, default_value = "dev")]
+    name: CellName,
+    /// How much the processes of the cell say on stderr: error, warn, info, debug.
+    #[arg(long, default_value = "warn")]
+    log: String,
+    /// How long to wait for the jobs, such as 60s.
+    #[arg(long, default_value = "60s", value_parser = duration)]
+    timeout: std::time::Duration,
+    /// A command to run against the cell, which lives as long as the command.
+    #[arg(last = true)]
+    command: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+struct RunArgs {
+    /// A BCL or JSON file.
+    file: PathBuf,
+    /// Do not wait: end when the jobs are admitted.
+    #[arg(long)]
+    detach: bool,
+    /// How long to wait until all tasks are placed and healthy.
+    #[arg(long, default_value = "5m", value_parser = duration)]
+    timeout: std::time::Duration,
+}
+
+#[derive(Debug, Args)]
+struct EvalArgs {
+    /// A BCL or JSON file.
+    #[arg(required_unless_present = "library")]
+    file: Option<PathBuf>,
+    /// Print the built-in library instead.
+    #[arg(long)]
+    library: bool,
+}
+
+#[derive(Debug, Args)]
+struct StatusArgs {
+    /// Jobs, as user/job or job. Default: all that are not dead.
+    jobs: Vec<Address>,
+    /// Dead jobs too.
+    #[arg(long, short)]
+    all: bool,
+    #[command(flatten)]
+    list: ListArgs,
+}
+
+#[derive(Debug, Args)]
+struct WhyArgs {
+    /// A job, or some of its tasks: user/job, job, user/job/7, user/job/0-4.
+    job: Address,
+    #[arg(short, long, default_value = "table")]
+    /// table, json, yaml, or a field by its path.
+    output: Format,
+}
+
+#[derive(Debug, Args)]
+struct LogsArgs {
+    /// A job, or some of its tasks: user/job, job, user/job/7, user/job/0-4.
+    job: Address,
+    /// Go on until the tasks have ended.
+    #[arg(long, short)]
+    follow: bool,
+    /// Only what was written in the last time, such as 1m.
+    #[arg(long, value_parser = duration, conflicts_with = "tail")]
+    since: Option<std::time::Duration>,
+    /// Only the last lines of each stream.
+    #[arg(long, short = 'n')]
+    tail: Option<u32>,
+    /// Only this stream: stdout or stderr.
+    #[arg(long, value_parser = ["stdout", "stderr"])]
+    stream: Option<String>,
+}
+
+#[derive(Debug, Args)]
+struct KillArgs {
+    /// Jobs, or some of their tasks: user/job, job, user/job/7, user/job/0-4.
+    #[arg(required = true)]
+    jobs: Vec<Address>,
+    /// Do not wait until the tasks are gone.
+    #[arg(long)]
+    detach: bool,
+    /// How long to wait until the tasks are gone.
+    #[arg(long, default_value = "60s", value_parser = duration)]
+    timeout: std::time::Duration,
+}
+
+#[derive(Debug, Args)]
+struct ListArgs {
+    /// table, wide, json, yaml, name, or a field by its path.
+    #[arg(short, long, default_value = "table")]
+    output: Format,
+    /// Show it again whenever it changes.
+    #[arg(long, short)]
+    watch: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum BenchCommand {
+    /// From submission to running: one-task jobs on an idle dev cell, one after the other.
+    Start {
+        /// How many jobs.
+        #[arg(long, default_value_t = 50)]
+        runs: usize,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+#[derive(Debug, Args)]
+struct ListenArgs {
+    /// Where to listen.
+    #[arg(long, default_value = "127.0.0.1:0")]
+    listen: SocketAddr,
+    /// A listening socket that this process was given instead.
+    #[arg(long, conflicts_with = "listen", value_name = "DESCRIPTOR")]
+    listen_fd: Option<RawFd>,
+}
+
+#[derive(Debug, Args)]
+struct MasterArgs {
+    /// The data directory; made at the first start.
+    #[arg(long)]
+    dir: PathBuf,
+    /// The cell's name.
+    #[arg(long)]
+    name: CellName,
+    /// Who administers a cell that is new.
+    #[arg(long)]
+    administrator: UserName,
+    #[command(flatten)]
+    listen: ListenArgs,
+}
+
+#[derive(Debug, Args)]
+struct SchedulerArgs {
+    /// The directory with its certificate, scheduler.pem and scheduler.key.
+    #[arg(long)]
+    credentials: PathBuf,
+    /// Where the master answers, as host:port.
+    #[arg(long)]
+    master: String,
+}
+
+#[derive(Debug, Args)]
+struct BorgletArgs {
+    /// The data directory; made at the first start.
+    #[arg(long)]
+    dir: PathBuf,
+    /// The directory with its certificate, borglet.pem and borglet.key.
+    #[arg(long)]
+    credentials: PathBuf,
+    /// The ports that tasks can have.
+    #[arg(long, default_value = "20000-29999")]
+    ports: PortRange,
+    /// End the tasks when this process is told to stop. Killed, it leaves them running.
+    #[arg(long)]
+    stop_tasks: bool,
+    #[command(flatten)]
+    listen: ListenArgs,
+}
+
+#[derive(Debug, Args)]
+struct ExampleServerArgs {
+    /// The port to listen on.
+    #[arg(long)]
+    port: u16,
+    /// Do not log requests.
+    #[arg(long)]
+    quiet: bool,
+    /// Say so in the log.
+    #[arg(long)]
+    leader: bool,
+    /// Answer 500 after so many requests; 0 for never.
+    #[arg(long, default_value_t = 0)]
+    unhealthy_after: u64,
+}
+
+#[derive(Debug, Args)]
+struct ExampleBatchArgs {
+    /// How many points to draw.
+    #[arg(long, default_value_t = 1_000_000)]
+    samples: u64,
+    /// Where the generator begins.
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+}
+
+/// `90`, `90s`, `1.5m`, `500ms`, `2h`.
+fn duration(text: &str) -> Result<std::time::Duration, String> {
+    let bad = || format!("'{}' is not a time such as 90s, 500ms, 2m or 1h", text.escape_debug());
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(end);
+    let factor = match unit.trim() {
+        "ms" => 0.001,
+        "" | "s" => 1.0,
+        "m" => 60.0,
+        "h" => 3_600.0,
+        "d" => 86_400.0,
+        _ => return Err(bad()),
+    };
+    let number: f64 = number.parse().map_err(|_| bad())?;
+    std::time::Duration::try_from_secs_f64(number * factor).map_err(|_| bad())
+}
+
+/// Runs the command line.
+pub(crate) fn main() -> ExitCode {
+    let cli = Cli::parse();
+    match execute(cli) {
+        Ok(code) => code,
+        Err(failure) => failure.end(),
+    }
+}
+
+fn execute(cli: Cli) -> Result<ExitCode, Failure> {
+    let cell = cli.cell.as_deref();
+    match cli.command {
+        Command::Dev(args) => return dev::dev(args),
+        Command::Run(args) => run::run(cell, &args)?,
+        Command::Eval(args) => eval(&args)?,
+        Command::Status(args) => show::status(cell, &args)?,
+        Command::Why(args) => why::why(cell, &args)?,
+        Command::Logs(args) => logs::logs(cell, &args)?,
+        Command::Kill(args) => kill::kill(cell, &args)?,
+        Command::Machines(args) => show::machines(cell, &args)?,
+        Command::Cell(args) => show::cell(cell, &args)?,
+        Command::Bench(BenchCommand::Start { runs, json }) => bench::start(runs, json)?,
+        Command::Master(args) => roles::master(args)?,
+        Command::Scheduler(args) => roles::scheduler(args)?,
+        Command::Borglet(args) => roles::borglet(args)?,
+        Command::ExampleServer(args) => {
+            if args.leader {
+                println!("leads");
+            }
+            let ExampleServerArgs { port, quiet, unhealthy_after, .. } = args;
+            example::serve(&example::Server { port, quiet, unhealthy_after })?;
+        }
+        Command::ExampleBatch(args) => example::batch(args.samples, args.seed),
+        Command::Completion { shell } => {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "bourg", &mut script);
+            output::print_bytes(&script)?;
+        }
+        Command::EvaluateHere { file } => evaluate::in_this_process(&file)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn eval(args: &EvalArgs) -> Done {
+    match &args.file {
+        Some(file) if !args.library => {
+            let jobs = evaluate::evaluate(file)?;
+            output::print(&format!("{}\n", proto::json::jobs_to_json(&jobs).trim_end()))
+        }
+        _ => output::print(bcl::LIBRARY),
+    }
+}
+
+/// Runs what waits for answers, on this thread.
+fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.map_err(|error| Failure::failed(format!("error: {error}")))?.block_on(work)
+}
+
+/// An address as a request has it; the owner that is left out is filled in by the master.
+fn job_address(address: &Address) -> proto::v1::JobAddress {
+    proto::v1::JobAddress {
+        user: address.user.as_ref().map(ToString::to_string).unwrap_or_default(),
+        job: address.job.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn times_are_read_with_their_units() {
+        for (text, ms) in [("90", 90_000), ("1.5m", 90_000), ("500ms", 500), ("2h", 7_200_000)] {
+            assert_eq!(duration(text).map(|time| time.as_millis()), Ok(ms), "{text}");
+        }
+        for bad in ["", "x", "-1s", "1 fortnight", "1e99d", "."] {
+            assert!(duration(bad).is_err(), "{bad}");
+        }
+    }
+}

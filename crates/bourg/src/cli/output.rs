@@ -1,0 +1,217 @@
+//! How answers are written: tables for people, JSON, YAML, names or single fields for programs.
+//! Data goes to stdout, talk to stderr; what is written is safe for a terminal.
+
+use std::fmt::Write as _;
+use std::io::{IsTerminal, Write as _};
+use std::str::FromStr;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::exit::Failure;
+
+/// `-o`.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub(crate) enum Format {
+    /// Columns for people.
+    #[default]
+    Table,
+    /// More columns.
+    Wide,
+    /// JSON.
+    Json,
+    /// YAML.
+    Yaml,
+    /// One name a line.
+    Name,
+    /// One field of each object, by its path in the JSON.
+    Field(String),
+}
+
+impl FromStr for Format {
+    type Err = std::convert::Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Ok(match text {
+            "table" => Self::Table,
+            "wide" => Self::Wide,
+            "json" => Self::Json,
+            "yaml" => Self::Yaml,
+            "name" => Self::Name,
+            field => Self::Field(field.to_owned()),
+        })
+    }
+}
+
+/// Something that is listed.
+pub(crate) struct Listing<'a, T> {
+    /// The objects.
+    pub(crate) items: &'a [T],
+    /// An object's name.
+    pub(crate) name: fn(&T) -> String,
+    /// The columns' headings, those of `wide` last.
+    pub(crate) headings: &'a [&'a str],
+    /// How many of them are only in `wide`.
+    pub(crate) wide: usize,
+    /// An object's row.
+    pub(crate) row: fn(&T) -> Vec<String>,
+}
+
+/// Writes a list in a format.
+pub(crate) fn list<T: Serialize>(format: &Format, listing: &Listing<'_, T>) -> Result<(), Failure> {
+    let text = match format {
+        Format::Table | Format::Wide => {
+            let hidden = if *format == Format::Wide { 0 } else { listing.wide };
+            let columns = listing.headings.len() - hidden;
+            let rows = listing.items.iter().map(|item| {
+                let mut row = (listing.row)(item);
+                row.truncate(columns);
+                row
+            });
+            table(&listing.headings[..columns], rows.collect())
+        }
+        Format::Json => json(&listing.items)?,
+        Format::Yaml => yaml(&listing.items)?,
+        Format::Name => listing.items.iter().map(|item| (listing.name)(item) + "\n").collect(),
+        Format::Field(path) => {
+            let mut text = String::new();
+            for item in listing.items {
+                text += &field(&value(item)?, path)?;
+                text.push('\n');
+            }
+            text
+        }
+    };
+    print(&text)
+}
+
+/// Writes one object in a format; `show` writes it for people.
+pub(crate) fn object<T: Serialize>(
+    format: &Format,
+    object: &T,
+    name: &str,
+    show: impl FnOnce() -> String,
+) -> Result<(), Failure> {
+    let text = match format {
+        Format::Table | Format::Wide => show(),
+        Format::Json => json(object)?,
+        Format::Yaml => yaml(object)?,
+        Format::Name => format!("{name}\n"),
+        Format::Field(path) => field(&value(object)?, path)? + "\n",
+    };
+    print(&text)
+}
+
+/// Writes data. A reader that is gone is no failure.
+pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    print_bytes(text.as_bytes())
+}
+
+/// Writes data that need not be text.
+pub(crate) fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
+    let mut stdout = std::io::stdout().lock();
+    match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {
+            std::process::exit(0);
+        }
+        result => result.map_err(|error| Failure::failed(format!("error: cannot write: {error}"))),
+    }
+}
+
+fn value<T: Serialize>(item: &T) -> Result<Value, Failure> {
+    serde_json::to_value(item).map_err(Failure::failed)
+}
+
+fn json<T: Serialize>(item: &T) -> Result<String, Failure> {
+    Ok(serde_json::to_string_pretty(item).map_err(Failure::failed)? + "\n")
+}
+
+fn yaml<T: Serialize>(item: &T) -> Result<String, Failure> {
+    serde_yaml_ng::to_string(&value(item)?).map_err(Failure::failed)
+}
+
+fn field(value: &Value, path: &str) -> Result<String, Failure> {
+    let mut at = value;
+    for step in path.split('.') {
+        let next = match at {
+            Value::Object(fields) => fields.get(step),
+            Value::Array(elements) => step.parse::<usize>().ok().and_then(|n| elements.get(n)),
+            _ => None,
+        };
+        let Some(next) = next else {
+            let there = match at {
+                Value::Object(fields) => {
+                    let names = fields.keys().map(String::as_str);
+                    format!("; there are {}", names.collect::<Vec<_>>().join(", "))
+                }
+                _ => String::new(),
+            };
+            return Err(Failure::usage(format!(
+                "error: -o {}: there is no field '{}' here{there}",
+                path.escape_debug(),
+                step.escape_debug()
+            )));
+        };
+        at = next;
+    }
+    Ok(match at {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    })
+}
+
+/// Columns as wide as their widest cell, two spaces between them, nothing at the end of a line.
+pub(crate) fn table(headings: &[&str], rows: Vec<Vec<String>>) -> String {
+    let headings = headings.iter().map(|heading| (*heading).to_owned()).collect();
+    let rows: Vec<Vec<String>> = std::iter::once(headings).chain(rows).collect();
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |column: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(column));
+        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let mut text = String::new();
+    for row in &rows {
+        let mut line = String::new();
+        for (cell, width) in row.iter().zip(&widths) {
+            let _infallible = write!(line, "{cell:width$}  ");
+        }
+        text += line.trim_end();
+        text.push('\n');
+    }
+    text
+}
+
+/// Text from outside as it may be shown: on a terminal, control characters are escaped.
+pub(crate) fn for_terminal(bytes: &[u8]) -> Vec<u8> {
+    if !std::io::stdout().is_terminal() {
+        return bytes.to_vec();
+    }
+    let text = String::from_utf8_lossy(bytes);
+    let safe = |c: char| match c {
+        '\n' | '\t' => c.to_string(),
+        c if c.is_control() => c.escape_default().to_string(),
+        c => c.to_string(),
+    };
+    text.chars().map(safe).collect::<String>().into_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_line_up_and_lines_end_with_their_last_cell() {
+        let row = |cells: &[&str]| cells.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let text = table(&["JOB", "STATE"], vec![row(&["ana/web", "running"]), row(&["b/x", ""])]);
+        assert_eq!(text, "JOB      STATE\nana/web  running\nb/x\n");
+    }
+
+    #[test]
+    fn fields_are_found_by_their_path() {
+        let value = serde_json::json!({"state": "running", "tasks": [{"index": 7}]});
+        assert_eq!(field(&value, "state").expect("there"), "running");
+        assert_eq!(field(&value, "tasks.0.index").expect("there"), "7");
+        assert!(field(&value, "stat").is_err());
+    }
+}

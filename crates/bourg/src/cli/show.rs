@@ -1,0 +1,259 @@
+//! `bourg status`, `bourg machines`, `bourg cell`: what there is.
+
+use std::io::IsTerminal;
+use std::time::Duration;
+
+use model::{Priority, Resources, Time};
+use proto::v1;
+
+use super::cells::Connection;
+use super::exit::{Done, Failure};
+use super::output::{self, Format, Listing};
+use super::{ListArgs, StatusArgs, block_on, job_address, run};
+
+/// How often something that is watched is looked at.
+const WATCH_INTERVAL: Duration = Duration::from_millis(500);
+
+/// Shows once, or again whenever the index changes.
+async fn repeat(
+    args: &ListArgs,
+    mut show: impl AsyncFnMut() -> Result<(u64, Shown), Failure>,
+) -> Done {
+    let mut last = None;
+    loop {
+        let (index, shown) = show().await?;
+        if last != Some(index) {
+            if args.watch && std::io::stdout().is_terminal() {
+                output::print("\x1b[H\x1b[2J")?;
+            }
+            shown()?;
+            last = Some(index);
+        }
+        if !args.watch {
+            return Ok(());
+        }
+        tokio::time::sleep(WATCH_INTERVAL).await;
+    }
+}
+
+type Shown = Box<dyn FnOnce() -> Done>;
+
+pub(super) fn status(cell: Option<&str>, args: &StatusArgs) -> Done {
+    let mut connection = Connection::open(cell)?;
+    let some = args.jobs.iter().find(|address| address.tasks != model::TaskSelection::All);
+    if let Some(address) = some.filter(|_| args.jobs.len() > 1) {
+        return Err(Failure::usage(format!("error: give {address} alone")));
+    }
+    block_on(repeat(&args.list, async || {
+        let request = v1::StatusRequest {
+            jobs: args.jobs.iter().map(job_address).collect(),
+            tasks: !args.jobs.is_empty(),
+            dead: args.all,
+        };
+        let mut answer = connection
+            .ask(request, async |mut client, request| client.status(request).await)
+            .await?;
+        if let [address] = args.jobs.as_slice() {
+            let chosen =
+                |task: &v1::TaskStatus| address.tasks.contains(model::TaskIndex(task.index));
+            answer.jobs.iter_mut().for_each(|job| job.tasks.retain(chosen));
+        }
+        let format = args.list.output.clone();
+        let with_tasks = !args.jobs.is_empty();
+        let shown = move || match (&format, with_tasks) {
+            (Format::Table | Format::Wide, true) => {
+                answer.jobs.iter().try_for_each(|job| show_job(&format, job, answer.time))
+            }
+            _ => show_jobs(&format, &answer),
+        };
+        Ok((answer_index(&args.list, with_tasks), Box::new(shown) as Shown))
+    }))
+}
+
+/// While a job's tasks are watched everything about them may change with time alone.
+fn answer_index(args: &ListArgs, _: bool) -> u64 {
+    if args.watch { crate::clock::wall_clock().0 } else { 0 }
+}
+
+fn priority(number: Option<u32>) -> String {
+    let priority = Priority::new(number.unwrap_or_default().into());
+    priority.map(|priority| priority.to_string()).unwrap_or_default()
+}
+
+fn job_name(job: &v1::JobStatus) -> String {
+    let name = job.spec.as_ref().map(|spec| spec.name.as_str()).unwrap_or_default();
+    format!("{}/{name}", job.user)
+}
+
+fn show_jobs(format: &Format, answer: &v1::StatusResponse) -> Done {
+    output::list(
+        format,
+        &Listing {
+            items: &answer.jobs,
+            name: job_name,
+            headings: &[
+                "JOB", "STATE", "PRIORITY", "TASKS", "PENDING", "RUNNING", "HEALTHY", "ENDED", "ID",
+            ],
+            wide: 1,
+            row: |job| {
+                let counts = job.counts.unwrap_or_default();
+                let ended = counts.finished + counts.failed + counts.killed;
+                vec![
+                    job_name(job),
+                    job.state.clone(),
+                    priority(job.spec.as_ref().and_then(|spec| spec.priority)),
+                    counts.tasks.to_string(),
+                    counts.pending.to_string(),
+                    counts.running.to_string(),
+                    counts.healthy.to_string(),
+                    ended.to_string(),
+                    job.collection.to_string(),
+                ]
+            },
+        },
+    )
+}
+
+/// One job with its tasks.
+fn show_job(format: &Format, job: &v1::JobStatus, now: u64) -> Done {
+    let counts = job.counts.unwrap_or_default();
+    let priority = priority(job.spec.as_ref().and_then(|spec| spec.priority));
+    let age = Time(now).since(Time(job.submitted));
+    output::print(&format!(
+        "{}  {}  {priority}  {} of {} healthy  submitted {age} ago\n",
+        job_name(job),
+        job.state,
+        counts.healthy,
+        counts.tasks,
+    ))?;
+    let row = |task: &v1::TaskStatus| {
+        let health = match (task.state.as_str(), task.health()) {
+            ("running", v1::Health::Healthy) => "healthy",
+            ("running", v1::Health::Unhealthy) => "unhealthy",
+            ("running", v1::Health::Unknown) => "not yet",
+            _ => "",
+        };
+        let ports = task.ports.iter().map(|port| format!("{}={}", port.name, port.port));
+        let mut row = vec![
+            task.index.to_string(),
+            task.state.clone(),
+            Time(now).since(Time(task.since)).to_string(),
+            health.to_owned(),
+            task.machine.clone(),
+            ports.collect::<Vec<_>>().join(" "),
+            task.failures.to_string(),
+            task.last_end_text.clone(),
+        ];
+        if *format == Format::Wide {
+            row.push(task.generation.to_string());
+        }
+        row
+    };
+    let headings = [
+        "TASK",
+        "STATE",
+        "SINCE",
+        "HEALTH",
+        "MACHINE",
+        "PORTS",
+        "FAILURES",
+        "LAST END",
+        "GENERATION",
+    ];
+    let shown = if *format == Format::Wide { 9 } else { 8 };
+    output::print(&output::table(&headings[..shown], job.tasks.iter().map(row).collect()))
+}
+
+pub(super) fn machines(cell: Option<&str>, args: &ListArgs) -> Done {
+    let mut connection = Connection::open(cell)?;
+    block_on(repeat(args, async || {
+        let answer = connection
+            .ask(v1::MachinesRequest {}, async |mut client, request| client.machines(request).await)
+            .await?;
+        let format = args.output.clone();
+        let index = answer.index;
+        let shown = move || {
+            output::list(
+                &format,
+                &Listing {
+                    items: &answer.machines,
+                    name: |machine| machine.name.clone(),
+                    headings: &[
+                        "MACHINE",
+                        "STATE",
+                        "TASKS",
+                        "CPU TAKEN",
+                        "CPU",
+                        "RAM TAKEN",
+                        "RAM",
+                        "PORTS TAKEN",
+                        "ADDRESS",
+                        "ATTRIBUTES",
+                    ],
+                    wide: 2,
+                    row: machine_row,
+                },
+            )
+        };
+        Ok((index, Box::new(shown) as Shown))
+    }))
+}
+
+fn machine_row(machine: &v1::MachineStatus) -> Vec<String> {
+    let report = machine.report.clone().unwrap_or_default();
+    let resources = |resources: Option<v1::Resources>| {
+        resources.and_then(|all| Resources::try_from(all).ok()).unwrap_or_default()
+    };
+    let (taken, all) = (resources(machine.taken), resources(report.capacity));
+    let attributes = report
+        .attributes
+        .iter()
+        .map(|(name, value)| format!("{}={}", name.escape_debug(), value.escape_debug()));
+    vec![
+        machine.name.clone(),
+        machine.state.clone(),
+        machine.tasks.to_string(),
+        taken.cpu.to_string(),
+        all.cpu.to_string(),
+        taken.ram.to_string(),
+        all.ram.to_string(),
+        machine.ports_taken.to_string(),
+        machine.address.clone(),
+        attributes.collect::<Vec<_>>().join(" "),
+    ]
+}
+
+pub(super) fn cell(cell: Option<&str>, args: &ListArgs) -> Done {
+    let mut connection = Connection::open(cell)?;
+    block_on(repeat(args, async || {
+        let status = connection.cell_status().await?;
+        let format = args.output.clone();
+        let index = status.index;
+        let shown = move || {
+            output::object(&format, &status, &status.name, || {
+                let capacity = run::capacity(status.capacity.as_ref());
+                let rows = [
+                    ("cell", status.name.clone()),
+                    ("you are", status.user.clone()),
+                    (
+                        "machines",
+                        format!("{} of {} up ({capacity})", status.machines_up, status.machines),
+                    ),
+                    ("schedulers", status.schedulers.to_string()),
+                    (
+                        "jobs",
+                        format!("{} with {} tasks, dead ones included", status.jobs, status.tasks),
+                    ),
+                    ("index", format!("{} in term {}", status.index, status.term)),
+                    ("state", status.state_hash.clone()),
+                    ("level", status.level.to_string()),
+                ];
+                let rows = rows.map(|(name, value)| vec![name.to_owned(), value]);
+                let [first, rest @ ..] = rows;
+                let headings: Vec<&str> = first.iter().map(String::as_str).collect();
+                output::table(&headings, rest.into())
+            })
+        };
+        Ok((index, Box::new(shown) as Shown))
+    }))
+}

@@ -1,0 +1,336 @@
+//! The core: one thread that takes every step of the replica. Whatever waits is drained before a
+//! step, so that it becomes durable together; a view of the cell is published after it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use anyhow::Context;
+use cell::{Applied, Assignment, Cell, Mutation, Outcome, RequestId};
+use model::{LogIndex, Term, UserName};
+use replica::{Founding, Input, LogEntry, Output, Recovered, Refusal, Replica, Settings, Ticket};
+use tokio::sync::{mpsc, oneshot, watch};
+
+use super::agents;
+use super::checkpoint::Checkpoints;
+use super::log::{Task, ToLog};
+use crate::clock::Clock;
+
+/// Something for the core.
+pub(crate) enum Message {
+    /// For the replica.
+    Input(Input),
+    /// Somebody asks and waits.
+    Ask(Ask, oneshot::Sender<Answered>),
+    /// Somebody wants to follow the cell.
+    Follow(oneshot::Sender<Following>),
+    /// A checkpoint was written, or not; up to the index the log is not needed any more.
+    Checkpointed(anyhow::Result<LogIndex>),
+    /// The process cannot go on.
+    Fail(anyhow::Error),
+    /// The process ends.
+    Stop,
+}
+
+/// What somebody asks.
+pub(crate) enum Ask {
+    /// A session.
+    OpenSession(UserName),
+    /// A request in a session.
+    Request(RequestId, UserName, Mutation),
+    /// That assignments are judged.
+    Propose(Vec<Assignment>),
+}
+
+/// The answer, with the index at which it was given.
+pub(crate) type Answered = Result<(LogIndex, Outcome), Refusal>;
+
+/// The cell at an index, and every record after it. The channel is closed on a follower that
+/// falls too far behind.
+pub(crate) struct Following {
+    pub(crate) cell: Cell,
+    pub(crate) entries: mpsc::Receiver<LogEntry>,
+}
+
+/// What is read: the cell at an index, and who leads.
+#[derive(Clone, Debug)]
+pub(crate) struct View {
+    pub(crate) cell: Cell,
+    /// The term in which this replica leads; none where it does not.
+    pub(crate) leads: Option<Term>,
+    /// How many schedulers follow.
+    pub(crate) followers: usize,
+}
+
+/// How far a follower may be behind, in records.
+const FOLLOWER_QUEUE: usize = 16_384;
+/// How many messages are taken into one step.
+const STEP_MAX: usize = 4_096;
+
+/// A handle on the core.
+#[derive(Clone)]
+pub(crate) struct Core {
+    to_core: mpsc::Sender<Message>,
+    view: watch::Receiver<Arc<View>>,
+    ended: watch::Receiver<Option<Arc<anyhow::Error>>>,
+    to_log: ToLog,
+}
+
+/// Why the core does not take a question.
+#[derive(Debug)]
+pub(crate) enum NotTaken {
+    /// Its queue is full.
+    Overloaded,
+    /// Nothing can be made durable now.
+    NoRoom(String),
+    /// The process ends.
+    Stopping,
+}
+
+pub(crate) struct Parts {
+    pub(crate) settings: Settings,
+    pub(crate) recovered: Recovered,
+    pub(crate) founding: Founding,
+    pub(crate) from_all: mpsc::Receiver<Message>,
+    pub(crate) to_core: mpsc::Sender<Message>,
+    pub(crate) to_log: ToLog,
+    pub(crate) agents: agents::Handle,
+    pub(crate) checkpoints: Checkpoints,
+}
+
+impl Core {
+    /// The newest view.
+    pub(crate) fn view(&self) -> Arc<View> {
+        Arc::clone(&self.view.borrow())
+    }
+
+    /// A receiver that sees every change of the view, or the newest of several.
+    pub(crate) fn watch(&self) -> watch::Receiver<Arc<View>> {
+        self.view.clone()
+    }
+
+    /// Asks, unless the core has too much to do.
+    pub(crate) async fn ask(&self, ask: Ask) -> Result<Answered, NotTaken> {
+        if let Some(why) = self.to_log.trouble() {
+            return Err(NotTaken::NoRoom(why));
+        }
+        let (answer, answered) = oneshot::channel();
+        self.to_core.try_send(Message::Ask(ask, answer)).map_err(|error| match error {
+            mpsc::error::TrySendError::Full(_) => NotTaken::Overloaded,
+            mpsc::error::TrySendError::Closed(_) => NotTaken::Stopping,
+        })?;
+        answered.await.map_err(|_| NotTaken::Stopping)
+    }
+
+    /// Follows the cell.
+    pub(crate) async fn follow(&self) -> Option<Following> {
+        let (answer, answered) = oneshot::channel();
+        self.to_core.send(Message::Follow(answer)).await.ok()?;
+        answered.await.ok()
+    }
+
+    /// Waits until the core has ended by itself.
+    pub(crate) async fn stopped(&self) {
+        let mut ended = self.ended.clone();
+        let _gone = ended.wait_for(Option::is_some).await;
+    }
+
+    /// Ends the core; the error with which it had ended by itself, if it had.
+    pub(crate) fn stop(self) -> anyhow::Result<()> {
+        let _gone = self.to_core.blocking_send(Message::Stop);
+        let ended = self.ended.borrow().clone();
+        match ended {
+            Some(error) => Err(anyhow::anyhow!("{error:#}")),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The form of operations in the log: protobuf.
+struct Records;
+
+impl replica::Codec for Records {
+    fn encode(&self, at: model::Time, op: &cell::Op) -> Vec<u8> {
+        proto::log::encode_record(at, op)
+    }
+
+    fn decode(&self, payload: &[u8]) -> Result<(model::Time, cell::Op), String> {
+        proto::log::decode_record(payload).map_err(|error| error.to_string())
+    }
+}
+
+struct Thread {
+    clock: Clock,
+    replica: Replica<Records>,
+    from_all: mpsc::Receiver<Message>,
+    to_log: ToLog,
+    agents: agents::Handle,
+    checkpoints: Checkpoints,
+    waiting: HashMap<Ticket, oneshot::Sender<Answered>>,
+    last_ticket: u64,
+    followers: Vec<mpsc::Sender<LogEntry>>,
+    leads: Option<Term>,
+    term: Term,
+    view: watch::Sender<Arc<View>>,
+}
+
+/// Starts the core's thread. Returns when the log has been read and applied as far as it was
+/// known to be committed.
+pub(crate) fn start(parts: Parts) -> anyhow::Result<Core> {
+    let Parts { settings, recovered, founding, from_all, to_core, to_log, agents, mut checkpoints } =
+        parts;
+    let clock = Clock::start();
+    let records = recovered.entries.len();
+    if let Some((cell, _)) = &recovered.checkpoint {
+        checkpoints.began_at(cell.index());
+    }
+    let replica = Replica::new(settings, Records, clock.now(), recovered, Some(founding))?;
+    tracing::info!("read {records} records after index {}", replica.cell().index());
+    let first = View { cell: replica.cell().clone(), leads: None, followers: 0 };
+    let (view, views) = watch::channel(Arc::new(first));
+    let (ended, has_ended) = watch::channel(None);
+    let core = Core { to_core, view: views, ended: has_ended, to_log: to_log.clone() };
+    let thread = Thread {
+        clock,
+        replica,
+        from_all,
+        to_log,
+        agents,
+        checkpoints,
+        waiting: HashMap::new(),
+        last_ticket: 0,
+        followers: Vec::new(),
+        leads: None,
+        term: Term(0),
+        view,
+    };
+    let run = move || {
+        if let Err(error) = run(thread) {
+            tracing::error!("the master cannot go on: {error:#}");
+            ended.send_replace(Some(Arc::new(error)));
+        }
+    };
+    std::thread::Builder::new()
+        .name("core".to_owned())
+        .spawn(run)
+        .context("cannot start the core's thread")?;
+    Ok(core)
+}
+
+fn run(mut thread: Thread) -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+    let mut inputs = Vec::new();
+    let mut outputs = Vec::new();
+    loop {
+        let now = thread.clock.now();
+        thread.replica.step(now, inputs.drain(..), &mut outputs)?;
+        let changed = !outputs.is_empty();
+        for output in outputs.drain(..) {
+            thread.handle(output);
+        }
+        if changed {
+            thread.publish();
+        }
+        let due = thread.clock.instant(thread.replica.next_step());
+        let waiting = thread.from_all.recv();
+        let Ok(message) = runtime.block_on(async { tokio::time::timeout_at(due, waiting).await })
+        else {
+            continue;
+        };
+        let Some(mut message) = message else { return Ok(()) };
+        loop {
+            match message {
+                Message::Stop => return Ok(()),
+                Message::Fail(error) => return Err(error),
+                other => inputs.extend(thread.take_in(other)),
+            }
+            match thread.from_all.try_recv() {
+                Ok(next) if inputs.len() < STEP_MAX => message = next,
+                Ok(next) => {
+                    inputs.extend(thread.take_in(next));
+                    break;
+                }
+                Err(_) => break,
+            }
+        }
+    }
+}
+
+impl Thread {
+    fn take_in(&mut self, message: Message) -> Option<Input> {
+        match message {
+            Message::Input(input) => Some(input),
+            Message::Ask(ask, answer) => {
+                self.last_ticket += 1;
+                let ticket = Ticket(self.last_ticket);
+                self.waiting.insert(ticket, answer);
+                Some(match ask {
+                    Ask::OpenSession(user) => Input::OpenSession(ticket, user),
+                    Ask::Request(id, by, mutation) => Input::Request(ticket, id, by, mutation),
+                    Ask::Propose(assignments) => Input::Propose(ticket, assignments),
+                })
+            }
+            Message::Follow(answer) => {
+                let (to_follower, entries) = mpsc::channel(FOLLOWER_QUEUE);
+                let following = Following { cell: self.replica.cell().clone(), entries };
+                if answer.send(following).is_ok() {
+                    self.followers.push(to_follower);
+                    self.publish();
+                }
+                None
+            }
+            Message::Checkpointed(Ok(oldest)) => {
+                self.to_log.send(Task::Truncate(oldest));
+                Some(self.checkpoints.written(oldest))
+            }
+            Message::Checkpointed(Err(error)) => {
+                self.checkpoints.failed(&error);
+                None
+            }
+            Message::Stop | Message::Fail(_) => None,
+        }
+    }
+
+    fn handle(&mut self, output: Output) {
+        match output {
+            Output::Persist(persist) => self.to_log.send(Task::Persist(persist)),
+            Output::Reply(ticket, index, outcome) => self.answer(ticket, Ok((index, outcome))),
+            Output::Refused(ticket, refusal) => self.answer(ticket, Err(refusal)),
+            Output::Poll(poll) => self.agents.poll(poll),
+            Output::Committed(entry, applied) => self.committed(&entry, &applied),
+            Output::Leads(term) => {
+                self.leads = Some(term);
+                let hash = proto::image::state_hash(self.replica.cell());
+                let index = self.replica.cell().index();
+                tracing::info!("leads in term {term} at index {index}, state {}", hash.short());
+            }
+            Output::Follows => self.leads = None,
+        }
+    }
+
+    fn committed(&mut self, entry: &LogEntry, applied: &Applied) {
+        self.term = entry.term;
+        for event in &applied.events {
+            tracing::debug!("{} {:?}", entry.index, event);
+        }
+        // A follower whose queue is full has fallen too far behind and begins anew.
+        self.followers.retain(|follower| follower.try_send(entry.clone()).is_ok());
+    }
+
+    fn answer(&mut self, ticket: Ticket, answered: Answered) {
+        if let Some(waiting) = self.waiting.remove(&ticket) {
+            // Whoever asked may be gone.
+            let _gone = waiting.send(answered);
+        }
+    }
+
+    fn publish(&mut self) {
+        self.followers.retain(|follower| !follower.is_closed());
+        let cell = self.replica.cell();
+        self.checkpoints.consider(cell, self.term);
+        self.view.send_replace(Arc::new(View {
+            cell: cell.clone(),
+            leads: self.leads,
+            followers: self.followers.len(),
+        }));
+    }
+}

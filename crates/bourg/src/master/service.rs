@@ -1,0 +1,477 @@
+//! What the master serves: requests of users and tools, and the schedulers. Reads are answered
+//! from the newest view, with its index; mutations go through the core and are answered when they
+//! are committed.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use cell::{Job, Mutation, Outcome, Rejection, Reply, RequestId, TaskState};
+use model::{InstanceId, LogIndex, MachineId, MachineName, TaskSelection, UserName};
+use proto::v1;
+use rpc::Identity;
+use rpc::service::borgmaster_server::{Borgmaster, BorgmasterServer};
+use rpc::service::scheduling_server::{Scheduling, SchedulingServer};
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tokio_stream::{Stream, StreamExt};
+use tonic::service::Routes;
+use tonic::{Request, Response, Status};
+
+use super::core::{Answered, Ask, Core, NotTaken, View};
+use super::{agents, views};
+use crate::clock::wall_clock;
+
+/// The services of a master.
+#[derive(Clone)]
+pub(crate) struct Service {
+    core: Core,
+    agents: agents::Handle,
+    cell: String,
+}
+
+type Answer<T> = Result<Response<T>, Status>;
+type Streamed<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
+
+/// The size of a piece of the cell's image on its way to a scheduler.
+const IMAGE_PIECE_BYTES: usize = 1 << 20;
+/// How many messages of a stream may wait for a slow reader.
+const STREAM_QUEUE: usize = 64;
+
+impl Service {
+    pub(crate) fn new(core: Core, agents: agents::Handle, cell: &str) -> Self {
+        Self { core, agents, cell: cell.to_owned() }
+    }
+
+    pub(crate) fn routes(self) -> Routes {
+        let most = rpc::transport::MAX_STREAM_MESSAGE_BYTES;
+        let scheduling = SchedulingServer::new(self.clone());
+        let scheduling = scheduling.max_decoding_message_size(most).max_encoding_message_size(most);
+        let users = BorgmasterServer::new(self);
+        let users = users.max_encoding_message_size(most);
+        Routes::new(users).add_service(scheduling)
+    }
+
+    /// The user who asks. A task acts as its job's owner.
+    fn user<T>(&self, request: &Request<T>) -> Result<UserName, Status> {
+        let name = match rpc::transport::peer_identity(request, &self.cell)? {
+            Identity::User(name) | Identity::Task { user: name, .. } => name,
+            other => {
+                return Err(Status::permission_denied(format!(
+                    "{other} may not ask that: users and their tasks may"
+                )));
+            }
+        };
+        UserName::new(&name).map_err(|error| Status::unauthenticated(error.to_string()))
+    }
+
+    fn scheduler<T>(&self, request: &Request<T>) -> Result<String, Status> {
+        match rpc::transport::peer_identity(request, &self.cell)? {
+            Identity::Scheduler(name) => Ok(name),
+            other => Err(Status::permission_denied(format!("{other} is not a scheduler"))),
+        }
+    }
+
+    async fn ask(&self, ask: Ask) -> Result<(LogIndex, Outcome), Status> {
+        let answered: Answered = self.core.ask(ask).await.map_err(|not_taken| match not_taken {
+            NotTaken::Overloaded => Status::resource_exhausted(
+                "the master has too many requests to answer: ask again in a moment",
+            ),
+            NotTaken::NoRoom(why) => {
+                Status::resource_exhausted(format!("nothing can be changed now, only read: {why}"))
+            }
+            NotTaken::Stopping => Status::unavailable("the master stops"),
+        })?;
+        answered.map_err(|refusal| match refusal {
+            replica::Refusal::Overloaded => Status::resource_exhausted(refusal.to_string()),
+            _ => Status::unavailable(refusal.to_string()),
+        })
+    }
+
+    async fn mutate(
+        &self,
+        id: Option<v1::RequestId>,
+        by: UserName,
+        mutation: Mutation,
+    ) -> Result<(LogIndex, Reply), Status> {
+        let id: RequestId =
+            id.ok_or_else(|| Status::invalid_argument("a request needs its id"))?.into();
+        match self.ask(Ask::Request(id, by, mutation)).await? {
+            (index, Outcome::Request(Ok(reply))) => Ok((index, reply)),
+            (_, Outcome::Request(Err(rejection))) => Err(rejected(&rejection)),
+            (_, other) => Err(unexpected(&other)),
+        }
+    }
+}
+
+fn rejected(rejection: &Rejection) -> Status {
+    let text = rejection.to_string();
+    match rejection {
+        Rejection::Invalid(_) | Rejection::NoSuchTask { .. } => Status::invalid_argument(text),
+        Rejection::NoSuchJob(_) => Status::not_found(text),
+        Rejection::NotAllowed { .. } | Rejection::ForeignSession { .. } => {
+            Status::permission_denied(text)
+        }
+        Rejection::NotFounded => Status::unavailable(text),
+        _ => Status::failed_precondition(text),
+    }
+}
+
+fn unexpected(outcome: &impl std::fmt::Debug) -> Status {
+    Status::internal(format!("unexpected outcome {outcome:?}"))
+}
+
+/// The newest job of a name, or an error with the nearest name.
+fn find<'a>(view: &'a View, asked: &v1::JobAddress, me: &UserName) -> Result<&'a Arc<Job>, Status> {
+    let bad = |error: model::NameError| Status::invalid_argument(error.to_string());
+    let user = match asked.user.as_str() {
+        "" => me.clone(),
+        user => UserName::new(user).map_err(bad)?,
+    };
+    let name = model::JobName::new(&asked.job).map_err(bad)?;
+    view.cell.job_named(&user, &name).ok_or_else(|| {
+        let wanted = format!("{user}/{name}");
+        let names = views::job_names(&view.cell);
+        let near = views::nearest(&wanted, names.keys().map(String::as_str));
+        let near = near.map(|near| format!("; the nearest is {near}")).unwrap_or_default();
+        Status::not_found(format!("there is no job {wanted}{near}"))
+    })
+}
+
+fn selection(tasks: Option<v1::TaskSelection>) -> Result<TaskSelection, Status> {
+    match tasks {
+        None => Ok(TaskSelection::All),
+        Some(tasks) => tasks.try_into().map_err(|error: proto::Malformed| malformed(&error)),
+    }
+}
+
+fn malformed(error: &proto::Malformed) -> Status {
+    Status::invalid_argument(error.to_string())
+}
+
+#[tonic::async_trait]
+impl Borgmaster for Service {
+    type WatchJobStream = Streamed<v1::StatusResponse>;
+    type LogsStream = Streamed<v1::LogChunk>;
+
+    async fn open_session(
+        &self,
+        request: Request<v1::OpenSessionRequest>,
+    ) -> Answer<v1::OpenSessionResponse> {
+        let user = self.user(&request)?;
+        match self.ask(Ask::OpenSession(user)).await?.1 {
+            Outcome::Request(Ok(Reply::Session(session))) => {
+                Ok(Response::new(v1::OpenSessionResponse { session: session.0 }))
+            }
+            Outcome::Request(Err(rejection)) => Err(rejected(&rejection)),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    async fn submit(&self, request: Request<v1::SubmitRequest>) -> Answer<v1::SubmitResponse> {
+        let user = self.user(&request)?;
+        let v1::SubmitRequest { id, spec } = request.into_inner();
+        let spec = spec.ok_or_else(|| Status::invalid_argument("no job description"))?;
+        let spec: spec::JobSpec = spec.try_into().map_err(|error| malformed(&error))?;
+        let mutation = Mutation::Submit(Arc::new(spec));
+        match self.mutate(id, user.clone(), mutation).await? {
+            (index, Reply::Submitted { collection, unchanged }) => {
+                Ok(Response::new(v1::SubmitResponse {
+                    index: index.0,
+                    collection: collection.0,
+                    user: user.to_string(),
+                    unchanged,
+                }))
+            }
+            (_, other) => Err(unexpected(&other)),
+        }
+    }
+
+    async fn kill(&self, request: Request<v1::KillRequest>) -> Answer<v1::KillResponse> {
+        let user = self.user(&request)?;
+        let v1::KillRequest { id, job, tasks } = request.into_inner();
+        let tasks = selection(tasks)?;
+        let view = self.core.view();
+        let job = find(&view, &job.unwrap_or_default(), &user)?;
+        let mutation = Mutation::Kill { collection: job.id, tasks };
+        match self.mutate(id, user, mutation).await? {
+            (index, Reply::Killed { tasks }) => Ok(Response::new(v1::KillResponse {
+                index: index.0,
+                killed: tasks,
+                user: job.owner.to_string(),
+            })),
+            (_, other) => Err(unexpected(&other)),
+        }
+    }
+
+    async fn add_machine(
+        &self,
+        request: Request<v1::AddMachineRequest>,
+    ) -> Answer<v1::AddMachineResponse> {
+        let user = self.user(&request)?;
+        let v1::AddMachineRequest { id, name, address } = request.into_inner();
+        let name =
+            MachineName::new(&name).map_err(|error| Status::invalid_argument(error.to_string()))?;
+        match self.mutate(id, user, Mutation::AddMachine { name, address }).await? {
+            (index, Reply::MachineAdded(machine)) => {
+                Ok(Response::new(v1::AddMachineResponse { index: index.0, machine: machine.0 }))
+            }
+            (_, other) => Err(unexpected(&other)),
+        }
+    }
+
+    async fn status(&self, request: Request<v1::StatusRequest>) -> Answer<v1::StatusResponse> {
+        let user = self.user(&request)?;
+        let asked = request.into_inner();
+        let view = self.core.view();
+        let jobs: Vec<&Arc<Job>> = match asked.jobs.as_slice() {
+            [] => view.cell.named_jobs().filter(|job| asked.dead || job.is_alive()).collect(),
+            some => some.iter().map(|job| find(&view, job, &user)).collect::<Result<_, _>>()?,
+        };
+        Ok(Response::new(v1::StatusResponse {
+            index: view.cell.index().0,
+            time: wall_clock().0,
+            jobs: jobs.iter().map(|job| views::job_status(&view.cell, job, asked.tasks)).collect(),
+        }))
+    }
+
+    async fn watch_job(
+        &self,
+        request: Request<v1::WatchJobRequest>,
+    ) -> Answer<Self::WatchJobStream> {
+        let user = self.user(&request)?;
+        let asked = request.into_inner().job.unwrap_or_default();
+        let mut views = self.core.watch();
+        let id = find(&self.core.view(), &asked, &user)?.id;
+        let (to_client, stream) = mpsc::channel(STREAM_QUEUE);
+        tokio::spawn(async move {
+            let mut last = None;
+            loop {
+                let view = Arc::clone(&views.borrow_and_update());
+                let Some(job) = view.cell.job(id) else { break };
+                let status = views::job_status(&view.cell, job, true);
+                if last.as_ref() != Some(&status) {
+                    last = Some(status.clone());
+                    let (index, time) = (view.cell.index().0, wall_clock().0);
+                    let message = v1::StatusResponse { index, time, jobs: vec![status] };
+                    if to_client.send(Ok(message)).await.is_err() {
+                        break;
+                    }
+                }
+                let dead = !job.is_alive();
+                drop(view);
+                tokio::select! {
+                    changed = views.changed() => if changed.is_err() { break },
+                    () = to_client.closed() => break,
+                }
+                if dead {
+                    break;
+                }
+            }
+        });
+        Ok(Response::new(Box::pin(ReceiverStream::new(stream))))
+    }
+
+    async fn why(&self, request: Request<v1::WhyRequest>) -> Answer<v1::WhyResponse> {
+        let user = self.user(&request)?;
+        let v1::WhyRequest { job, tasks } = request.into_inner();
+        let tasks = selection(tasks)?;
+        let view = self.core.view();
+        let job = find(&view, &job.unwrap_or_default(), &user)?;
+        Ok(Response::new(views::why_pending(&view.cell, job, &tasks, wall_clock())))
+    }
+
+    async fn machines(
+        &self,
+        request: Request<v1::MachinesRequest>,
+    ) -> Answer<v1::MachinesResponse> {
+        self.user(&request)?;
+        let view = self.core.view();
+        Ok(Response::new(v1::MachinesResponse {
+            index: view.cell.index().0,
+            time: wall_clock().0,
+            machines: view.cell.machines().map(|machine| views::machine_status(machine)).collect(),
+        }))
+    }
+
+    async fn cell_status(
+        &self,
+        request: Request<v1::CellStatusRequest>,
+    ) -> Answer<v1::CellStatusResponse> {
+        let user = self.user(&request)?;
+        let view = self.core.view();
+        let cell = view.cell.clone();
+        // The hash takes time in proportion to the cell's size.
+        let hash = tokio::task::spawn_blocking(move || proto::image::state_hash(&cell))
+            .await
+            .map_err(|error| Status::internal(error.to_string()))?;
+        let up = view.cell.machines().filter(|machine| machine.state == cell::MachineState::Up);
+        let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+        Ok(Response::new(v1::CellStatusResponse {
+            name: self.cell.clone(),
+            index: view.cell.index().0,
+            time: wall_clock().0,
+            state_hash: hash.to_string(),
+            level: cell::LEVEL.0,
+            machines: count(view.cell.machine_count()),
+            machines_up: count(up.count()),
+            jobs: count(view.cell.job_count()),
+            tasks: view.cell.task_count(),
+            schedulers: count(view.followers),
+            capacity: Some((&views::capacity(&view.cell)).into()),
+            user: user.to_string(),
+            term: view.leads.map_or(0, |term| term.0),
+        }))
+    }
+
+    async fn logs(&self, request: Request<v1::LogsRequest>) -> Answer<Self::LogsStream> {
+        let user = self.user(&request)?;
+        let asked = request.into_inner();
+        let tasks = selection(asked.tasks.clone())?;
+        let view = self.core.view();
+        let job = find(&view, &asked.job.clone().unwrap_or_default(), &user)?;
+        if job.owner != user && !view.cell.is_administrator(&user) {
+            return Err(Status::permission_denied(format!(
+                "{user} may not read the logs of {}/{}: {} or an administrator may",
+                job.owner, job.spec.name, job.owner
+            )));
+        }
+        let lives: Vec<(InstanceId, MachineId)> = job
+            .tasks()
+            .filter(|(index, _)| tasks.contains(*index))
+            .filter_map(|(index, _)| newest_life(job, index))
+            .collect();
+        let (to_client, stream) = mpsc::channel(STREAM_QUEUE);
+        for (instance, machine) in lives {
+            let Some(machine) = view.cell.machine(machine) else { continue };
+            let client = self
+                .agents
+                .client(machine.id, &machine.address)
+                .map_err(|error| Status::unavailable(error.to_string()))?;
+            let request = v1::ReadLogRequest {
+                instance: Some(instance.into()),
+                stream: asked.stream,
+                start: asked.start.clone(),
+                follow: asked.follow,
+            };
+            tokio::spawn(relay(client, request, to_client.clone()));
+        }
+        Ok(Response::new(Box::pin(ReceiverStream::new(stream))))
+    }
+}
+
+/// The life of a task whose logs are of interest: the one on a machine now, or the last.
+fn newest_life(job: &Job, index: model::TaskIndex) -> Option<(InstanceId, MachineId)> {
+    let task = job.task(index)?;
+    let id = model::TaskId { collection: job.id, index };
+    match &task.state {
+        TaskState::Running(placement) => Some((id.generation(task.generation), placement.machine)),
+        _ => {
+            let life = task.last_life.as_ref()?;
+            Some((id.generation(life.generation), life.machine))
+        }
+    }
+}
+
+async fn relay(
+    mut client: rpc::service::borglet_client::BorgletClient<tonic::transport::Channel>,
+    request: v1::ReadLogRequest,
+    to_client: mpsc::Sender<Result<v1::LogChunk, Status>>,
+) {
+    let mut chunks = match client.read_log(request).await {
+        Ok(response) => response.into_inner(),
+        Err(status) => {
+            let said = Status::unavailable(rpc::transport::explain(&status));
+            let _gone = to_client.send(Err(said)).await;
+            return;
+        }
+    };
+    loop {
+        let chunk = tokio::select! {
+            chunk = chunks.next() => chunk,
+            () = to_client.closed() => None,
+        };
+        let Some(chunk) = chunk else { break };
+        let failed = chunk.is_err();
+        if to_client.send(chunk).await.is_err() || failed {
+            break;
+        }
+    }
+}
+
+#[tonic::async_trait]
+impl Scheduling for Service {
+    type FollowStream = Streamed<v1::Followed>;
+
+    async fn follow(&self, request: Request<v1::FollowRequest>) -> Answer<Self::FollowStream> {
+        let name = self.scheduler(&request)?;
+        let following = self.core.follow().await;
+        let mut following = following.ok_or_else(|| Status::unavailable("the master stops"))?;
+        tracing::info!("scheduler {name} follows from index {}", following.cell.index());
+        let (to_scheduler, stream) = mpsc::channel(STREAM_QUEUE);
+        tokio::spawn(async move {
+            use v1::followed::What;
+            let cell = following.cell.clone();
+            let pieces = tokio::task::spawn_blocking(move || image_pieces(&cell)).await;
+            let pieces = pieces.unwrap_or_default().into_iter().map(What::Image);
+            for what in pieces.chain([What::ImageComplete(true)]) {
+                let message = v1::Followed { what: Some(what) };
+                if to_scheduler.send(Ok(message)).await.is_err() {
+                    return;
+                }
+            }
+            loop {
+                let entry = tokio::select! {
+                    entry = following.entries.recv() => entry,
+                    () = to_scheduler.closed() => return,
+                };
+                let Some(entry) = entry else { break };
+                let committed = v1::Committed {
+                    index: entry.index.0,
+                    level: entry.level.0,
+                    record: entry.data.to_vec(),
+                };
+                let message = v1::Followed { what: Some(What::Committed(committed)) };
+                if to_scheduler.send(Ok(message)).await.is_err() {
+                    return;
+                }
+            }
+            let late = Status::out_of_range("too far behind, or the master stops: begin anew");
+            let _gone = to_scheduler.send(Err(late)).await;
+        });
+        Ok(Response::new(Box::pin(ReceiverStream::new(stream))))
+    }
+
+    async fn propose(&self, request: Request<v1::ProposeRequest>) -> Answer<v1::ProposeResponse> {
+        self.scheduler(&request)?;
+        let assignments = request.into_inner().assignments;
+        let assignments: Vec<cell::Assignment> = assignments
+            .into_iter()
+            .map(TryInto::try_into)
+            .collect::<Result<_, _>>()
+            .map_err(|error| malformed(&error))?;
+        match self.ask(Ask::Propose(assignments)).await? {
+            (index, Outcome::Assigned(judged)) => {
+                let refused = judged.iter().map(|judged| match judged {
+                    Ok(()) => String::new(),
+                    Err(cause) => cause.to_string(),
+                });
+                let refused = refused.collect();
+                Ok(Response::new(v1::ProposeResponse { index: index.0, refused }))
+            }
+            (_, other) => Err(unexpected(&other)),
+        }
+    }
+}
+
+fn image_pieces(cell: &cell::Cell) -> Vec<Vec<u8>> {
+    let mut pieces = Vec::new();
+    let mut piece = Vec::new();
+    proto::image::write_image(&cell.image(), &mut |bytes| {
+        piece.extend_from_slice(bytes);
+        if piece.len() >= IMAGE_PIECE_BYTES {
+            pieces.push(std::mem::take(&mut piece));
+        }
+    });
+    pieces.push(piece);
+    pieces
+}

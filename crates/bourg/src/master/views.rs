@@ -1,0 +1,205 @@
+//! What is shown of a cell: messages made from a view.
+
+use std::collections::BTreeMap;
+
+use cell::{Cell, Death, Health, Job, JobState, Machine, MachineState, Phase, TaskState};
+use model::{Resources, TaskIndex, TaskSelection, Time, UserName};
+use proto::v1;
+use scheduler::why::{Group, Reason};
+
+/// A job, with its tasks or without.
+pub(crate) fn job_status(cell: &Cell, job: &Job, with_tasks: bool) -> v1::JobStatus {
+    let mut counts = v1::JobCounts { tasks: job.spec.tasks, ..v1::JobCounts::default() };
+    for (_, task) in job.tasks() {
+        count(&mut counts, &task.state);
+    }
+    let state = match job.state {
+        JobState::Pending => "pending",
+        JobState::Running => "running",
+        JobState::Dead { .. } => death(job.death()),
+    };
+    let tasks = match with_tasks {
+        true => job.tasks().map(|(index, _)| task_status(cell, job, index)).collect(),
+        false => Vec::new(),
+    };
+    v1::JobStatus {
+        collection: job.id.0,
+        user: job.owner.to_string(),
+        spec: Some(job.spec.as_ref().into()),
+        submitted: job.submitted.0,
+        state: state.to_owned(),
+        counts: Some(counts),
+        tasks,
+    }
+}
+
+fn count(counts: &mut v1::JobCounts, state: &TaskState) {
+    match state {
+        TaskState::Pending { .. } => counts.pending += 1,
+        TaskState::Running(placement) => {
+            counts.scheduled += 1;
+            if let Phase::Started { health, .. } = placement.phase {
+                counts.running += 1;
+                counts.healthy += u32::from(health == Health::Healthy);
+            }
+        }
+        TaskState::Dead { death, .. } => match death {
+            Death::Finished => counts.finished += 1,
+            Death::Failed => counts.failed += 1,
+            Death::Killed => counts.killed += 1,
+        },
+    }
+}
+
+fn death(death: Death) -> &'static str {
+    match death {
+        Death::Finished => "finished",
+        Death::Failed => "failed",
+        Death::Killed => "killed",
+    }
+}
+
+fn task_status(cell: &Cell, job: &Job, index: TaskIndex) -> v1::TaskStatus {
+    let mut status = v1::TaskStatus { index: index.0, ..v1::TaskStatus::default() };
+    let Some(task) = job.task(index) else { return status };
+    status.generation = task.generation.0;
+    status.failures = task.failures;
+    if let Some(life) = &task.last_life {
+        status.last_end = Some((&life.end).into());
+        status.last_end_text = life.end.to_string();
+        status.machine = machine_name(cell, life.machine);
+    }
+    match &task.state {
+        TaskState::Pending { since, not_before, .. } => {
+            status.state = "pending".to_owned();
+            status.since = since.0;
+            status.not_before = if not_before > since { not_before.0 } else { 0 };
+        }
+        TaskState::Running(placement) => {
+            let (state, since) = match placement.phase {
+                _ if placement.killed_by.is_some() => ("stopping", placement.since),
+                Phase::Starting => ("starting", placement.since),
+                Phase::Started { at, .. } => ("running", at),
+            };
+            status.state = state.to_owned();
+            status.since = since.0;
+            status.machine = machine_name(cell, placement.machine);
+            status.host = cell
+                .machine(placement.machine)
+                .and_then(|machine| machine.address.rsplit_once(':'))
+                .map(|(host, _)| host.to_owned())
+                .unwrap_or_default();
+            let names = job.ports(index);
+            let ports = names.iter().cloned().zip(placement.ports.iter().copied());
+            status.ports = ports
+                .map(|(name, port)| v1::NamedPort { name: name.to_string(), port: port.into() })
+                .collect::<Vec<_>>();
+            if let Phase::Started { health, .. } = placement.phase {
+                status.health = match health {
+                    Health::Unknown => v1::Health::Unknown,
+                    Health::Healthy => v1::Health::Healthy,
+                    Health::Unhealthy => v1::Health::Unhealthy,
+                }
+                .into();
+            }
+        }
+        TaskState::Dead { at, death: how } => {
+            status.state = death(*how).to_owned();
+            status.since = at.0;
+        }
+    }
+    status
+}
+
+fn machine_name(cell: &Cell, id: model::MachineId) -> String {
+    cell.machine(id).map(|machine| machine.name.to_string()).unwrap_or_default()
+}
+
+/// Why tasks of a job are pending.
+pub(crate) fn why_pending(
+    cell: &Cell,
+    job: &Job,
+    chosen: &TaskSelection,
+    now: Time,
+) -> v1::WhyResponse {
+    v1::WhyResponse {
+        index: cell.index().0,
+        time: now.0,
+        user: job.owner.to_string(),
+        job: job.spec.name.to_string(),
+        priority: job.spec.priority.number().into(),
+        tasks: job.spec.tasks,
+        pending: job.pending(),
+        groups: scheduler::why(cell, job, chosen, now).iter().map(group).collect(),
+    }
+}
+
+fn group(group: &Group) -> v1::PendingGroup {
+    let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+    let range =
+        |(first, last): &(TaskIndex, TaskIndex)| v1::IndexRange { first: first.0, last: last.0 };
+    let misfit = |reason: &Reason| v1::Misfit {
+        machines: count(reason.machines),
+        reason: reason.text.clone(),
+        nearest_machine: reason
+            .nearest
+            .as_ref()
+            .map(|(name, _)| name.to_string())
+            .unwrap_or_default(),
+        nearest: reason.nearest_text(),
+    };
+    v1::PendingGroup {
+        tasks: group.tasks.iter().map(range).collect(),
+        since: group.since.0,
+        limit: Some((&group.ask.limit).into()),
+        ports: count(group.ask.ports),
+        not_before: group.not_before.map_or(0, |at| at.0),
+        last_end: group.last_end.as_ref().map(Into::into),
+        last_end_text: group.last_end.as_ref().map(ToString::to_string).unwrap_or_default(),
+        machines: count(group.machines),
+        fits: count(group.fits),
+        misfits: group.reasons.iter().map(misfit).collect(),
+        smallest_change: group
+            .smallest_change
+            .as_ref()
+            .map(ToString::to_string)
+            .unwrap_or_default(),
+    }
+}
+
+/// A machine.
+pub(crate) fn machine_status(machine: &Machine) -> v1::MachineStatus {
+    let state = match machine.state {
+        MachineState::Joining => "joining",
+        MachineState::Up => "up",
+        MachineState::Down { .. } => "down",
+    };
+    let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+    v1::MachineStatus {
+        id: machine.id.0,
+        name: machine.name.to_string(),
+        address: machine.address.to_string(),
+        state: state.to_owned(),
+        report: Some(machine.report.as_ref().into()),
+        taken: Some((&machine.taken()).into()),
+        tasks: count(machine.instances().len()),
+        ports_taken: count(machine.ports_taken().len()),
+    }
+}
+
+/// The capacity of every machine that is up, together.
+pub(crate) fn capacity(cell: &Cell) -> Resources {
+    let up = cell.machines().filter(|machine| machine.state == MachineState::Up);
+    up.fold(Resources::default(), |sum, machine| sum.plus(machine.capacity()))
+}
+
+/// The nearest name to one that does not exist.
+pub(crate) fn nearest<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let distance = |name: &&str| strsim::damerau_levenshtein(wanted, name);
+    names.min_by_key(distance).filter(|name| distance(name) <= 1 + wanted.chars().count() / 3)
+}
+
+/// The jobs of every user by `user/job`, newest of each name.
+pub(crate) fn job_names(cell: &Cell) -> BTreeMap<String, &UserName> {
+    cell.named_jobs().map(|job| (format!("{}/{}", job.owner, job.spec.name), &job.owner)).collect()
+}

@@ -1,0 +1,203 @@
+//! The scheduler's process: follows the master, runs passes, proposes what it plans.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Context;
+use cell::Cell;
+use model::{InstanceId, LogIndex, Time};
+use proto::v1;
+use rpc::service::scheduling_client::SchedulingClient;
+use rpc::{Credentials, Expect, Role};
+use scheduler::{Plan, Scheduler};
+use tonic::Streaming;
+use tonic::transport::Channel;
+
+use crate::clock::Clock;
+use crate::shutdown;
+
+/// How a scheduler is started.
+#[derive(Clone, Debug)]
+pub(crate) struct Options {
+    /// Where its certificate is.
+    pub(crate) credentials: PathBuf,
+    /// The name of its files there.
+    pub(crate) stem: String,
+    /// Where the master answers.
+    pub(crate) master: String,
+}
+
+/// The wait before a master that does not answer is asked again.
+const RETRY: Duration = Duration::from_millis(100);
+/// The wait after a refusal: the copy may have to catch up before the same plan makes sense.
+const REFUSED_REST: model::Span = model::Span::from_millis(20);
+/// How long a proposal may take.
+const PROPOSAL_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Runs a scheduler until it is told to stop.
+pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let credentials = Credentials::read(&options.credentials, &options.stem)?;
+        let expect = Expect::Role(Role::Master);
+        let channel = rpc::transport::connect(&options.master, &credentials, &expect)?;
+        let most = rpc::transport::MAX_STREAM_MESSAGE_BYTES;
+        let client = SchedulingClient::new(channel).max_decoding_message_size(most);
+        let clock = Clock::start();
+        let mut stop = std::pin::pin!(shutdown::requested());
+        loop {
+            tokio::select! {
+                () = &mut stop => return Ok(()),
+                ended = follow(client.clone(), &clock) => {
+                    let Err(error) = ended;
+                    tracing::info!("{error:#}: the master is followed anew");
+                }
+            }
+            tokio::select! {
+                () = &mut stop => return Ok(()),
+                () = tokio::time::sleep(RETRY) => {}
+            }
+        }
+    })
+}
+
+/// What a proposal gave: the instances it was about, and the answer.
+type Judged = (Vec<InstanceId>, Result<v1::ProposeResponse, tonic::Status>);
+
+/// Follows the master until it is lost.
+async fn follow(
+    mut client: SchedulingClient<Channel>,
+    clock: &Clock,
+) -> anyhow::Result<std::convert::Infallible> {
+    let explained = |status: tonic::Status| anyhow::anyhow!(rpc::transport::explain(&status));
+    let mut stream = client.follow(v1::FollowRequest {}).await.map_err(explained)?.into_inner();
+    let mut scheduler = Scheduler::new(first_copy(&mut stream).await?);
+    tracing::info!("follows the master from index {}", scheduler.cell().index());
+    let mut proposal = None;
+    let mut next = None;
+    let mut rest_until = clock.now();
+    loop {
+        if proposal.is_none() && clock.now() < rest_until {
+            next = Some(next.map_or(rest_until, |next: Time| next.min(rest_until)));
+        } else if proposal.is_none() {
+            let plan = scheduler.pass(moment(clock, &scheduler));
+            next = plan.next;
+            if !plan.assignments.is_empty() {
+                tracing::debug!("proposes {} at {}", plan.assignments.len(), plan.made_at);
+                proposal = Some(Box::pin(propose(client.clone(), plan)));
+            }
+        }
+        let due = next.map(|next: Time| clock.instant(next));
+        tokio::select! {
+            message = stream.message() => {
+                apply(&mut scheduler, message.map_err(explained)?)?;
+                // Whatever else is there already belongs to the same pass.
+                while let Some(message) = ready(&mut stream).await {
+                    apply(&mut scheduler, message.map_err(explained)?)?;
+                }
+            }
+            judged = async { match &mut proposal {
+                Some(proposal) => proposal.await,
+                None => std::future::pending().await,
+            } } => {
+                proposal = None;
+                if settle(&mut scheduler, judged) {
+                    rest_until = clock.now() + REFUSED_REST;
+                }
+            }
+            () = async { match due {
+                Some(due) => tokio::time::sleep_until(due).await,
+                None => std::future::pending().await,
+            } } => {}
+        }
+    }
+}
+
+/// The cell's clock is the master's: a moment is never before that of the copy.
+fn moment(clock: &Clock, scheduler: &Scheduler) -> Time {
+    clock.now().max(scheduler.cell().time())
+}
+
+async fn first_copy(stream: &mut Streaming<v1::Followed>) -> anyhow::Result<Cell> {
+    let mut image = Vec::new();
+    loop {
+        let message = stream.message().await?.context("the master ended the stream")?;
+        match message.what {
+            Some(v1::followed::What::Image(piece)) => image.extend_from_slice(&piece),
+            Some(v1::followed::What::ImageComplete(_)) => break,
+            _ => anyhow::bail!("an operation came before the image was complete"),
+        }
+    }
+    Ok(Cell::from_image(proto::image::read_image(&image)?)?)
+}
+
+/// The next message, if it is there already.
+async fn ready(
+    stream: &mut Streaming<v1::Followed>,
+) -> Option<Result<Option<v1::Followed>, tonic::Status>> {
+    let mut message = std::pin::pin!(stream.message());
+    std::future::poll_fn(|context| {
+        std::task::Poll::Ready(match message.as_mut().poll(context) {
+            std::task::Poll::Ready(message) => Some(message),
+            std::task::Poll::Pending => None,
+        })
+    })
+    .await
+}
+
+fn apply(scheduler: &mut Scheduler, message: Option<v1::Followed>) -> anyhow::Result<()> {
+    let what = message.and_then(|message| message.what);
+    let Some(v1::followed::What::Committed(committed)) = what else {
+        anyhow::bail!("the master ended the stream");
+    };
+    let expected = LogIndex(scheduler.cell().index().0 + 1);
+    anyhow::ensure!(
+        committed.index == expected.0,
+        "record {} came where {expected} was expected",
+        committed.index
+    );
+    if committed.record.is_empty() {
+        scheduler.follow(scheduler.cell().time(), &cell::Op::Nothing);
+        return Ok(());
+    }
+    anyhow::ensure!(
+        committed.level <= cell::LEVEL.0,
+        "record {} needs level {}, this program knows {}: start a newer scheduler",
+        committed.index,
+        committed.level,
+        cell::LEVEL
+    );
+    let (at, op) = proto::log::decode_record(&committed.record)?;
+    scheduler.follow(at, &op);
+    Ok(())
+}
+
+async fn propose(mut client: SchedulingClient<Channel>, plan: Plan) -> Judged {
+    let instances = plan.assignments.iter().map(|assignment| assignment.instance).collect();
+    let mut request = tonic::Request::new(v1::ProposeRequest {
+        made_at: plan.made_at.0,
+        assignments: plan.assignments.iter().map(Into::into).collect(),
+    });
+    request.set_timeout(PROPOSAL_TIMEOUT);
+    (instances, client.propose(request).await.map(tonic::Response::into_inner))
+}
+
+/// Rolls back what was refused; whether anything was.
+fn settle(scheduler: &mut Scheduler, (instances, judged): Judged) -> bool {
+    match judged {
+        Ok(judged) => {
+            for (instance, cause) in instances.iter().zip(&judged.refused) {
+                if !cause.is_empty() {
+                    tracing::info!("{instance} was refused: {cause}");
+                    scheduler.refused([*instance]);
+                }
+            }
+            judged.refused.iter().any(|cause| !cause.is_empty())
+        }
+        Err(status) => {
+            tracing::warn!("a proposal failed: {}", rpc::transport::explain(&status));
+            scheduler.refused(instances);
+            true
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! What the tests need of the machine: programs and rights. What is missing is installed where
+//! that is possible; else the run ends with the command that helps. Nothing is skipped.
+
+use std::env;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context, bail, ensure};
+
+use crate::run::{cargo, succeed, succeeds};
+
+/// A program that a test runs.
+struct Tool {
+    /// Its name.
+    program: &'static str,
+    /// The Debian package that has it.
+    package: &'static str,
+    /// The test that runs it, as a file below `crates/`.
+    needed_by: &'static str,
+}
+
+/// Every program that a test runs and that a small Debian system may lack.
+const TOOLS: &[Tool] = &[Tool {
+    program: "setsid",
+    package: "util-linux",
+    needed_by: "linux/tests/system/survive.rs",
+}];
+
+/// Makes sure that all is there that the tests need.
+///
+/// # Errors
+/// Says what is missing, and by which command it is had.
+pub(crate) fn for_tests() -> anyhow::Result<()> {
+    let root = is_root()?;
+    let missing: Vec<&Tool> = TOOLS.iter().filter(|tool| !is_there(tool.program)).collect();
+    if !missing.is_empty() {
+        install(&missing, root)?;
+    }
+    ensure!(
+        root,
+        "the system tests start real tasks with cgroups and mounts of their own, which only root \
+         may: run `sudo env \"PATH=$PATH\" \"HOME=$HOME\" cargo xtask test`\n\
+         (the tests that need no root: cargo test --workspace --exclude bourg --exclude linux \
+         --exclude store)"
+    );
+    Ok(())
+}
+
+/// Makes sure that rustfmt and clippy are there.
+///
+/// # Errors
+/// Says what is missing, and by which command it is had.
+pub(crate) fn for_lints() -> anyhow::Result<()> {
+    for component in ["clippy", "rustfmt"] {
+        let command = if component == "rustfmt" { "fmt" } else { component };
+        if succeeds(&mut cargo(&[command, "--version"])) {
+            continue;
+        }
+        let add = ["component", "add", component];
+        ensure!(
+            is_there("rustup"),
+            "{component} is missing: install Rust with rustup, then run `rustup {}`",
+            add.join(" ")
+        );
+        succeed(Command::new("rustup").args(add))?;
+    }
+    Ok(())
+}
+
+/// Whether `cargo nextest` is there. It is faster and isolates each test in a process of its own;
+/// compiling it takes minutes, so it is used where it is and not asked for where it is not.
+pub(crate) fn has_nextest() -> bool {
+    succeeds(&mut cargo(&["nextest", "--version"]))
+}
+
+fn install(missing: &[&Tool], root: bool) -> anyhow::Result<()> {
+    let mut packages: Vec<&str> = missing.iter().map(|tool| tool.package).collect();
+    packages.sort_unstable();
+    packages.dedup();
+    let command = format!("apt-get install --no-install-recommends {}", packages.join(" "));
+    for tool in missing {
+        eprintln!("{} is missing, which {} runs", tool.program, tool.needed_by);
+    }
+    if !root || !is_there("apt-get") {
+        bail!("programs that tests run are missing: as root, on Debian, run `{command}`");
+    }
+    let apt = |arguments: &[&str]| {
+        let mut apt = Command::new("apt-get");
+        apt.env("DEBIAN_FRONTEND", "noninteractive").args(arguments);
+        apt.stdin(std::process::Stdio::null());
+        apt
+    };
+    succeed(&mut apt(&["update"]))?;
+    let mut arguments = vec!["install", "--yes", "--no-install-recommends"];
+    arguments.extend(packages);
+    succeed(&mut apt(&arguments))?;
+    match missing.iter().find(|tool| !is_there(tool.program)) {
+        None => Ok(()),
+        Some(tool) => bail!("{} is installed and {} is still missing", tool.package, tool.program),
+    }
+}
+
+/// Whether a program is in the search path, or where only root's programs are.
+fn is_there(program: &str) -> bool {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let system = ["/usr/sbin", "/sbin"].map(PathBuf::from);
+    env::split_paths(&path).chain(system).any(|directory| directory.join(program).is_file())
+}
+
+/// Whether this process may do what root may.
+fn is_root() -> anyhow::Result<bool> {
+    let own = std::fs::metadata("/proc/self").context("/proc is needed, so this must be Linux")?;
+    Ok(own.uid() == 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_tool_is_run_by_the_test_that_needs_it() {
+        for tool in TOOLS {
+            let path = crate::run::root().join("crates").join(tool.needed_by);
+            let source = std::fs::read_to_string(&path).expect(tool.needed_by);
+            let program = format!("\"{}\"", tool.program);
+            assert!(source.contains(&program), "{} does not run {program}", tool.needed_by);
+        }
+    }
+
+    #[test]
+    fn programs_are_looked_for_in_the_path() {
+        assert!(is_there("sh"));
+        assert!(!is_there("no-program-has-this-name"));
+    }
+}

@@ -1,0 +1,89 @@
+//! Running other programs: cargo, from the workspace's root, with nothing on standard input.
+
+use std::env;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, ensure};
+
+/// What cargo sets for the program that it runs. A cargo below must not see it: build scripts
+/// that look at it would be run again with every change from `cargo xtask` to `cargo` and back.
+const SET_BY_CARGO: [&str; 5] =
+    ["CARGO_BIN_", "CARGO_CRATE_", "CARGO_MANIFEST_", "CARGO_PKG_", "CARGO_PRIMARY_PACKAGE"];
+
+/// The workspace's root.
+pub(crate) fn root() -> PathBuf {
+    // Cargo says at run time where the package is; the place at build time may be stale.
+    let package = env::var_os("CARGO_MANIFEST_DIR")
+        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
+    package.join("../..")
+}
+
+/// A cargo command.
+pub(crate) fn cargo(arguments: &[&str]) -> Command {
+    let program = env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
+    let mut command = Command::new(program);
+    command.args(arguments).current_dir(root()).stdin(Stdio::null());
+    for (name, _) in env::vars_os() {
+        let set_by_cargo =
+            name.to_str().is_some_and(|name| SET_BY_CARGO.iter().any(|set| name.starts_with(set)));
+        if set_by_cargo {
+            command.env_remove(&name);
+        }
+    }
+    command
+}
+
+/// A cargo command that builds. In continuous integration the lock file must not change.
+pub(crate) fn cargo_build(arguments: &[&str]) -> Command {
+    let mut command = cargo(arguments);
+    if env::var("CI").is_ok_and(|ci| ci == "true" || ci == "1") {
+        command.arg("--locked");
+    }
+    command
+}
+
+/// Says what is run, and runs it.
+///
+/// # Errors
+/// Where it cannot be started, or does not succeed.
+pub(crate) fn succeed(command: &mut Command) -> anyhow::Result<()> {
+    let shown = show(command);
+    eprintln!("+ {shown}");
+    let status = command.status().with_context(|| format!("cannot run `{shown}`"))?;
+    ensure!(status.success(), "`{shown}` failed ({status})");
+    Ok(())
+}
+
+/// Whether a command succeeds; what it writes is not shown.
+pub(crate) fn succeeds(command: &mut Command) -> bool {
+    let quiet = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    quiet.status().is_ok_and(|status| status.success())
+}
+
+/// The command as one would type it.
+fn show(command: &Command) -> String {
+    let program = PathBuf::from(command.get_program());
+    let name = program.file_name().unwrap_or(program.as_os_str()).to_string_lossy();
+    let words = command.get_args().map(|argument| {
+        let argument = argument.to_string_lossy();
+        match argument.contains(|c: char| c.is_whitespace() || "()|&*'".contains(c)) {
+            true => format!("'{argument}'"),
+            false => argument.into_owned(),
+        }
+    });
+    std::iter::once(name.into_owned()).chain(words).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_shown_as_they_can_be_typed() {
+        let mut command = Command::new("cargo");
+        command.args(["nextest", "run", "-E", "not (package(a) | package(b))"]);
+        assert_eq!(show(&command), "cargo nextest run -E 'not (package(a) | package(b))'");
+    }
+}

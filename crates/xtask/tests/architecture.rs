@@ -1,0 +1,263 @@
+//! The layers of the house, held by what cargo knows of the workspace: edges between our crates
+//! point down only, and what decides cannot reach a socket, a disk or the system's randomness.
+//! `ARCHITECTURE.md` draws the same picture for people.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::Command;
+
+use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, Package, PackageId};
+
+/// One of our crates: its name, whether it is pure, and the crates of ours that it may depend on.
+/// A crate that is not here is refused, and so is every edge that is not here: normal, build and
+/// dev dependencies alike.
+const LAYERS: &[(&str, Kind, &[&str])] = &[
+    // The words.
+    ("model", Kind::Pure, &[]),
+    ("spec", Kind::Pure, &["model"]),
+    // The core.
+    ("cell", Kind::Pure, &["model", "spec"]),
+    ("bcl", Kind::Pure, &["model", "spec"]),
+    ("borglet", Kind::Pure, &["model", "spec"]),
+    ("scheduler", Kind::Pure, &["model", "spec", "cell"]),
+    ("master", Kind::Pure, &["model", "spec", "cell", "borglet"]),
+    ("replica", Kind::Pure, &["model", "cell", "master"]),
+    // The boundary.
+    ("proto", Kind::Boundary, &["model", "spec", "cell", "borglet"]),
+    ("store", Kind::Boundary, &[]),
+    ("linux", Kind::Boundary, &[]),
+    ("rpc", Kind::Boundary, &["proto"]),
+    // The shell.
+    (
+        "bourg",
+        Kind::Shell,
+        &[
+            "model",
+            "spec",
+            "cell",
+            "bcl",
+            "borglet",
+            "scheduler",
+            "master",
+            "replica",
+            "proto",
+            "store",
+            "linux",
+            "rpc",
+        ],
+    ),
+    ("xtask", Kind::Shell, &[]),
+];
+
+/// What a crate is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// It decides: no clock, file, socket or thread.
+    Pure,
+    /// It has effects behind a narrow interface, or speaks a format of the outside.
+    Boundary,
+    /// It runs things.
+    Shell,
+}
+
+/// Runtimes, sockets and system calls: no pure crate may reach one, by any kind of dependency, its
+/// tests' included.
+const EFFECTS: &[&str] = &[
+    "async-io",
+    "async-std",
+    "axum",
+    "hyper",
+    "hyper-util",
+    "mio",
+    "nix",
+    "polling",
+    "reqwest",
+    "rustls",
+    "smol",
+    "socket2",
+    "tokio",
+    "tokio-stream",
+    "tonic",
+    "tower",
+    "ureq",
+];
+
+/// The system's randomness, and the system's library by which it is had: no pure crate may be
+/// linked with one, except as [`RAFT_BRINGS`] says. Tests may: property tests draw seeds.
+const SYSTEM: &[&str] = &["fastrand", "getrandom", "libc", "rand", "rand_chacha", "rustix"];
+
+/// What `raft` brings of [`SYSTEM`], and why it may: raft-rs draws election timeouts from `rand`,
+/// which seeds itself through `getrandom` and `libc`. The replica overwrites each of these draws
+/// from its own seed, so none of them decides anything (docs/decisions/002).
+const RAFT_BRINGS: &[&str] = &["getrandom", "libc", "rand", "rand_chacha"];
+
+#[test]
+fn edges_between_our_crates_point_down_only() {
+    let metadata = metadata();
+    let packages = metadata.workspace_packages();
+    let ours: BTreeSet<&str> = packages.iter().map(|package| package.name.as_str()).collect();
+    let listed: BTreeSet<&str> = LAYERS.iter().map(|(name, ..)| *name).collect();
+    assert_eq!(ours, listed, "crates of the workspace, and crates in LAYERS of {}", file!());
+
+    let mut refused = Vec::new();
+    for package in packages {
+        refused.extend(refused_edges(package, &ours));
+    }
+    assert!(refused.is_empty(), "\n{}\n", refused.join("\n"));
+}
+
+#[test]
+fn pure_crates_reach_no_effects() {
+    let metadata = metadata();
+    let graph = Graph::of(&metadata);
+    let mut refused = Vec::new();
+    for (name, kind, _) in LAYERS {
+        if *kind != Kind::Pure {
+            continue;
+        }
+        let start = graph.ours(name);
+        let tested = graph.reach(&start, |_, _| true);
+        refused.extend(found(&graph, name, &tested, EFFECTS, "even for its tests"));
+        // Build dependencies and macros are not linked, and are held to the same: none needs more.
+        let linked = graph.reach(&start, |from, kind| {
+            kind != DependencyKind::Development && graph.name(from) != "raft"
+        });
+        refused.extend(found(&graph, name, &linked, SYSTEM, "except through raft"));
+    }
+    assert!(refused.is_empty(), "\n{}\n", refused.join("\n"));
+}
+
+#[test]
+fn raft_brings_exactly_what_is_allowed() {
+    let metadata = metadata();
+    let graph = Graph::of(&metadata);
+    let raft = graph.named("raft").into_iter().next().expect("replica depends on raft");
+    let below = graph.reach(&raft, |_, kind| kind != DependencyKind::Development);
+    let names: BTreeSet<&str> = below.keys().map(|id| graph.name(id)).collect();
+    let brings: Vec<&str> = SYSTEM.iter().copied().filter(|name| names.contains(name)).collect();
+    assert_eq!(brings, RAFT_BRINGS, "what raft brings of SYSTEM, and RAFT_BRINGS");
+}
+
+/// The edges of a package that the layers do not allow, each with the rule.
+fn refused_edges(package: &Package, ours: &BTreeSet<&str>) -> Vec<String> {
+    let name = package.name.as_str();
+    let allowed = LAYERS.iter().find(|(layer, ..)| *layer == name);
+    let allowed = allowed.map(|(.., allowed)| *allowed).unwrap_or_default();
+    let edges = package.dependencies.iter().filter(|edge| ours.contains(edge.name.as_str()));
+    let refused = edges.filter(|edge| !allowed.contains(&edge.name.as_str()));
+    refused
+        .map(|edge| {
+            format!(
+                "{name} → {} ({} dependency) is not an edge of the house: {name} may depend on \
+                 {{{}}} of our crates and on no other. Edges point down only; see ARCHITECTURE.md.",
+                edge.name,
+                edge.kind,
+                allowed.join(", "),
+            )
+        })
+        .collect()
+}
+
+/// The names of a list among what a crate reaches, each with the way to it.
+fn found(
+    graph: &Graph<'_>,
+    name: &str,
+    reached: &Reached<'_>,
+    list: &[&str],
+    but: &str,
+) -> Vec<String> {
+    let ids = reached.keys().filter(|id| list.contains(&graph.name(id)));
+    ids.map(|id| {
+        let way = graph.way(reached, id).join(" → ");
+        format!("{way}: {name} is pure and may not reach {}, {but}", graph.name(id))
+    })
+    .collect()
+}
+
+/// Every crate that is reached, with the one it was reached from.
+type Reached<'a> = BTreeMap<&'a PackageId, Option<&'a PackageId>>;
+
+/// The resolved dependencies of this platform.
+struct Graph<'a> {
+    metadata: &'a Metadata,
+    edges: BTreeMap<&'a PackageId, Vec<(&'a PackageId, DependencyKind)>>,
+}
+
+impl<'a> Graph<'a> {
+    fn of(metadata: &'a Metadata) -> Self {
+        let resolve = metadata.resolve.as_ref().expect("cargo resolves dependencies");
+        let mut edges: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        for node in &resolve.nodes {
+            let below = node.deps.iter().flat_map(|dependency| {
+                dependency.dep_kinds.iter().map(|kind| (&dependency.pkg, kind.kind))
+            });
+            edges.insert(&node.id, below.collect());
+        }
+        Self { metadata, edges }
+    }
+
+    fn name(&self, id: &PackageId) -> &'a str {
+        self.metadata[id].name.as_str()
+    }
+
+    fn ours(&self, name: &str) -> PackageId {
+        let packages = self.metadata.workspace_packages();
+        let package = packages.into_iter().find(|package| package.name.as_str() == name);
+        package.expect("a crate in LAYERS is in the workspace").id.clone()
+    }
+
+    fn named(&self, name: &str) -> Vec<PackageId> {
+        let packages = self.metadata.packages.iter();
+        let named = packages.filter(|package| package.name.as_str() == name);
+        named.map(|package| package.id.clone()).collect()
+    }
+
+    /// What is reached from a crate over the edges that `follow` takes. Dev dependencies count
+    /// for the crate itself alone: those of others are never built.
+    fn reach(
+        &self,
+        start: &PackageId,
+        follow: impl Fn(&PackageId, DependencyKind) -> bool,
+    ) -> Reached<'a> {
+        let (start, _) = self.edges.get_key_value(start).expect("a crate of the graph");
+        let mut reached: Reached<'a> = BTreeMap::from([(*start, None)]);
+        let mut waiting = vec![*start];
+        while let Some(from) = waiting.pop() {
+            for (to, kind) in &self.edges[from] {
+                let theirs = *kind == DependencyKind::Development && from != *start;
+                if !theirs && follow(from, *kind) && !reached.contains_key(to) {
+                    reached.insert(to, Some(from));
+                    waiting.push(to);
+                }
+            }
+        }
+        reached
+    }
+
+    /// The names on the way by which a crate was reached.
+    fn way(&self, reached: &Reached<'_>, id: &PackageId) -> Vec<&'a str> {
+        let mut way = vec![self.name(id)];
+        let mut from = reached.get(id).copied().flatten();
+        while let Some(id) = from {
+            way.push(self.name(id));
+            from = reached.get(id).copied().flatten();
+        }
+        way.reverse();
+        way
+    }
+}
+
+/// What cargo knows of the workspace, for the platform that this runs on: other platforms'
+/// dependencies need not be downloaded.
+fn metadata() -> Metadata {
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
+    let version = Command::new("rustc").arg("-vV").output().expect("rustc runs");
+    let version = String::from_utf8(version.stdout).expect("rustc writes text");
+    let host = version.lines().find_map(|line| line.strip_prefix("host: "));
+    let host = host.expect("rustc names its host").to_owned();
+    MetadataCommand::new()
+        .cargo_path(cargo)
+        .manifest_path(concat!(env!("CARGO_MANIFEST_DIR"), "/../../Cargo.toml"))
+        .other_options(["--filter-platform".to_owned(), host])
+        .exec()
+        .expect("cargo metadata runs")
+}

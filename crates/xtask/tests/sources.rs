@@ -1,0 +1,98 @@
+//! Rules about the sources that no lint knows.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The most lines that a Rust file may have. Far below it, ask what the file is about.
+const LINES_MAX: usize = 700;
+
+/// What must be in no file: paths of one machine. Written in two parts, as this file is one too.
+const MACHINE_PATHS: [&str; 2] = [concat!("/wo", "rk/"), concat!("/ro", "ot/")];
+
+/// What must be in no Rust file: work that is put off.
+const PUT_OFF: [&str; 3] =
+    [concat!("to", "do!"), concat!("unimple", "mented!"), concat!("#[ig", "nore")];
+
+#[test]
+fn no_file_names_a_path_of_one_machine() {
+    refuse(&MACHINE_PATHS, |_| true);
+}
+
+#[test]
+fn no_work_is_put_off_in_the_code() {
+    refuse(&PUT_OFF, is_rust);
+}
+
+#[test]
+fn no_rust_file_is_too_long() {
+    for path in files().iter().filter(|path| is_rust(path)) {
+        let lines = read(path).lines().count();
+        assert!(
+            lines <= LINES_MAX,
+            "{} has {lines} lines, and may have {LINES_MAX}: make two files of it",
+            shown(path)
+        );
+    }
+}
+
+#[test]
+fn every_crate_is_in_the_directory_of_its_name() {
+    let crates = fs::read_dir(root().join("crates")).expect("crates/ can be listed");
+    for entry in crates {
+        let directory = entry.expect("crates/ can be listed").path();
+        let manifest = read(&directory.join("Cargo.toml"));
+        let name = manifest.lines().find_map(|line| line.strip_prefix("name = "));
+        let expected = directory.file_name().map(|name| format!("\"{}\"", name.to_string_lossy()));
+        assert_eq!(name, expected.as_deref(), "{}", shown(&directory));
+    }
+}
+
+fn refuse(words: &[&str], of_interest: impl Fn(&Path) -> bool) {
+    let mut found = Vec::new();
+    for path in files().iter().filter(|path| of_interest(path)) {
+        for (number, line) in (1..).zip(read(path).lines()) {
+            for word in words.iter().filter(|word| line.contains(*word)) {
+                found.push(format!("{}:{number}: {word} must not be here", shown(path)));
+            }
+        }
+    }
+    assert!(found.is_empty(), "\n{}\n", found.join("\n"));
+}
+
+fn is_rust(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "rs")
+}
+
+fn read(path: &Path) -> String {
+    let bytes = fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", shown(path)));
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// Every file of ours: all in the repository but git's own and what cargo builds.
+fn files() -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    let mut directories = vec![root()];
+    while let Some(directory) = directories.pop() {
+        for entry in fs::read_dir(&directory).expect("a directory of ours can be listed") {
+            let path = entry.expect("a directory of ours can be listed").path();
+            let built = path.ends_with("target") || path.join("CACHEDIR.TAG").exists();
+            match path.is_dir() && !path.is_symlink() {
+                true if path.ends_with(".git") || built => {}
+                true => directories.push(path),
+                // Another program's socket or a link that leads nowhere is no source.
+                false if path.is_file() && !path.ends_with(".git") => files.push(path),
+                false => {}
+            }
+        }
+    }
+    assert!(files.len() > 100, "only {} files were found", files.len());
+    files
+}
+
+fn shown(path: &Path) -> String {
+    path.strip_prefix(root()).unwrap_or(path).display().to_string()
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
