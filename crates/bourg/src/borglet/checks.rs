@@ -26,18 +26,14 @@ async fn ask(port: u16, path: &str) -> Result<(), String> {
         .header(hyper::header::CONNECTION, "close")
         .body(Empty::<Bytes>::new())
         .map_err(|error| error.to_string())?;
-    let answer = async {
+    let answer = async move {
         let response = sender.send_request(request).await.map_err(|error| error.to_string())?;
         match response.status().as_u16() {
             ..400 => Ok(()),
             code => Err(code.to_string()),
         }
     };
-    tokio::select! {
-        answer = answer => answer,
-        ended = connection => Err(match ended {
-            Ok(()) => "the connection was closed without an answer".to_owned(),
-            Err(error) => error.to_string(),
-        }),
-    }
+    // What goes wrong with the connection is told by the answer too.
+    let (answer, _ended) = tokio::join!(answer, connection);
+    answer
 }

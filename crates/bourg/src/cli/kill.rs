@@ -7,14 +7,13 @@ use proto::v1;
 
 use super::cells::Connection;
 use super::exit::{Done, Failure};
-use super::{KillArgs, block_on, job_address};
+use super::{KillArgs, job_address, with_cell};
 
 /// How often a kill that is waited for is looked at.
 const LOOK: Duration = Duration::from_millis(50);
 
 pub(super) fn kill(cell: Option<&str>, args: &KillArgs) -> Done {
-    let mut connection = Connection::open(cell)?;
-    block_on(async {
+    with_cell(cell, async |mut connection| {
         let mut waiting = Vec::new();
         for address in &args.jobs {
             let id = Some(connection.request_id().await?);

@@ -5,17 +5,15 @@ use std::collections::BTreeMap;
 use proto::v1;
 use tokio_stream::StreamExt;
 
-use super::cells::Connection;
 use super::exit::Done;
-use super::{LogsArgs, block_on, job_address, output};
+use super::{LogsArgs, job_address, output, with_cell};
 use crate::clock::wall_clock;
 
 /// How long a line may be before it is written in pieces.
 const LINE_BYTES_MAX: usize = 64 << 10;
 
 pub(super) fn logs(cell: Option<&str>, args: &LogsArgs) -> Done {
-    let mut connection = Connection::open(cell)?;
-    block_on(async {
+    with_cell(cell, async |mut connection| {
         let from = match (args.since, args.tail) {
             (Some(since), _) => {
                 let since = u64::try_from(since.as_micros()).unwrap_or(u64::MAX);

@@ -19,6 +19,7 @@ use std::process::ExitCode;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use model::{Address, CellName, PortRange, UserName};
 
+use self::cells::Connection;
 pub(crate) use self::dev::{Client, DevCell, Options as DevOptions};
 pub(crate) use self::exit::{Done, Failure};
 use self::output::Format;
@@ -344,10 +345,14 @@ fn eval(args: &EvalArgs) -> Done {
     }
 }
 
-/// Runs what waits for answers, on this thread.
-fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+/// Connects to a cell and does something with the connection, on this thread.
+fn with_cell<T>(
+    cell: Option<&str>,
+    work: impl AsyncFnOnce(Connection) -> Result<T, Failure>,
+) -> Result<T, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    runtime.map_err(|error| Failure::failed(format!("error: {error}")))?.block_on(work)
+    let runtime = runtime.map_err(|error| Failure::failed(format!("error: {error}")))?;
+    runtime.block_on(async { work(Connection::open(cell)?).await })
 }
 
 /// An address as a request has it; the owner that is left out is filled in by the master.

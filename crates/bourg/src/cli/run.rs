@@ -11,7 +11,7 @@ use spec::JobSpec;
 
 use super::cells::Connection;
 use super::exit::{Code, Done, Failure};
-use super::{RunArgs, block_on, output, why};
+use super::{RunArgs, output, why, with_cell};
 use crate::evaluate;
 
 /// How long a task is pending before it is said why.
@@ -19,8 +19,7 @@ const WHY_AFTER: Duration = Duration::from_secs(1);
 
 pub(super) fn run(cell: Option<&str>, args: &RunArgs) -> Done {
     let jobs = evaluate::evaluate(&args.file)?;
-    let mut connection = Connection::open(cell)?;
-    block_on(async {
+    with_cell(cell, async |mut connection| {
         let wait = (!args.detach).then_some(args.timeout);
         submit_all(&mut connection, &jobs, wait, &args.file).await.map(drop)
     })

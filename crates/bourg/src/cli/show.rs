@@ -6,10 +6,9 @@ use std::time::Duration;
 use model::{Priority, Resources, Time};
 use proto::v1;
 
-use super::cells::Connection;
 use super::exit::{Done, Failure};
 use super::output::{self, Format, Listing};
-use super::{ListArgs, StatusArgs, block_on, job_address, run};
+use super::{ListArgs, StatusArgs, job_address, run, with_cell};
 
 /// How often something that is watched is looked at.
 const WATCH_INTERVAL: Duration = Duration::from_millis(500);
@@ -39,39 +38,41 @@ async fn repeat(
 type Shown = Box<dyn FnOnce() -> Done>;
 
 pub(super) fn status(cell: Option<&str>, args: &StatusArgs) -> Done {
-    let mut connection = Connection::open(cell)?;
     let some = args.jobs.iter().find(|address| address.tasks != model::TaskSelection::All);
     if let Some(address) = some.filter(|_| args.jobs.len() > 1) {
         return Err(Failure::usage(format!("error: give {address} alone")));
     }
-    block_on(repeat(&args.list, async || {
-        let request = v1::StatusRequest {
-            jobs: args.jobs.iter().map(job_address).collect(),
-            tasks: !args.jobs.is_empty(),
-            dead: args.all,
-        };
-        let mut answer = connection
-            .ask(request, async |mut client, request| client.status(request).await)
-            .await?;
-        if let [address] = args.jobs.as_slice() {
-            let chosen =
-                |task: &v1::TaskStatus| address.tasks.contains(model::TaskIndex(task.index));
-            answer.jobs.iter_mut().for_each(|job| job.tasks.retain(chosen));
-        }
-        let format = args.list.output.clone();
-        let with_tasks = !args.jobs.is_empty();
-        let shown = move || match (&format, with_tasks) {
-            (Format::Table | Format::Wide, true) => {
-                answer.jobs.iter().try_for_each(|job| show_job(&format, job, answer.time))
+    with_cell(cell, async |mut connection| {
+        repeat(&args.list, async || {
+            let request = v1::StatusRequest {
+                jobs: args.jobs.iter().map(job_address).collect(),
+                tasks: !args.jobs.is_empty(),
+                dead: args.all,
+            };
+            let mut answer = connection
+                .ask(request, async |mut client, request| client.status(request).await)
+                .await?;
+            if let [address] = args.jobs.as_slice() {
+                let chosen =
+                    |task: &v1::TaskStatus| address.tasks.contains(model::TaskIndex(task.index));
+                answer.jobs.iter_mut().for_each(|job| job.tasks.retain(chosen));
             }
-            _ => show_jobs(&format, &answer),
-        };
-        Ok((answer_index(&args.list, with_tasks), Box::new(shown) as Shown))
-    }))
+            let format = args.list.output.clone();
+            let with_tasks = !args.jobs.is_empty();
+            let shown = move || match (&format, with_tasks) {
+                (Format::Table | Format::Wide, true) => {
+                    answer.jobs.iter().try_for_each(|job| show_job(&format, job, answer.time))
+                }
+                _ => show_jobs(&format, &answer),
+            };
+            Ok((answer_index(&args.list), Box::new(shown) as Shown))
+        })
+        .await
+    })
 }
 
 /// While a job's tasks are watched everything about them may change with time alone.
-fn answer_index(args: &ListArgs, _: bool) -> u64 {
+fn answer_index(args: &ListArgs) -> u64 {
     if args.watch { crate::clock::wall_clock().0 } else { 0 }
 }
 
@@ -165,38 +166,42 @@ fn show_job(format: &Format, job: &v1::JobStatus, now: u64) -> Done {
 }
 
 pub(super) fn machines(cell: Option<&str>, args: &ListArgs) -> Done {
-    let mut connection = Connection::open(cell)?;
-    block_on(repeat(args, async || {
-        let answer = connection
-            .ask(v1::MachinesRequest {}, async |mut client, request| client.machines(request).await)
-            .await?;
-        let format = args.output.clone();
-        let index = answer.index;
-        let shown = move || {
-            output::list(
-                &format,
-                &Listing {
-                    items: &answer.machines,
-                    name: |machine| machine.name.clone(),
-                    headings: &[
-                        "MACHINE",
-                        "STATE",
-                        "TASKS",
-                        "CPU TAKEN",
-                        "CPU",
-                        "RAM TAKEN",
-                        "RAM",
-                        "PORTS TAKEN",
-                        "ADDRESS",
-                        "ATTRIBUTES",
-                    ],
-                    wide: 2,
-                    row: machine_row,
-                },
-            )
-        };
-        Ok((index, Box::new(shown) as Shown))
-    }))
+    with_cell(cell, async |mut connection| {
+        repeat(args, async || {
+            let answer = connection
+                .ask(v1::MachinesRequest {}, async |mut client, request| {
+                    client.machines(request).await
+                })
+                .await?;
+            let format = args.output.clone();
+            let index = answer.index;
+            let shown = move || {
+                output::list(
+                    &format,
+                    &Listing {
+                        items: &answer.machines,
+                        name: |machine| machine.name.clone(),
+                        headings: &[
+                            "MACHINE",
+                            "STATE",
+                            "TASKS",
+                            "CPU TAKEN",
+                            "CPU",
+                            "RAM TAKEN",
+                            "RAM",
+                            "PORTS TAKEN",
+                            "ADDRESS",
+                            "ATTRIBUTES",
+                        ],
+                        wide: 2,
+                        row: machine_row,
+                    },
+                )
+            };
+            Ok((index, Box::new(shown) as Shown))
+        })
+        .await
+    })
 }
 
 fn machine_row(machine: &v1::MachineStatus) -> Vec<String> {
@@ -224,36 +229,44 @@ fn machine_row(machine: &v1::MachineStatus) -> Vec<String> {
 }
 
 pub(super) fn cell(cell: Option<&str>, args: &ListArgs) -> Done {
-    let mut connection = Connection::open(cell)?;
-    block_on(repeat(args, async || {
-        let status = connection.cell_status().await?;
-        let format = args.output.clone();
-        let index = status.index;
-        let shown = move || {
-            output::object(&format, &status, &status.name, || {
-                let capacity = run::capacity(status.capacity.as_ref());
-                let rows = [
-                    ("cell", status.name.clone()),
-                    ("you are", status.user.clone()),
-                    (
-                        "machines",
-                        format!("{} of {} up ({capacity})", status.machines_up, status.machines),
-                    ),
-                    ("schedulers", status.schedulers.to_string()),
-                    (
-                        "jobs",
-                        format!("{} with {} tasks, dead ones included", status.jobs, status.tasks),
-                    ),
-                    ("index", format!("{} in term {}", status.index, status.term)),
-                    ("state", status.state_hash.clone()),
-                    ("level", status.level.to_string()),
-                ];
-                let rows = rows.map(|(name, value)| vec![name.to_owned(), value]);
-                let [first, rest @ ..] = rows;
-                let headings: Vec<&str> = first.iter().map(String::as_str).collect();
-                output::table(&headings, rest.into())
-            })
-        };
-        Ok((index, Box::new(shown) as Shown))
-    }))
+    with_cell(cell, async |mut connection| {
+        repeat(args, async || {
+            let status = connection.cell_status().await?;
+            let format = args.output.clone();
+            let index = status.index;
+            let shown = move || {
+                output::object(&format, &status, &status.name, || {
+                    let capacity = run::capacity(status.capacity.as_ref());
+                    let rows = [
+                        ("cell", status.name.clone()),
+                        ("you are", status.user.clone()),
+                        (
+                            "machines",
+                            format!(
+                                "{} of {} up ({capacity})",
+                                status.machines_up, status.machines
+                            ),
+                        ),
+                        ("schedulers", status.schedulers.to_string()),
+                        (
+                            "jobs",
+                            format!(
+                                "{} with {} tasks, dead ones included",
+                                status.jobs, status.tasks
+                            ),
+                        ),
+                        ("index", format!("{} in term {}", status.index, status.term)),
+                        ("state", status.state_hash.clone()),
+                        ("level", status.level.to_string()),
+                    ];
+                    let rows = rows.map(|(name, value)| vec![name.to_owned(), value]);
+                    let [first, rest @ ..] = rows;
+                    let headings: Vec<&str> = first.iter().map(String::as_str).collect();
+                    output::table(&headings, rest.into())
+                })
+            };
+            Ok((index, Box::new(shown) as Shown))
+        })
+        .await
+    })
 }

@@ -7,11 +7,10 @@ use proto::v1;
 
 use super::cells::Connection;
 use super::exit::{Done, Failure};
-use super::{WhyArgs, block_on, job_address, output};
+use super::{WhyArgs, job_address, output, with_cell};
 
 pub(super) fn why(cell: Option<&str>, args: &WhyArgs) -> Done {
-    let mut connection = Connection::open(cell)?;
-    block_on(async {
+    with_cell(cell, async |mut connection| {
         let request = v1::WhyRequest {
             job: Some(job_address(&args.job)),
             tasks: Some((&args.job.tasks).into()),
