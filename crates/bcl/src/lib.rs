@@ -1,7 +1,7 @@
 //! BCL, the configuration language: Jsonnet with Bourg's own library built in (design, section 8;
 //! paper, section 2.3).
 //!
-//! [`evaluate`] turns a file into job descriptions, or says what is wrong in it at file, line and
+//! [`evaluate()`] turns a file into job descriptions, or says what is wrong in it at file, line and
 //! column. A file is one job (an object) or a list of jobs; plain JSON is BCL too, and so is the
 //! canonical JSON of a job description, which evaluates to that very description.
 //!

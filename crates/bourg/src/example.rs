@@ -104,7 +104,7 @@ fn answer(state: &State, request: &Request<Incoming>) -> Response<Full<Bytes>> {
 }
 
 /// Estimates π from random points and prints it: a computation that ends. The generator is
-/// SplitMix64, so a seed always gives the same estimate.
+/// `SplitMix64`, so a seed always gives the same estimate.
 pub(crate) fn batch(samples: u64, seed: u64) {
     let mut state = seed;
     let mut next = || {

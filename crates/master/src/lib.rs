@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use borglet::{Order, Report};
 use cell::{Cell, JobState, MachineState, Op};
-use model::{CollectionId, LogIndex, MachineId, Span, Stamp, Time};
+use model::{CollectionId, LogIndex, MachineId, MachineName, Span, Stamp, Time};
 
 use link::Link;
 
@@ -64,6 +64,8 @@ pub enum Wish {
 pub struct Poll {
     /// Which machine.
     pub machine: MachineId,
+    /// Its name, which its Borglet's certificate must bear.
+    pub name: MachineName,
     /// Where its Borglet answers.
     pub address: Arc<str>,
     /// A new order, if there is one.

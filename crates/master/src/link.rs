@@ -66,6 +66,7 @@ impl Link {
         since: Stamp,
         settings: &Settings,
     ) -> Option<Poll> {
+        let known = cell.machine(machine)?;
         let due = self.next_poll <= now;
         // A machine that does not answer is asked at its interval, new order or not.
         let news = !self.is_current(since) && !self.order_in_flight && (due || self.missed == 0);
@@ -78,8 +79,9 @@ impl Link {
             Some(_) => self.order_in_flight = true,
             None => self.plain_in_flight = true,
         }
-        let address = Arc::clone(&cell.machine(machine)?.address);
-        Some(Poll { machine, address, order, hold: settings.poll_interval, seen: self.seen })
+        let (name, address) = (known.name.clone(), Arc::clone(&known.address));
+        let hold = settings.poll_interval;
+        Some(Poll { machine, name, address, order, hold, seen: self.seen })
     }
 
     pub(crate) fn answered(

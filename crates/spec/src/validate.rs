@@ -146,6 +146,10 @@ impl JobSpec {
                 found.cmd(&at.field("cmd"), cmd);
             }
             found.env(&at.field("env"), &change.env);
+            if change.cmd.is_some() || !change.env.is_empty() {
+                let ports = self.task(*index).all_ports().len();
+                found.count(&at.field("ports"), ports, limits::PORTS_MAX, "ports");
+            }
             if let Some(limit) = change.limit {
                 found.limit(&at, &limit);
             }

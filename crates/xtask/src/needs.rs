@@ -68,8 +68,8 @@ pub(crate) fn for_lints() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether `cargo nextest` is there. It is faster and isolates each test in a process of its own;
-/// compiling it takes minutes, so it is used where it is and not asked for where it is not.
+/// Whether `cargo nextest` is there. It gives each test a process of its own and ends one that
+/// hangs. Compiling it takes minutes, so it is used where it is, and not installed where it is not.
 pub(crate) fn has_nextest() -> bool {
     succeeds(&mut cargo(&["nextest", "--version"]))
 }

@@ -41,7 +41,7 @@ pub(crate) fn test() -> anyhow::Result<()> {
     needs::for_tests()?;
     let nextest = needs::has_nextest();
     if !nextest {
-        eprintln!("cargo-nextest is not here: `cargo test` runs the tests, which takes longer");
+        eprintln!("cargo-nextest is not here: `cargo test` runs the tests");
     }
     let tiers = if nextest { with_nextest() } else { with_cargo(&targets(&root())?) };
     let mut done: Vec<Tier> = Vec::new();

@@ -105,12 +105,17 @@ impl Doer {
             let instance = launch.instance;
             let files = this.files.clone();
             let begun = tokio::task::spawn_blocking(move || {
+                if let Some(taken) = taken_port(&launch) {
+                    return Ok(Err(taken));
+                }
                 let task = files.create(&launch)?;
                 let child = task.start(files.executable(), &files.launch_record(&launch))?;
-                anyhow::Ok((child.ready, child.shim))
+                anyhow::Ok(Ok((child.ready, child.shim)))
             });
             match begun.await.map_err(anyhow::Error::from).and_then(|begun| begun) {
-                Ok((ready, shim)) => this.follow(instance, Some(ready), shim).await,
+                Ok(Ok((ready, shim))) => this.follow(instance, Some(ready), shim).await,
+                // It is not the task's failure: it gets another port with its next life.
+                Ok(Err(reason)) => this.tell(Input::Ended(instance, End::Lost { reason })).await,
                 Err(error) => {
                     let reason = format!("{error:#}");
                     this.tell(Input::Ended(instance, End::NotStarted { reason })).await;
@@ -174,6 +179,13 @@ impl Doer {
     async fn tell(&self, input: Input) {
         let _gone = self.to_driver.send(Message::Input(input)).await;
     }
+}
+
+/// Says so where one of its ports is taken by somebody who is not ours.
+fn taken_port(launch: &Launch) -> Option<String> {
+    let taken = |port: u16| std::net::TcpListener::bind(("0.0.0.0", port)).is_err();
+    let (name, port) = launch.desired.ports.iter().find(|(_, port)| taken(*port))?;
+    Some(format!("port {port} ({name}) is taken by another program on its machine"))
 }
 
 /// Waits until a descriptor can be read, as a pipe or pidfd can when its other end is gone.

@@ -23,7 +23,7 @@ type Chunks = mpsc::Sender<Result<v1::LogChunk, Status>>;
 /// # Errors
 /// Where the request is not a good one.
 pub(crate) fn read(
-    files: Files,
+    files: &Files,
     asked: v1::ReadLogRequest,
     to_master: Chunks,
 ) -> Result<(), Status> {

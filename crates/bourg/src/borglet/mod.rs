@@ -76,6 +76,7 @@ pub(crate) fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()
         for (name, why) in swept.failed {
             tracing::error!("{name}: {why}");
         }
+        files.remove_cgroup()?;
     }
     Ok(())
 }

@@ -100,7 +100,7 @@ impl rpc::service::borglet_server::Borglet for Service {
     ) -> Result<Response<Self::ReadLogStream>, Status> {
         self.only_the_master(&request)?;
         let (to_master, stream) = mpsc::channel(LOG_QUEUE);
-        logs::read(self.files.clone(), request.into_inner(), to_master)?;
+        logs::read(&self.files, request.into_inner(), to_master)?;
         Ok(Response::new(Box::pin(ReceiverStream::new(stream))))
     }
 }

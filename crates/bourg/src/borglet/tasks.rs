@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use borglet::{Desired, Launch, Recovered, RecoveredStatus};
-use linux::cgroup::{self, Limits};
+use linux::cgroup::{self, Hierarchy, Limits, TaskCgroup};
 use linux::record::{self, How, Jail, LogPolicy};
 use linux::task::{Inspection, LostReason, TaskDirectory};
 use model::{Bytes, End, InstanceId, LogIndex, Stamp, Term, Time};
@@ -70,6 +70,12 @@ impl Files {
 
     pub(crate) fn task(&self, instance: InstanceId) -> anyhow::Result<TaskDirectory> {
         Ok(TaskDirectory::open(&self.tasks(), &instance.to_string())?)
+    }
+
+    /// Removes the group in which the tasks' groups were, when all of them have ended.
+    pub(crate) fn remove_cgroup(&self) -> anyhow::Result<()> {
+        let hierarchy = Hierarchy::detect()?;
+        Ok(TaskCgroup::open(&hierarchy, &self.cgroup)?.remove()?)
     }
 
     /// Where an instance's output is.
@@ -174,7 +180,9 @@ impl Files {
     /// Notes that nobody needs an instance's record any more. Its directory is removed when it
     /// has been kept long enough.
     pub(crate) fn retire(&self, instance: InstanceId) -> anyhow::Result<()> {
-        write(self.task(instance)?.path(), RETIRED_FILE, "")
+        let task = self.task(instance)?;
+        // One that never got as far as a directory leaves nothing to keep.
+        if task.path().exists() { write(task.path(), RETIRED_FILE, "") } else { Ok(()) }
     }
 
     /// Removes directories retired longer ago than a time, and the oldest beyond a number.

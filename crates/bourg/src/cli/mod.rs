@@ -194,6 +194,15 @@ enum BenchCommand {
         #[arg(long)]
         json: bool,
     },
+    /// A master's start on a log without a checkpoint, until it leads.
+    Recovery {
+        /// How many operations the log has.
+        #[arg(long, default_value_t = 1_000_000)]
+        operations: u64,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
 }
 
 #[derive(Debug, Args)]
@@ -304,7 +313,7 @@ pub(crate) fn main() -> ExitCode {
 fn execute(cli: Cli) -> Result<ExitCode, Failure> {
     let cell = cli.cell.as_deref();
     match cli.command {
-        Command::Dev(args) => return dev::dev(args),
+        Command::Dev(args) => return dev::dev(&args),
         Command::Run(args) => run::run(cell, &args)?,
         Command::Eval(args) => eval(&args)?,
         Command::Status(args) => show::status(cell, &args)?,
@@ -314,6 +323,9 @@ fn execute(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Machines(args) => show::machines(cell, &args)?,
         Command::Cell(args) => show::cell(cell, &args)?,
         Command::Bench(BenchCommand::Start { runs, json }) => bench::start(runs, json)?,
+        Command::Bench(BenchCommand::Recovery { operations, json }) => {
+            bench::recovery(operations, json)?;
+        }
         Command::Master(args) => roles::master(args)?,
         Command::Scheduler(args) => roles::scheduler(args)?,
         Command::Borglet(args) => roles::borglet(args)?,

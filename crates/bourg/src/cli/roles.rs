@@ -69,7 +69,7 @@ pub(super) fn master(args: MasterArgs) -> anyhow::Result<()> {
         administrator: args.administrator,
         settings: ::master::Settings::default(),
     };
-    master::run(options, listener(&args.listen)?)
+    master::run(&options, listener(&args.listen)?)
 }
 
 pub(super) fn scheduler(args: SchedulerArgs) -> anyhow::Result<()> {

@@ -46,8 +46,7 @@ pub(super) async fn submit_all(
             .await?;
         let name = format!("{}/{}", submitted.user, job.name);
         let same = if submitted.unchanged { "  unchanged" } else { "" };
-        let tasks =
-            if job.tasks == 1 { "1 task".to_owned() } else { format!("{} tasks", job.tasks) };
+        let tasks = count(job.tasks);
         eprintln!("job  {name}   {tasks}  {}  {}{same}", job.priority, job.total());
         admitted.push((name, submitted));
     }
@@ -64,14 +63,18 @@ pub(super) async fn submit_all(
 struct Progress {
     begun: Instant,
     stages: [Option<(u32, Duration)>; 3],
+    tasks: u32,
     live: bool,
+    /// It has been said how a task failed.
+    said_failure: bool,
 }
 
 const STAGES: [&str; 3] = ["scheduled", "running", "healthy"];
 
 impl Progress {
     fn new(begun: Instant) -> Self {
-        Self { begun, stages: [None; 3], live: std::io::stderr().is_terminal() }
+        let live = std::io::stderr().is_terminal();
+        Self { begun, stages: [None; 3], tasks: 0, live, said_failure: false }
     }
 
     /// Shows progress until every task is healthy or finished.
@@ -124,6 +127,7 @@ impl Progress {
             }
             let Some(job) = &last else { continue };
             self.note(job);
+            self.say_failure(name, job, admitted);
             if self.live {
                 eprint!("\r\x1b[K{}", self.line(admitted));
             }
@@ -139,8 +143,20 @@ impl Progress {
         }
     }
 
+    /// Says once how a task failed that is tried again: waiting for it may take long.
+    fn say_failure(&mut self, name: &str, job: &v1::JobStatus, admitted: Duration) {
+        let failed = job.tasks.iter().find(|task| task.failures > 0 && task.state == "pending");
+        if let Some(task) = failed.filter(|_| !self.said_failure) {
+            self.said_failure = true;
+            eprint!("{}", self.end_line(admitted));
+            eprintln!(" task {} failed: {}; it is tried again", task.index, task.last_end_text);
+            eprintln!(" next: bourg logs {name}/{}", task.index);
+        }
+    }
+
     fn note(&mut self, job: &v1::JobStatus) {
         let counts = counts(job);
+        self.tasks = counts.tasks;
         let done = counts.finished;
         let reached = [counts.scheduled + done, counts.running + done, counts.healthy + done];
         let now = self.begun.elapsed();
@@ -156,8 +172,9 @@ impl Progress {
         let shown = |time: Duration| Span(u64::try_from(time.as_micros()).unwrap_or(u64::MAX));
         let mut line = format!(" admitted {}", shown(admitted));
         for (name, stage) in STAGES.iter().zip(&self.stages) {
-            if let Some((reached, at)) = stage {
-                let _infallible = write!(line, " · {name} {reached} {}", shown(*at));
+            if let Some((reached, at)) = stage.filter(|(reached, _)| *reached > 0) {
+                let tasks = self.tasks;
+                let _infallible = write!(line, " · {name} {reached}/{tasks} {}", shown(at));
             }
         }
         line
@@ -170,6 +187,10 @@ impl Progress {
 
 fn counts(job: &v1::JobStatus) -> v1::JobCounts {
     job.counts.unwrap_or_default()
+}
+
+fn count(tasks: u32) -> String {
+    if tasks == 1 { "1 task".to_owned() } else { format!("{tasks} tasks") }
 }
 
 fn is_dead(job: &v1::JobStatus) -> bool {
@@ -193,8 +214,9 @@ fn late(name: &str, job: Option<&v1::JobStatus>, wait: Duration) -> Failure {
         && job.tasks.iter().all(|task| task.state != "pending" || task.failures == 0)
     {
         let text = format!(
-            "error: {} of {} tasks of {name} were not placed within {wait} s; they stay pending",
-            counts.pending, counts.tasks
+            "error: not placed within {wait} s: {} of the {} of {name}; it stays pending",
+            counts.pending,
+            count(counts.tasks)
         );
         return Failure::new(Code::NotPlaced, text)
             .next(format!("bourg why {name} · bourg kill {name}"));

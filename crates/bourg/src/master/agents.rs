@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use anyhow::Context;
 use master::{Answer, Poll};
-use model::MachineId;
+use model::{MachineId, MachineName};
 use proto::v1;
 use replica::Input;
 use rpc::service::borglet_client::BorgletClient;
-use rpc::{Credentials, Expect, Role};
+use rpc::{Credentials, Expect, Identity};
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 use tonic::transport::Channel;
@@ -91,10 +91,11 @@ impl Handle {
     pub(crate) fn client(
         &self,
         machine: MachineId,
+        name: &MachineName,
         address: &Arc<str>,
     ) -> anyhow::Result<BorgletClient<Channel>> {
         let _inside = self.runtime.enter();
-        self.links.client(machine, address)
+        self.links.client(machine, name, address)
     }
 }
 
@@ -102,6 +103,7 @@ impl Links {
     fn client(
         &self,
         machine: MachineId,
+        name: &MachineName,
         address: &Arc<str>,
     ) -> anyhow::Result<BorgletClient<Channel>> {
         let mut channels =
@@ -109,7 +111,8 @@ impl Links {
         let channel = match channels.get(&machine) {
             Some((known, channel)) if known == address => channel.clone(),
             _ => {
-                let expect = Expect::Role(Role::Borglet);
+                // That very machine: a Borglet may speak about itself only.
+                let expect = Expect::Identity(Identity::Borglet(name.to_string()));
                 let channel = rpc::transport::connect(address, &self.credentials, &expect)?;
                 channels.insert(machine, (Arc::clone(address), channel.clone()));
                 channel
@@ -122,7 +125,7 @@ impl Links {
     }
 
     async fn poll(&self, poll: &Poll) -> anyhow::Result<Answer> {
-        let mut client = self.client(poll.machine, &poll.address)?;
+        let mut client = self.client(poll.machine, &poll.name, &poll.address)?;
         let mut request = tonic::Request::new(v1::PollRequest {
             order: poll.order.as_ref().map(Into::into),
             hold: Some(proto::duration(poll.hold)),

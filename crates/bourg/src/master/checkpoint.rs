@@ -82,5 +82,5 @@ pub(crate) fn write(directory: &PathBuf, cell: &Cell, term: Term) -> anyhow::Res
     for old in all.iter().skip(KEPT) {
         checkpoint::remove(old)?;
     }
-    Ok(LogIndex(all.iter().take(KEPT).last().map_or(0, |oldest| oldest.index)))
+    Ok(LogIndex(all.iter().take(KEPT).next_back().map_or(0, |oldest| oldest.index)))
 }

@@ -146,7 +146,7 @@ impl Core {
 }
 
 /// The form of operations in the log: protobuf.
-struct Records;
+pub(crate) struct Records;
 
 impl replica::Codec for Records {
     fn encode(&self, at: model::Time, op: &cell::Op) -> Vec<u8> {

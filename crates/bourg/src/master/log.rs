@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use model::LogIndex;
-use replica::{Input, Persist};
+use replica::{HardState, Input, Persist};
 use store::log::{Kind, Log, RecordRef};
 use tokio::sync::mpsc;
 
@@ -110,7 +110,7 @@ fn write(
 /// Appends, and waits for room where the disk is full. Requests are refused meanwhile.
 fn append(log: &mut Log, persists: &[Persist], trouble: &Trouble) -> anyhow::Result<()> {
     let states: Vec<_> = persists.iter().map(|persist| persist.hard_state).collect();
-    let bytes: Vec<_> = states.iter().map(|state| state.map(|state| state.to_bytes())).collect();
+    let bytes: Vec<_> = states.iter().map(|state| state.map(HardState::to_bytes)).collect();
     let mut records = Vec::new();
     for ((persist, state), bytes) in persists.iter().zip(&states).zip(&bytes) {
         if let (Some(state), Some(bytes)) = (state, bytes) {

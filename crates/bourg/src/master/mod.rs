@@ -8,7 +8,7 @@ mod agents;
 mod checkpoint;
 mod core;
 mod log;
-mod recover;
+pub(crate) mod recover;
 mod service;
 mod views;
 
@@ -24,6 +24,8 @@ use store::DataDirectory;
 use tokio::sync::mpsc;
 
 use crate::shutdown;
+
+pub(crate) use self::core::Records;
 
 /// How a master is started.
 #[derive(Clone, Debug)]
@@ -44,7 +46,7 @@ const CERTIFICATE_VALIDITY: Duration = Duration::from_secs(365 * 86_400);
 const CORE_QUEUE: usize = 16_384;
 
 /// Runs a master until it is told to stop.
-pub(crate) fn run(options: Options, listener: TcpListener) -> anyhow::Result<()> {
+pub(crate) fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()> {
     let directory = DataDirectory::open_or_create(&options.directory)?;
     let authority = authority(&directory, &options.cell)?;
     let validity = Validity::lasting(CERTIFICATE_VALIDITY);

@@ -345,12 +345,12 @@ impl Borgmaster for Service {
             let Some(machine) = view.cell.machine(machine) else { continue };
             let client = self
                 .agents
-                .client(machine.id, &machine.address)
+                .client(machine.id, &machine.name, &machine.address)
                 .map_err(|error| Status::unavailable(error.to_string()))?;
             let request = v1::ReadLogRequest {
                 instance: Some(instance.into()),
                 stream: asked.stream,
-                start: asked.start.clone(),
+                start: asked.start,
                 follow: asked.follow,
             };
             tokio::spawn(relay(client, request, to_client.clone()));

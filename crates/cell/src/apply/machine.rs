@@ -90,7 +90,11 @@ impl Cell {
     pub(super) fn machine_back(&mut self, id: MachineId, events: &mut Events) {
         let Some(machine) = self.machines.get_mut(id) else { return };
         if let MachineState::Down { .. } = machine.state {
-            machine.state = MachineState::Up;
+            // One that went silent before it said what it is has that to say still.
+            machine.state = match *machine.report == MachineReport::default() {
+                true => MachineState::Joining,
+                false => MachineState::Up,
+            };
             events.add(Subject::Machine(id), EventKind::MachineBack);
         }
     }

@@ -1,7 +1,7 @@
 //! What machines report of the instances placed on them. A report about an instance that is not,
 //! or no longer, placed on the machine that reports it changes nothing.
 
-use model::{End, InstanceId, MachineId, Span};
+use model::{End, InstanceId, MachineId};
 
 use super::Events;
 use crate::state::bounds::REASON_CHARACTERS_MAX;
@@ -78,8 +78,10 @@ impl Cell {
                 self.ended_for_good(instance, end, Death::Finished, events);
             }
             End::Lost { .. } | End::Stopped => {
-                let cause = PendingCause::Lost;
-                self.begin_again(instance, cause, Span::ZERO, end, events);
+                // It is nobody's failure, but what is lost again and again must not spin.
+                let wait = self.jobs.get(instance.collection).map(|job| job.spec.restart.delay);
+                let (cause, wait) = (PendingCause::Lost, wait.unwrap_or_default());
+                self.begin_again(instance, cause, wait, end, events);
             }
             _ => self.failed(instance, end, events),
         }

@@ -234,7 +234,7 @@ fn without_tolerance_the_first_failure_is_the_last() {
 }
 
 #[test]
-fn what_was_lost_or_stopped_is_no_failure_and_waits_for_nothing() {
+fn what_was_lost_or_stopped_is_no_failure_and_waits_for_the_first_delay() {
     session(&expect![[r#"
         > submit ana/web 2 failures=0
         SUBMIT job 1 Submitted
@@ -254,21 +254,19 @@ fn what_was_lost_or_stopped_is_no_failure_and_waits_for_nothing() {
         > show
         0 s
         job 1 ana/web running
-          1-0-2 pending (Lost), not before 0 s, last: lost: rebooted
-          1-1-2 pending (Lost), not before 0 s, last: stopped
+          1-0-2 pending (Lost), not before 1 s, last: lost: rebooted
+          1-1-2 pending (Lost), not before 1 s, last: stopped
         m1 up [] takes 0 cores, 0 B, ports [], 4 free
         m2 up [] takes 0 cores, 0 B, ports [], 4 free
         > assign 1-0-2 m1 ; 1-1-2 m1
-        SCHEDULE 1-0-2 on 1
-        SCHEDULE 1-1-2 on 1
-        accepted
-        accepted
+        refused: task 1/0 waits until its next try
+        refused: task 1/1 waits until its next try
         > show
         0 s
         job 1 ana/web running
-          1-0-2 starting on 1 [], last: lost: rebooted
-          1-1-2 starting on 1 [], last: stopped
-        m1 up [1-0-2 1-1-2] takes 0.2 cores, 128 MiB, ports [], 4 free
+          1-0-2 pending (Lost), not before 1 s, last: lost: rebooted
+          1-1-2 pending (Lost), not before 1 s, last: stopped
+        m1 up [] takes 0 cores, 0 B, ports [], 4 free
         m2 up [] takes 0 cores, 0 B, ports [], 4 free
     "#]]);
 }

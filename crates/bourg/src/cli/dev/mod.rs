@@ -14,7 +14,7 @@ use crate::{evaluate, shutdown};
 pub(crate) use cell::{Client, DevCell, Options};
 
 /// Runs a cell, jobs in it, and a command against it.
-pub(super) fn dev(args: DevArgs) -> Result<ExitCode, Failure> {
+pub(super) fn dev(args: &DevArgs) -> Result<ExitCode, Failure> {
     linux::machine::preflight()
         .map_err(|missing| Failure::new(Code::Failed, format!("error: {missing}")))?;
     // A file that is not valid is told before anything is started.
@@ -28,7 +28,7 @@ pub(super) fn dev(args: DevArgs) -> Result<ExitCode, Failure> {
         let mut stop = std::pin::pin!(shutdown::requested());
         let ended = {
             let (client, mut processes) = cell.start()?;
-            let work = work(&args, jobs, client);
+            let work = work(args, jobs, client);
             tokio::select! {
                 ended = work => ended,
                 failed = processes.supervise() => Err(failed),

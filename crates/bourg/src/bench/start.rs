@@ -1,4 +1,4 @@
-//! Benchmarks as commands: they measure this program on this machine, and say what they did.
+//! `bourg bench start`: from submission to running.
 
 use std::time::{Duration, Instant};
 

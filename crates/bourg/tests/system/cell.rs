@@ -1,0 +1,192 @@
+//! A dev cell in the background, with the terminal it was started from.
+
+use std::collections::BTreeMap;
+use std::ops::Deref;
+use std::path::{Path, PathBuf};
+
+use nix::sys::signal::Signal;
+use serde_json::Value;
+
+use crate::eventually::{eventually, until};
+use crate::processes;
+use crate::terminal::{Background, Ended, Terminal};
+
+/// The processes of a dev cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    Master,
+    Scheduler,
+    Borglet,
+}
+
+/// A cell that runs in the background; what can be typed into its terminal can be typed here.
+pub(crate) struct Cell {
+    terminal: Terminal,
+    directory: PathBuf,
+    dev: Option<Background>,
+    /// The parent cgroup of its tasks.
+    cgroup: String,
+}
+
+impl Deref for Cell {
+    type Target = Terminal;
+
+    fn deref(&self) -> &Terminal {
+        &self.terminal
+    }
+}
+
+impl Cell {
+    /// `bourg dev --dir cell`, ready to take commands.
+    #[track_caller]
+    pub(crate) fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    /// The same with more arguments.
+    #[track_caller]
+    pub(crate) fn start_with(arguments: &[&str]) -> Self {
+        let terminal = Terminal::new();
+        let directory = terminal.path("cell");
+        Self::start_in(terminal, &directory, arguments)
+    }
+
+    /// The same in a terminal and a directory that are there.
+    #[track_caller]
+    pub(crate) fn start_in(terminal: Terminal, directory: &Path, arguments: &[&str]) -> Self {
+        let (directory, cgroup, dev) = (directory.to_owned(), String::new(), None);
+        let mut cell = Self { terminal, directory, dev, cgroup };
+        cell.start_again(arguments);
+        cell
+    }
+
+    /// Starts it after a stop.
+    #[track_caller]
+    pub(crate) fn start_again(&mut self, arguments: &[&str]) {
+        self.begin(arguments);
+        self.is_ready();
+    }
+
+    /// Starts it, whatever becomes of it.
+    pub(crate) fn begin(&mut self, arguments: &[&str]) {
+        assert!(self.dev.is_none(), "the cell runs already");
+        let directory = self.directory.to_string_lossy().into_owned();
+        let all: Vec<&str> =
+            ["dev", "--dir", &directory].into_iter().chain(arguments.iter().copied()).collect();
+        self.dev = Some(self.terminal.start("bourg", &all));
+    }
+
+    #[track_caller]
+    fn is_ready(&mut self) {
+        until("the cell is ready", || {
+            let ended = self.dev().code();
+            assert_eq!(ended, None, "the cell ended: {}", self.dev().stderr());
+            self.dev().stderr().contains("Ctrl-C stops the cell")
+        });
+        self.cgroup = linux::cgroup::parent_name(&self.directory.join("borglet"));
+    }
+
+    /// The program that runs the cell.
+    pub(crate) fn dev(&mut self) -> &mut Background {
+        self.dev.as_mut().expect("the cell runs")
+    }
+
+    /// Where the cell keeps its state.
+    pub(crate) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Sends the cell a signal and waits until it has stopped; nothing of it is left then but its
+    /// directory.
+    #[track_caller]
+    pub(crate) fn stop_by(&mut self, signal: Signal) -> Ended {
+        let dev = self.dev.take().expect("the cell runs");
+        processes::signal(dev.pid(), signal);
+        let ended = dev.ends();
+        self.leaves_nothing();
+        ended
+    }
+
+    /// Stops the cell.
+    #[track_caller]
+    pub(crate) fn stop(&mut self) {
+        let ended = self.stop_by(Signal::SIGTERM);
+        assert_eq!(ended.code, 0, "{}", ended.stderr);
+    }
+
+    /// Neither a process nor a cgroup is left.
+    #[track_caller]
+    pub(crate) fn leaves_nothing(&self) {
+        let processes = processes::left(&self.cgroup, &self.directory);
+        assert!(processes.is_empty(), "left running: {processes:?}");
+        let cgroups = processes::cgroups(&self.cgroup);
+        assert!(cgroups.is_empty(), "left behind: {cgroups:?}");
+    }
+
+    /// The pid of one of its processes, as the supervisor wrote it down; none while it is not
+    /// running.
+    pub(crate) fn pid(&self, role: Role) -> Option<i32> {
+        let name = format!("run/{role:?}.pid").to_lowercase();
+        let text = std::fs::read_to_string(self.directory.join(name)).ok()?;
+        let pid: i32 = text.trim().parse().ok()?;
+        nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), None).is_ok().then_some(pid)
+    }
+
+    /// `kill -9` of one of its processes. The supervisor starts it again.
+    #[track_caller]
+    pub(crate) fn kill(&self, role: Role) {
+        let pid = eventually(&format!("the {role:?} runs"), || self.pid(role));
+        processes::signal(pid, Signal::SIGKILL);
+    }
+
+    /// The programs of a job's tasks: pid by index.
+    pub(crate) fn tasks(&self, job: &str) -> BTreeMap<u32, i32> {
+        processes::tasks(&self.cgroup, job)
+    }
+
+    /// `bourg status JOB -o json`; null where that fails, as it does while no master answers.
+    pub(crate) fn status(&self, job: &str) -> Value {
+        let ended = self.types(&format!("bourg status {job} -o json"));
+        let jobs: Value = serde_json::from_str(&ended.stdout).unwrap_or_default();
+        jobs[0].clone()
+    }
+
+    /// Waits until a job's status is as it should be, and gives it.
+    #[track_caller]
+    pub(crate) fn job(&self, job: &str, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
+        let mut last = Value::Null;
+        let begun = std::time::Instant::now();
+        eventually(&format!("{job} {what}"), || {
+            last = self.status(job);
+            if !is_so(&last) && begun.elapsed() > crate::eventually::PATIENCE * 9 / 10 {
+                eprintln!("{job} is still {last:#}");
+            }
+            is_so(&last).then(|| last.clone())
+        })
+    }
+
+    /// Waits until all tasks of a job are healthy.
+    #[track_caller]
+    pub(crate) fn is_healthy(&self, job: &str) -> Value {
+        self.job(job, "is healthy", |status| {
+            let counts = &status["counts"];
+            counts["tasks"].is_u64() && counts["tasks"] == counts["healthy"]
+        })
+    }
+}
+
+impl Drop for Cell {
+    fn drop(&mut self) {
+        let Some(dev) = self.dev.take() else { return };
+        if !std::thread::panicking() {
+            self.dev = Some(dev);
+            return self.stop();
+        }
+        eprintln!("the cell said:\n{}", dev.stderr());
+        processes::signal(dev.pid(), Signal::SIGTERM);
+        let _ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| dev.ends()));
+        for pid in processes::left(&self.cgroup, &self.directory) {
+            processes::signal(pid, Signal::SIGKILL);
+        }
+    }
+}

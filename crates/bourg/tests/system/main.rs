@@ -1,0 +1,14 @@
+//! The whole program from outside: real cells, started by `bourg dev`, and the commands that a
+//! user types into a shell. They need root, as a cell does.
+//!
+//! Each test has a home directory of its own, so that it knows no other cells, and a cell of its
+//! own, which leaves neither a process nor a cgroup. Nothing depends on the machine's speed: a
+//! test waits for a condition, up to a bound that only something that hangs reaches.
+
+mod cell;
+mod eventually;
+mod http;
+mod processes;
+mod terminal;
+
+mod hello;

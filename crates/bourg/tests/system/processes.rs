@@ -1,0 +1,78 @@
+//! Processes and cgroups of a cell, as the kernel knows them.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use nix::sys::signal::Signal;
+use nix::unistd::Pid;
+
+/// Sends a signal. A process that is gone is no failure.
+pub(crate) fn signal(pid: i32, signal: Signal) {
+    let _gone = nix::sys::signal::kill(Pid::from_raw(pid), signal);
+}
+
+/// All processes.
+fn all() -> impl Iterator<Item = (i32, PathBuf)> {
+    let entries = fs::read_dir("/proc").expect("/proc is mounted");
+    entries.filter_map(|entry| {
+        let path = entry.ok()?.path();
+        Some((path.file_name()?.to_str()?.parse().ok()?, path))
+    })
+}
+
+/// The words of a process's command line or environment.
+fn words(process: &Path, file: &str) -> Vec<String> {
+    let bytes = fs::read(process.join(file)).unwrap_or_default();
+    bytes.split(|byte| *byte == 0).map(|word| String::from_utf8_lossy(word).into_owned()).collect()
+}
+
+/// The processes in a cgroup and below it, by pid, with their environment.
+fn in_cgroup(parent: &str) -> BTreeMap<i32, Vec<String>> {
+    let of = |path: &Path| fs::read_to_string(path.join("cgroup")).unwrap_or_default();
+    let inside = all().filter(|(_, path)| of(path).contains(parent));
+    inside.map(|(pid, path)| (pid, words(&path, "environ"))).collect()
+}
+
+/// The programs of a job's tasks: pid by index. A child of a task's program has a higher pid.
+pub(crate) fn tasks(parent: &str, job: &str) -> BTreeMap<u32, i32> {
+    let mut tasks = BTreeMap::new();
+    for (pid, environment) in in_cgroup(parent) {
+        let value = |name: &str| environment.iter().find_map(|line| line.strip_prefix(name));
+        if value("BORG_JOB=") == Some(job) {
+            let index = value("BORG_TASK=").and_then(|index| index.parse().ok());
+            tasks.entry(index.expect("a task's index")).or_insert(pid);
+        }
+    }
+    tasks
+}
+
+/// The processes in a cgroup, and those whose command line has a directory in it.
+pub(crate) fn left(parent: &str, directory: &Path) -> Vec<i32> {
+    let directory = directory.to_string_lossy();
+    let named = all().filter(|(_, path)| {
+        words(path, "cmdline").iter().any(|word| word.contains(directory.as_ref()))
+    });
+    let own = i32::try_from(std::process::id()).expect("a pid");
+    let mut left: Vec<i32> = named.map(|(pid, _)| pid).chain(in_cgroup(parent).into_keys()).collect();
+    left.retain(|pid| *pid != own);
+    left
+}
+
+/// The directories of a cgroup in all hierarchies.
+pub(crate) fn cgroups(parent: &str) -> Vec<PathBuf> {
+    let root = Path::new("/sys/fs/cgroup");
+    let hierarchies = fs::read_dir(root).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path()));
+    let places = hierarchies.chain([root.to_owned()]).map(|hierarchy| hierarchy.join(parent));
+    places.filter(|place| place.is_dir()).collect()
+}
+
+/// The shim of a task: the process that was started with its directory.
+pub(crate) fn shim(task_directory: &Path) -> Option<i32> {
+    let directory = task_directory.to_string_lossy();
+    let mut shims = all().filter(|(_, path)| {
+        matches!(words(path, "cmdline").as_slice(),
+            [_, command, of, ..] if command == "shim" && *of == directory)
+    });
+    shims.next().map(|(pid, _)| pid)
+}
