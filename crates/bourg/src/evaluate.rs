@@ -123,6 +123,11 @@ fn text_of(file: &Path) -> Result<String, Failure> {
     let source = read_bounded(file).map_err(|error| {
         Failure::usage(format!("error: cannot read {}: {error}", name.escape_debug()))
     })?;
+    if source.len() > bcl::limits::SOURCE_BYTES_MAX {
+        let most = bcl::limits::SOURCE_BYTES_MAX >> 20;
+        let name = name.escape_debug();
+        return Err(Failure::usage(format!("error: {name} has more than {most} MiB")));
+    }
     let jobs =
         bcl::evaluate(&name, &source, &mut Files, &Settings::default()).map_err(Failure::usage)?;
     let jobs: Vec<proto::v1::JobSpec> = jobs.iter().map(Into::into).collect();

@@ -14,6 +14,10 @@ mod shutdown;
 use std::path::Path;
 use std::process::ExitCode;
 
+/// The system's allocator spends a third of a log's replay on itself; this one a tenth.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     // A shim lives as long as its task and there is one for each: it starts with nothing of what
     // the rest needs.

@@ -3,7 +3,6 @@
 
 use std::collections::VecDeque;
 
-use bytes::Bytes;
 use model::{Level, LogIndex, Term};
 use raft::eraftpb::{ConfState, Entry, Snapshot};
 use raft::{GetEntriesContext, RaftState, Storage, StorageError};
@@ -59,7 +58,7 @@ pub(crate) fn to_raft(entry: &LogEntry) -> Entry {
     to.set_index(entry.index.0);
     to.set_term(entry.term.0);
     to.set_context(entry.level.0.to_le_bytes().to_vec().into());
-    to.set_data(entry.data.to_vec().into());
+    to.set_data(entry.data.clone());
     to
 }
 
@@ -69,7 +68,7 @@ pub(crate) fn from_raft(entry: &Entry) -> LogEntry {
         term: Term(entry.term),
         index: LogIndex(entry.index),
         level: Level(level),
-        data: Bytes::from(entry.data.to_vec()),
+        data: entry.data.clone(),
     }
 }
 

@@ -1,0 +1,17 @@
+//! A log record that is read is written as it was read; any other bytes are refused.
+
+#![no_main]
+
+use fuzz::assert_harmless;
+use libfuzzer_sys::fuzz_target;
+use proto::log::{decode_record, encode_record};
+
+fuzz_target!(|bytes: &[u8]| {
+    match decode_record(bytes) {
+        Ok((at, op)) => {
+            let written = encode_record(at, &op);
+            assert_eq!(decode_record(&written), Ok((at, op)), "after a round trip");
+        }
+        Err(error) => assert_harmless(&error.to_string()),
+    }
+});

@@ -1,0 +1,53 @@
+//! Log records, each behind its length, applied to a cell one after the other: the cell is sound
+//! after each, and at the end the cell of its own image.
+
+#![no_main]
+
+use cell::{Cell, Mutation, Op};
+use libfuzzer_sys::fuzz_target;
+use prost::bytes::Buf;
+use proto::image::{read_image, state_hash, write_image};
+use proto::log::decode_record;
+
+/// Larger jobs are passed over: they make a run slow, and no other.
+const TASKS_MAX: u32 = 100;
+
+/// More operations than this are not applied.
+const OPS_MAX: usize = 200;
+
+fuzz_target!(|bytes: &[u8]| {
+    let mut cell = Cell::empty();
+    let mut rest = bytes;
+    for _ in 0..OPS_MAX {
+        let Some(record) = next(&mut rest) else { break };
+        let Ok((at, op)) = decode_record(record) else { continue };
+        if tasks(&op) > TASKS_MAX {
+            continue;
+        }
+        cell.apply(at, &op);
+        assert_eq!(cell.check(), [], "after {op:?}");
+    }
+
+    let mut written = Vec::new();
+    write_image(&cell.image(), &mut |part| written.extend_from_slice(part));
+    let again = read_image(&written).expect("what was written is read");
+    let again = Cell::from_image(again).expect("what was a cell is one");
+    assert_eq!(state_hash(&again), state_hash(&cell));
+    assert_eq!(again.check(), [], "after a restore");
+});
+
+/// The next record; the last one may be shorter than its length says.
+fn next<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let mut after = *rest;
+    let bytes = usize::from(after.try_get_u16_le().ok()?).min(after.len());
+    let (record, after) = after.split_at(bytes);
+    *rest = after;
+    Some(record)
+}
+
+fn tasks(op: &Op) -> u32 {
+    match op {
+        Op::Request { mutation: Mutation::Submit(spec), .. } => spec.tasks,
+        _ => 0,
+    }
+}
