@@ -21,6 +21,8 @@ const MEMORY_MAX: u64 = 900 << 20;
 const OUTPUT_MAX: u64 = 64 << 20;
 /// How long what it says may be.
 const SAID_MAX: u64 = 64 << 10;
+/// How many KiB of addresses the allocator takes at a time.
+const ALLOCATOR_RESERVES_KIB: &str = "65536";
 /// The stack of the thread that evaluates.
 const STACK: usize = 16 << 20;
 /// The name of the hidden command that the child runs.
@@ -36,6 +38,8 @@ pub(crate) fn evaluate(file: &Path) -> Result<Vec<JobSpec>, Failure> {
     let mut child = Command::new(program)
         .arg(COMMAND)
         .arg(file)
+        // The allocator reserves a GiB of addresses at its start, which is more than there is.
+        .env("MIMALLOC_ARENA_RESERVE", ALLOCATOR_RESERVES_KIB)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

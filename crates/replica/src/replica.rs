@@ -164,6 +164,11 @@ struct Waiting {
     ticket: Ticket,
 }
 
+/// A step ends when it has so much to be done, so that a long log is replayed in bounded memory.
+const OUTPUTS_MAX: usize = 4_096;
+/// How many bytes of committed records are applied in one go.
+const COMMITTED_BYTES_MAX: u64 = 256 << 10;
+
 /// One replica.
 pub struct Replica<C> {
     settings: Settings,
@@ -202,7 +207,7 @@ impl<C: Codec> Replica<C> {
             applied: base.0.0,
             max_size_per_msg: 1 << 20,
             max_inflight_msgs: 256,
-            max_committed_size_per_ready: 16 << 20,
+            max_committed_size_per_ready: COMMITTED_BYTES_MAX,
             pre_vote: true,
             check_quorum: true,
             ..Config::default()
@@ -250,7 +255,7 @@ impl<C: Codec> Replica<C> {
         }
         self.master.tick(now, &self.cell, &mut self.wishes);
         self.fulfil(now, outputs);
-        while self.node.has_ready() {
+        while self.node.has_ready() && outputs.len() < OUTPUTS_MAX {
             self.ready(now, outputs)?;
             self.master.tick(now, &self.cell, &mut self.wishes);
             self.fulfil(now, outputs);
@@ -258,9 +263,13 @@ impl<C: Codec> Replica<C> {
         Ok(())
     }
 
-    /// When the next step is due, if nothing comes in before.
+    /// When the next step is due, if nothing comes in before: at once while there is more to do
+    /// than one step does.
     #[must_use]
     pub fn next_step(&self) -> Time {
+        if self.node.has_ready() {
+            return Time::ZERO;
+        }
         self.master.next_tick().map_or(self.next_raft_tick, |next| next.min(self.next_raft_tick))
     }
 
