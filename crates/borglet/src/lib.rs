@@ -16,3 +16,6 @@ mod state;
 pub use launch::{Launch, environment};
 pub use order::{Desired, Order, OrderRefused, Report, TaskReport, TaskStatus};
 pub use state::{Borglet, Effect, Input, Recovered, RecoveredStatus, Settings};
+
+#[cfg(test)]
+mod tests;

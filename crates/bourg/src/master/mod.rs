@@ -9,6 +9,7 @@ mod checkpoint;
 mod core;
 mod log;
 pub(crate) mod recover;
+mod scheduling;
 mod service;
 mod views;
 

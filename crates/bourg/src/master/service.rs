@@ -1,6 +1,5 @@
-//! What the master serves: requests of users and tools, and the schedulers. Reads are answered
-//! from the newest view, with its index; mutations go through the core and are answered when they
-//! are committed.
+//! What the master serves to users and tools. Reads are answered from the newest view, with its
+//! index; mutations go through the core and are answered when they are committed.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -10,7 +9,7 @@ use model::{InstanceId, LogIndex, MachineId, MachineName, TaskSelection, UserNam
 use proto::v1;
 use rpc::Identity;
 use rpc::service::borgmaster_server::{Borgmaster, BorgmasterServer};
-use rpc::service::scheduling_server::{Scheduling, SchedulingServer};
+use rpc::service::scheduling_server::SchedulingServer;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_stream::{Stream, StreamExt};
@@ -24,18 +23,16 @@ use crate::clock::wall_clock;
 /// The services of a master.
 #[derive(Clone)]
 pub(crate) struct Service {
-    core: Core,
+    pub(super) core: Core,
     agents: agents::Handle,
     cell: String,
 }
 
-type Answer<T> = Result<Response<T>, Status>;
-type Streamed<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
+pub(super) type Answer<T> = Result<Response<T>, Status>;
+pub(super) type Streamed<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
-/// The size of a piece of the cell's image on its way to a scheduler.
-const IMAGE_PIECE_BYTES: usize = 1 << 20;
 /// How many messages of a stream may wait for a slow reader.
-const STREAM_QUEUE: usize = 64;
+pub(super) const STREAM_QUEUE: usize = 64;
 
 impl Service {
     pub(crate) fn new(core: Core, agents: agents::Handle, cell: &str) -> Self {
@@ -64,14 +61,14 @@ impl Service {
         UserName::new(&name).map_err(|error| Status::unauthenticated(error.to_string()))
     }
 
-    fn scheduler<T>(&self, request: &Request<T>) -> Result<String, Status> {
+    pub(super) fn scheduler<T>(&self, request: &Request<T>) -> Result<String, Status> {
         match rpc::transport::peer_identity(request, &self.cell)? {
             Identity::Scheduler(name) => Ok(name),
             other => Err(Status::permission_denied(format!("{other} is not a scheduler"))),
         }
     }
 
-    async fn ask(&self, ask: Ask) -> Result<(LogIndex, Outcome), Status> {
+    pub(super) async fn ask(&self, ask: Ask) -> Result<(LogIndex, Outcome), Status> {
         let answered: Answered = self.core.ask(ask).await.map_err(|not_taken| match not_taken {
             NotTaken::Overloaded => Status::resource_exhausted(
                 "the master has too many requests to answer: ask again in a moment",
@@ -116,7 +113,7 @@ fn rejected(rejection: &Rejection) -> Status {
     }
 }
 
-fn unexpected(outcome: &impl std::fmt::Debug) -> Status {
+pub(super) fn unexpected(outcome: &impl std::fmt::Debug) -> Status {
     Status::internal(format!("unexpected outcome {outcome:?}"))
 }
 
@@ -144,7 +141,7 @@ fn selection(tasks: Option<v1::TaskSelection>) -> Result<TaskSelection, Status> 
     }
 }
 
-fn malformed(error: &proto::Malformed) -> Status {
+pub(super) fn malformed(error: &proto::Malformed) -> Status {
     Status::invalid_argument(error.to_string())
 }
 
@@ -396,82 +393,4 @@ async fn relay(
             break;
         }
     }
-}
-
-#[tonic::async_trait]
-impl Scheduling for Service {
-    type FollowStream = Streamed<v1::Followed>;
-
-    async fn follow(&self, request: Request<v1::FollowRequest>) -> Answer<Self::FollowStream> {
-        let name = self.scheduler(&request)?;
-        let following = self.core.follow().await;
-        let mut following = following.ok_or_else(|| Status::unavailable("the master stops"))?;
-        tracing::info!("scheduler {name} follows from index {}", following.cell.index());
-        let (to_scheduler, stream) = mpsc::channel(STREAM_QUEUE);
-        tokio::spawn(async move {
-            use v1::followed::What;
-            let cell = following.cell.clone();
-            let pieces = tokio::task::spawn_blocking(move || image_pieces(&cell)).await;
-            let pieces = pieces.unwrap_or_default().into_iter().map(What::Image);
-            for what in pieces.chain([What::ImageComplete(true)]) {
-                let message = v1::Followed { what: Some(what) };
-                if to_scheduler.send(Ok(message)).await.is_err() {
-                    return;
-                }
-            }
-            loop {
-                let entry = tokio::select! {
-                    entry = following.entries.recv() => entry,
-                    () = to_scheduler.closed() => return,
-                };
-                let Some(entry) = entry else { break };
-                let committed = v1::Committed {
-                    index: entry.index.0,
-                    level: entry.level.0,
-                    record: entry.data.to_vec(),
-                };
-                let message = v1::Followed { what: Some(What::Committed(committed)) };
-                if to_scheduler.send(Ok(message)).await.is_err() {
-                    return;
-                }
-            }
-            let late = Status::out_of_range("too far behind, or the master stops: begin anew");
-            let _gone = to_scheduler.send(Err(late)).await;
-        });
-        Ok(Response::new(Box::pin(ReceiverStream::new(stream))))
-    }
-
-    async fn propose(&self, request: Request<v1::ProposeRequest>) -> Answer<v1::ProposeResponse> {
-        self.scheduler(&request)?;
-        let assignments = request.into_inner().assignments;
-        let assignments: Vec<cell::Assignment> = assignments
-            .into_iter()
-            .map(TryInto::try_into)
-            .collect::<Result<_, _>>()
-            .map_err(|error| malformed(&error))?;
-        match self.ask(Ask::Propose(assignments)).await? {
-            (index, Outcome::Assigned(judged)) => {
-                let refused = judged.iter().map(|judged| match judged {
-                    Ok(()) => String::new(),
-                    Err(cause) => cause.to_string(),
-                });
-                let refused = refused.collect();
-                Ok(Response::new(v1::ProposeResponse { index: index.0, refused }))
-            }
-            (_, other) => Err(unexpected(&other)),
-        }
-    }
-}
-
-fn image_pieces(cell: &cell::Cell) -> Vec<Vec<u8>> {
-    let mut pieces = Vec::new();
-    let mut piece = Vec::new();
-    proto::image::write_image(&cell.image(), &mut |bytes| {
-        piece.extend_from_slice(bytes);
-        if piece.len() >= IMAGE_PIECE_BYTES {
-            pieces.push(std::mem::take(&mut piece));
-        }
-    });
-    pieces.push(piece);
-    pieces
 }

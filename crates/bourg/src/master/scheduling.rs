@@ -1,0 +1,93 @@
+//! What the master serves to schedulers: the cell as it changes, and judgement of what they propose
+//! (paper, section 3.4).
+
+use cell::Outcome;
+use proto::v1;
+use rpc::service::scheduling_server::Scheduling;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Request, Response, Status};
+
+use super::core::Ask;
+use super::service::{Answer, STREAM_QUEUE, Service, Streamed, malformed, unexpected};
+
+/// The size of a piece of the cell's image on its way to a scheduler.
+const IMAGE_PIECE_BYTES: usize = 1 << 20;
+
+#[tonic::async_trait]
+impl Scheduling for Service {
+    type FollowStream = Streamed<v1::Followed>;
+
+    async fn follow(&self, request: Request<v1::FollowRequest>) -> Answer<Self::FollowStream> {
+        let name = self.scheduler(&request)?;
+        let following = self.core.follow().await;
+        let mut following = following.ok_or_else(|| Status::unavailable("the master stops"))?;
+        tracing::info!("scheduler {name} follows from index {}", following.cell.index());
+        let (to_scheduler, stream) = mpsc::channel(STREAM_QUEUE);
+        tokio::spawn(async move {
+            use v1::followed::What;
+            let cell = following.cell.clone();
+            let pieces = tokio::task::spawn_blocking(move || image_pieces(&cell)).await;
+            let pieces = pieces.unwrap_or_default().into_iter().map(What::Image);
+            for what in pieces.chain([What::ImageComplete(true)]) {
+                let message = v1::Followed { what: Some(what) };
+                if to_scheduler.send(Ok(message)).await.is_err() {
+                    return;
+                }
+            }
+            loop {
+                let entry = tokio::select! {
+                    entry = following.entries.recv() => entry,
+                    () = to_scheduler.closed() => return,
+                };
+                let Some(entry) = entry else { break };
+                let committed = v1::Committed {
+                    index: entry.index.0,
+                    level: entry.level.0,
+                    record: entry.data.to_vec(),
+                };
+                let message = v1::Followed { what: Some(What::Committed(committed)) };
+                if to_scheduler.send(Ok(message)).await.is_err() {
+                    return;
+                }
+            }
+            let late = Status::out_of_range("too far behind, or the master stops: begin anew");
+            let _gone = to_scheduler.send(Err(late)).await;
+        });
+        Ok(Response::new(Box::pin(ReceiverStream::new(stream))))
+    }
+
+    async fn propose(&self, request: Request<v1::ProposeRequest>) -> Answer<v1::ProposeResponse> {
+        self.scheduler(&request)?;
+        let assignments = request.into_inner().assignments;
+        let assignments: Vec<cell::Assignment> = assignments
+            .into_iter()
+            .map(TryInto::try_into)
+            .collect::<Result<_, _>>()
+            .map_err(|error| malformed(&error))?;
+        match self.ask(Ask::Propose(assignments)).await? {
+            (index, Outcome::Assigned(judged)) => {
+                let refused = judged.iter().map(|judged| match judged {
+                    Ok(()) => String::new(),
+                    Err(cause) => cause.to_string(),
+                });
+                let refused = refused.collect();
+                Ok(Response::new(v1::ProposeResponse { index: index.0, refused }))
+            }
+            (_, other) => Err(unexpected(&other)),
+        }
+    }
+}
+
+fn image_pieces(cell: &cell::Cell) -> Vec<Vec<u8>> {
+    let mut pieces = Vec::new();
+    let mut piece = Vec::new();
+    proto::image::write_image(&cell.image(), &mut |bytes| {
+        piece.extend_from_slice(bytes);
+        if piece.len() >= IMAGE_PIECE_BYTES {
+            pieces.push(std::mem::take(&mut piece));
+        }
+    });
+    pieces.push(piece);
+    pieces
+}
