@@ -47,9 +47,9 @@ const STOP_NOTICE_MS: u64 = 3_000;
 pub(crate) fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()> {
     linux::machine::preflight()?;
     let files = tasks::Files::open(&options.directory)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .max_blocking_threads(16)
+    // An agent is on every machine and has little to do: few threads, which cost memory each.
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .max_blocking_threads(3)
         .thread_name("borglet")
         .enable_all()
         .build()
@@ -73,6 +73,9 @@ pub(crate) fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()
     runtime.shutdown_timeout(Duration::from_millis(200));
     if options.stop_tasks {
         let swept = linux::task::sweep(&files.tasks(), STOP_NOTICE_MS)?;
+        for name in &swept.stopped {
+            files.note_stopped(name)?;
+        }
         for (name, why) in swept.failed {
             tracing::error!("{name}: {why}");
         }

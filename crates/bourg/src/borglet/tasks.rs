@@ -20,6 +20,9 @@ use proto::v1;
 const DESIRED_FILE: &str = "desired.json";
 /// Made when nobody needs the record of an instance any more.
 const RETIRED_FILE: &str = "retired";
+/// Made when an instance was ended only because the Borglet ended: however its program took that,
+/// its work is not done.
+const STOPPED_FILE: &str = "stopped";
 /// The newest stamp obeyed.
 const STAMP_FILE: &str = "stamp.json";
 /// How large a file of ours may be that is read back.
@@ -168,6 +171,9 @@ impl Files {
             Inspection::Running(running) => {
                 RecoveredStatus::Running(Time(running.started_at_unix_us))
             }
+            Inspection::Ended(_) if task.path().join(STOPPED_FILE).exists() => {
+                RecoveredStatus::Ended(End::Stopped)
+            }
             Inspection::Ended(exit) => RecoveredStatus::Ended(end(&exit.how)),
             Inspection::Lost { reason } => {
                 task.kill()?;
@@ -183,6 +189,11 @@ impl Files {
         let task = self.task(instance)?;
         // One that never got as far as a directory leaves nothing to keep.
         if task.path().exists() { write(task.path(), RETIRED_FILE, "") } else { Ok(()) }
+    }
+
+    /// Notes that an instance was ended only because the Borglet ends.
+    pub(crate) fn note_stopped(&self, name: &str) -> anyhow::Result<()> {
+        write(&self.tasks().join(name), STOPPED_FILE, "")
     }
 
     /// Removes directories retired longer ago than a time, and the oldest beyond a number.

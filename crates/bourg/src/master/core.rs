@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context;
 use cell::{Applied, Assignment, Cell, Mutation, Outcome, RequestId};
@@ -63,6 +64,8 @@ pub(crate) struct View {
 
 /// How far a follower may be behind, in records.
 const FOLLOWER_QUEUE: usize = 16_384;
+/// How often whoever waits for an answer looks whether the disk is full.
+const TROUBLE_LOOK: Duration = Duration::from_millis(200);
 /// How many messages are taken into one step.
 const STEP_MAX: usize = 4_096;
 
@@ -113,12 +116,23 @@ impl Core {
         if let Some(why) = self.to_log.trouble() {
             return Err(NotTaken::NoRoom(why));
         }
-        let (answer, answered) = oneshot::channel();
+        let (answer, mut answered) = oneshot::channel();
         self.to_core.try_send(Message::Ask(ask, answer)).map_err(|error| match error {
             mpsc::error::TrySendError::Full(_) => NotTaken::Overloaded,
             mpsc::error::TrySendError::Closed(_) => NotTaken::Stopping,
         })?;
-        answered.await.map_err(|_| NotTaken::Stopping)
+        loop {
+            tokio::select! {
+                answered = &mut answered => return answered.map_err(|_| NotTaken::Stopping),
+                () = tokio::time::sleep(TROUBLE_LOOK) => {}
+            }
+            // The disk was full when it came to this one: it is in the queue, and nobody knows for
+            // how long.
+            if let Some(why) = self.to_log.trouble() {
+                let why = format!("{why}. What was asked may still be done when there is room");
+                return Err(NotTaken::NoRoom(why));
+            }
+        }
     }
 
     /// Follows the cell.
@@ -166,6 +180,9 @@ struct Thread {
     agents: agents::Handle,
     checkpoints: Checkpoints,
     waiting: HashMap<Ticket, oneshot::Sender<Answered>>,
+    /// The answers of a step. They go out after its view: whoever has one finds in the view what
+    /// was done.
+    answers: Vec<(Ticket, Answered)>,
     last_ticket: u64,
     followers: Vec<mpsc::Sender<LogEntry>>,
     leads: Option<Term>,
@@ -197,6 +214,7 @@ pub(crate) fn start(parts: Parts) -> anyhow::Result<Core> {
         agents,
         checkpoints,
         waiting: HashMap::new(),
+        answers: Vec::new(),
         last_ticket: 0,
         followers: Vec::new(),
         leads: None,
@@ -230,6 +248,7 @@ fn run(mut thread: Thread) -> anyhow::Result<()> {
         if changed {
             thread.publish();
         }
+        thread.answer();
         let due = thread.clock.instant(thread.replica.next_step());
         let waiting = thread.from_all.recv();
         let Ok(message) = runtime.block_on(async { tokio::time::timeout_at(due, waiting).await })
@@ -293,8 +312,10 @@ impl Thread {
     fn handle(&mut self, output: Output) {
         match output {
             Output::Persist(persist) => self.to_log.send(Task::Persist(persist)),
-            Output::Reply(ticket, index, outcome) => self.answer(ticket, Ok((index, outcome))),
-            Output::Refused(ticket, refusal) => self.answer(ticket, Err(refusal)),
+            Output::Reply(ticket, index, outcome) => {
+                self.answers.push((ticket, Ok((index, outcome))));
+            }
+            Output::Refused(ticket, refusal) => self.answers.push((ticket, Err(refusal))),
             Output::Poll(poll) => self.agents.poll(poll),
             Output::Committed(entry, applied) => self.committed(&entry, &applied),
             Output::Leads(term) => {
@@ -316,10 +337,12 @@ impl Thread {
         self.followers.retain(|follower| follower.try_send(entry.clone()).is_ok());
     }
 
-    fn answer(&mut self, ticket: Ticket, answered: Answered) {
-        if let Some(waiting) = self.waiting.remove(&ticket) {
-            // Whoever asked may be gone.
-            let _gone = waiting.send(answered);
+    fn answer(&mut self) {
+        for (ticket, answered) in self.answers.drain(..) {
+            if let Some(waiting) = self.waiting.remove(&ticket) {
+                // Whoever asked may be gone.
+                let _gone = waiting.send(answered);
+            }
         }
     }
 
