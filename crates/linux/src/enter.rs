@@ -23,7 +23,7 @@ use crate::cgroup::{CgroupError, Hierarchy, TaskCgroup};
 use crate::init::{complete_environment, exec};
 use crate::process::open_exact;
 use crate::record::{Launch, RecordError, Running};
-use crate::{confine, sys};
+use crate::{Isolation, confine, sys};
 
 /// Exit status of [`run`] when the program could not be entered, as shells have it.
 const NOT_FOUND: u8 = 127;
@@ -174,14 +174,21 @@ fn enter(dir: &Path, argv: &[String], tty: bool) -> Result<i32, EnterError> {
         .map_err(step("open the task's init"))?
         .ok_or(EnterError::NotRunning)?;
     // Opened while we still see the host's files.
-    let cgroups = TaskCgroup::open(&Hierarchy::detect()?, &launch.cgroup)?.join_files()?;
+    let (cgroups, user) = match launch.isolation {
+        Isolation::Jail => {
+            let cgroup = TaskCgroup::open(&Hierarchy::detect()?, &launch.cgroup)?;
+            (cgroup.join_files()?, CloneFlags::empty())
+        }
+        // The init's, in which the others may be joined.
+        Isolation::Rootless => (Vec::new(), CloneFlags::CLONE_NEWUSER),
+    };
     let (alive_read, alive_write) = pipe2(OFlag::O_CLOEXEC).map_err(step("make a pipe"))?;
     let namespaces = CloneFlags::CLONE_NEWPID
         | CloneFlags::CLONE_NEWNS
         | CloneFlags::CLONE_NEWIPC
         | CloneFlags::CLONE_NEWUTS
         | CloneFlags::CLONE_NEWCGROUP;
-    setns(&init, namespaces).map_err(step("join the task's namespaces"))?;
+    setns(&init, user | namespaces).map_err(step("join the task's namespaces"))?;
     let mut mask = SigSet::empty();
     for signal in [Signal::SIGTERM, Signal::SIGHUP, Signal::SIGINT] {
         mask.add(signal);
@@ -242,9 +249,11 @@ fn become_program(
         if tty {
             setsid()?;
             sys::take_terminal(io::stdin().as_fd())?;
-            // The task's user may then also open it by name.
-            let owner = (Some(launch.uid), None);
-            std::os::unix::fs::fchown(io::stdin(), owner.0, owner.1)?;
+            if launch.isolation == Isolation::Jail {
+                // The task's user may then also open it by name.
+                let owner = (Some(launch.uid), None);
+                std::os::unix::fs::fchown(io::stdin(), owner.0, owner.1)?;
+            }
         }
         chdir("/home/task")?;
         sys::close_all_but(&mut [0, 1, 2, parent_alive.as_raw_fd()])
@@ -252,7 +261,7 @@ fn become_program(
     if let Err(error) = prepared() {
         return error.to_string();
     }
-    if let Err(error) = confine::confine(launch.uid, launch.gid) {
+    if let Err(error) = confine::confine(launch) {
         return error.to_string();
     }
     // After the change of user, which clears it.

@@ -14,13 +14,15 @@
 //! restart it, no types of the other crates (plain integers with their units in their names), no
 //! network set-up (tasks share the host's network).
 //!
-//! Everything here needs root and a kernel of at least 5.12; [`machine::preflight`] says what is missing.
+//! Everything here needs a kernel of at least 5.12, and root or the right to make user namespaces, with
+//! which tasks have the same jail but no limits; [`machine::preflight`] says what is missing.
 
 pub mod cgroup;
 mod confine;
 pub mod enter;
 mod error;
 mod init;
+mod isolation;
 mod jail;
 pub mod logs;
 pub mod machine;
@@ -32,3 +34,4 @@ mod sys;
 pub mod task;
 
 pub use error::FileError;
+pub use isolation::Isolation;

@@ -10,10 +10,11 @@ use nix::sys::statvfs::statvfs;
 use nix::sys::utsname::uname;
 use nix::unistd::{Pid, geteuid};
 
-use crate::FileError;
 use crate::cgroup::{CgroupError, Hierarchy};
 use crate::error::At;
+use crate::isolation::try_user_namespace;
 use crate::process;
+use crate::{FileError, Isolation};
 
 /// The oldest kernel that has every system call used here (`mount_setattr`).
 const KERNEL_MIN: (u32, u32) = (5, 12);
@@ -21,14 +22,17 @@ const KERNEL_MIN: (u32, u32) = (5, 12);
 /// What this machine cannot do without, and lacks.
 #[derive(Debug, thiserror::Error)]
 pub enum Missing {
-    /// Not started by root.
-    #[error(
-        "running tasks needs root, but this is uid {uid}: start it with sudo or as a system service"
-    )]
+    /// Not started by root, and without what could stand in for it.
+    #[error("running tasks needs root or user namespaces, but this is uid {uid}, and {why}")]
     Root {
         /// The effective user id.
         uid: u32,
+        /// Why there are no user namespaces, and what to do about it.
+        why: &'static str,
     },
+    /// No process could be started to find out.
+    #[error("cannot fork a process to try a user namespace: {0}")]
+    Fork(io::Error),
     /// Root without the powers of root, as in most containers.
     #[error(
         "root lacks the capability {name} here: give it to the container (docker run --privileged)"
@@ -62,8 +66,8 @@ pub struct Machine {
     pub disk_bytes: u64,
     /// Of these, the bytes that are free now.
     pub disk_free_bytes: u64,
-    /// What jobs may ask for in constraints: `arch`, `cgroup`, `cores`, `isolation`, `kernel`,
-    /// `platform`.
+    /// What jobs may ask for in constraints: `arch`, `cgroup` (not without root), `cores`, `isolation`,
+    /// `kernel`, `platform`.
     pub attributes: BTreeMap<String, String>,
     /// First and last port that the kernel gives to outgoing connections: none for tasks.
     pub ephemeral_ports: (u16, u16),
@@ -72,49 +76,66 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Finds out what this machine has; `data_dir` must exist.
+    /// Finds out what this machine has; `data_dir` must exist, `isolation` is what [`preflight`] said.
     ///
     /// # Errors
     /// When `/proc` or `/sys` do not say.
-    pub fn discover(data_dir: &Path) -> Result<Self, Missing> {
-        let hierarchy = Hierarchy::detect()?;
+    pub fn discover(data_dir: &Path, isolation: Isolation) -> Result<Self, Missing> {
+        let hierarchy = match isolation {
+            Isolation::Jail => Some(Hierarchy::detect()?),
+            // Only to know the limits of a container that we may be in.
+            Isolation::Rootless => Hierarchy::detect().ok(),
+        };
         let disk = statvfs(data_dir).at("measure the disk of", data_dir)?;
         let cores = cores()?;
         let names = uname().at("ask the kernel for", "its name")?;
         let attributes = [
             ("arch", names.machine().to_string_lossy().into_owned()),
-            ("cgroup", hierarchy.name().to_owned()),
             ("cores", cores.to_string()),
-            ("isolation", "jail".to_owned()),
+            ("isolation", isolation.name().to_owned()),
             ("kernel", names.release().to_string_lossy().into_owned()),
             ("platform", platform()),
         ];
+        let mut attributes: BTreeMap<_, _> =
+            attributes.map(|(name, value)| (name.to_owned(), value)).into();
+        if let (Isolation::Jail, Some(hierarchy)) = (isolation, &hierarchy) {
+            attributes.insert("cgroup".to_owned(), hierarchy.name().to_owned());
+        }
+        let (quota_milli, limit_bytes) = (
+            hierarchy.as_ref().and_then(cpu_quota_milli),
+            hierarchy.as_ref().and_then(memory_limit),
+        );
         let boot_id = "/proc/sys/kernel/random/boot_id";
         Ok(Self {
-            cpu_milli: cpu_quota_milli(&hierarchy).unwrap_or(u64::MAX).min(cores * 1000),
-            memory_bytes: memory_bytes()?.min(memory_limit(&hierarchy).unwrap_or(u64::MAX)),
+            cpu_milli: quota_milli.unwrap_or(u64::MAX).min(cores * 1000),
+            memory_bytes: memory_bytes()?.min(limit_bytes.unwrap_or(u64::MAX)),
             disk_bytes: disk.blocks().saturating_mul(disk.fragment_size()),
             disk_free_bytes: disk.blocks_available().saturating_mul(disk.fragment_size()),
-            attributes: attributes.map(|(name, value)| (name.to_owned(), value)).into(),
+            attributes,
             ephemeral_ports: ephemeral_ports()?,
             boot_id: process::boot_id().at("read", boot_id)?,
         })
     }
 }
 
-/// Says in one line what this machine lacks to run tasks, if anything.
+/// Says how tasks are kept apart on this machine: with root's powers, or rootless without them.
+///
+/// Without root it forks a process that tries what the kernel allows.
 ///
 /// # Errors
-/// The first thing that is missing, with what to do about it.
-pub fn preflight() -> Result<(), Missing> {
-    let uid = geteuid();
-    if !uid.is_root() {
-        return Err(Missing::Root { uid: uid.as_raw() });
-    }
+/// In one line the first thing that is missing, with what to do about it.
+pub fn preflight() -> Result<Isolation, Missing> {
     let release = uname().at("ask the kernel for", "its name")?;
     let release = release.release().to_string_lossy().into_owned();
     if kernel_version(&release).is_some_and(|version| version < KERNEL_MIN) {
         return Err(Missing::Kernel { release });
+    }
+    let uid = geteuid();
+    if !uid.is_root() {
+        return match try_user_namespace().map_err(Missing::Fork)? {
+            None => Ok(Isolation::Rootless),
+            Some(refusal) => Err(Missing::Root { uid: uid.as_raw(), why: refusal.explain() }),
+        };
     }
     let status = "/proc/self/status";
     let content = fs::read_to_string(status).at("read", status)?;
@@ -133,7 +154,7 @@ pub fn preflight() -> Result<(), Missing> {
         }
     }
     Hierarchy::detect()?;
-    Ok(())
+    Ok(Isolation::Jail)
 }
 
 /// Major and minor number at the beginning of `6.1.0-13-cloud`.
@@ -219,9 +240,9 @@ mod tests {
 
     #[test]
     fn discovers_this_machine() {
-        preflight().unwrap();
+        let isolation = preflight().unwrap();
         let dir = tempfile::tempdir().unwrap();
-        let machine = Machine::discover(dir.path()).unwrap();
+        let machine = Machine::discover(dir.path(), isolation).unwrap();
         assert!(machine.cpu_milli >= 100 && machine.memory_bytes > 1 << 20, "{machine:?}");
         assert!(machine.disk_bytes >= machine.disk_free_bytes && machine.disk_bytes > 0);
         assert!(machine.ephemeral_ports.0 < machine.ephemeral_ports.1);

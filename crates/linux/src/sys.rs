@@ -58,6 +58,22 @@ pub(crate) fn fork(_proof: SingleThread) -> io::Result<ForkResult> {
     Ok(unsafe { nix::unistd::fork() }?)
 }
 
+/// Runs `work` in a child process and returns what it answers; 255 where it died.
+///
+/// `work` may only make system calls: this process may have other threads, and the child has none of
+/// the locks' owners.
+pub(crate) fn in_child(work: impl FnOnce() -> u8) -> io::Result<u8> {
+    // SAFETY: the child makes system calls, waits for no lock, and leaves without running destructors.
+    match unsafe { nix::unistd::fork() }? {
+        ForkResult::Child => exit_now(work().into()),
+        ForkResult::Parent { child } => {
+            let status = wait(child.as_raw())?;
+            let code = libc::WIFEXITED(status).then(|| libc::WEXITSTATUS(status));
+            Ok(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX))
+        }
+    }
+}
+
 /// Ends this process at once: no destructors, no exit handlers.
 pub(crate) fn exit_now(code: i32) -> ! {
     // SAFETY: never returns and touches no memory.

@@ -21,11 +21,10 @@ struct Tool {
 }
 
 /// Every program that a test runs and that a small Debian system may lack.
-const TOOLS: &[Tool] = &[Tool {
-    program: "setsid",
-    package: "util-linux",
-    needed_by: "linux/tests/system/survive.rs",
-}];
+const TOOLS: &[Tool] = &[
+    Tool { program: "setsid", package: "util-linux", needed_by: "linux/tests/system/survive.rs" },
+    Tool { program: "setpriv", package: "util-linux", needed_by: "linux/tests/system/rootless.rs" },
+];
 
 /// Makes sure that all is there that the tests need.
 ///

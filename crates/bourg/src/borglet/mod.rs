@@ -18,6 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
+use linux::Isolation;
 use linux::machine::Machine;
 use model::{Bytes, MachineReport, MilliCores, PortRange, Resources};
 use rpc::Credentials;
@@ -45,8 +46,8 @@ const STOP_NOTICE_MS: u64 = 3_000;
 
 /// Runs a Borglet until it is told to stop.
 pub(crate) fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()> {
-    linux::machine::preflight()?;
-    let files = tasks::Files::open(&options.directory)?;
+    let isolation = linux::machine::preflight()?;
+    let files = tasks::Files::open(&options.directory, isolation)?;
     // An agent is on every machine and has little to do: few threads, which cost memory each.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .max_blocking_threads(3)
@@ -55,7 +56,7 @@ pub(crate) fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()
         .build()
         .context("cannot start the Borglet's threads")?;
     let credentials = Credentials::read(&options.credentials, &options.stem)?;
-    let report = Arc::new(describe(&options.directory, options.ports)?);
+    let report = Arc::new(describe(&options.directory, options.ports, isolation)?);
     tracing::info!("this machine has {} for tasks", report.capacity);
     runtime.block_on(async {
         let driver = driver::start(files.clone(), report)?;
@@ -84,8 +85,12 @@ pub(crate) fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()
     Ok(())
 }
 
-fn describe(directory: &std::path::Path, ports: PortRange) -> anyhow::Result<MachineReport> {
-    let machine = Machine::discover(directory)?;
+fn describe(
+    directory: &std::path::Path,
+    ports: PortRange,
+    isolation: Isolation,
+) -> anyhow::Result<MachineReport> {
+    let machine = Machine::discover(directory, isolation)?;
     let (first, last) = machine.ephemeral_ports;
     anyhow::ensure!(
         ports.last < first || ports.first > last,

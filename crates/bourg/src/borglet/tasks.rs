@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use borglet::{Desired, Launch, Recovered, RecoveredStatus};
+use linux::Isolation;
 use linux::cgroup::{self, Hierarchy, Limits, TaskCgroup};
 use linux::record::{self, How, Jail, LogPolicy};
 use linux::task::{Inspection, LostReason, TaskDirectory};
@@ -39,12 +40,13 @@ pub(crate) struct Files {
     directory: Arc<Path>,
     executable: Arc<Path>,
     cgroup: Arc<str>,
+    isolation: Isolation,
 }
 
 impl Files {
     /// Makes the directories and puts the running program where tasks and shims find it, whatever
     /// becomes of the file it was started from.
-    pub(crate) fn open(directory: &Path) -> anyhow::Result<Self> {
+    pub(crate) fn open(directory: &Path, isolation: Isolation) -> anyhow::Result<Self> {
         let directory = std::path::absolute(directory)?;
         for name in ["", "tasks", "bin"] {
             let path = directory.join(name);
@@ -60,6 +62,7 @@ impl Files {
             directory: directory.into(),
             executable: executable.into(),
             cgroup: cgroup.into(),
+            isolation,
         })
     }
 
@@ -77,6 +80,9 @@ impl Files {
 
     /// Removes the group in which the tasks' groups were, when all of them have ended.
     pub(crate) fn remove_cgroup(&self) -> anyhow::Result<()> {
+        if self.isolation == Isolation::Rootless {
+            return Ok(());
+        }
         let hierarchy = Hierarchy::detect()?;
         Ok(TaskCgroup::open(&hierarchy, &self.cgroup)?.remove()?)
     }
@@ -122,6 +128,7 @@ impl Files {
             label: format!("{user}/{job}/{index} generation {generation}"),
             argv: launch.argv.clone(),
             env: launch.env.clone(),
+            isolation: self.isolation,
             uid: launch.uid,
             gid: launch.uid,
             hostname: hostname(job.as_str(), index.0),

@@ -29,7 +29,8 @@ fn its_tasks_are_healthy_and_answer_at_the_addresses_on_stdout() {
         assert!(metrics.contains("\nexample_requests_total "), "{metrics}");
     }
     let talk = cell.dev().stderr();
-    for word in ["cell dev ", "job  root/hello   3 tasks", "healthy 3", "next: bourg logs -f hello"] {
+    for word in ["cell dev ", "job  root/hello   3 tasks", "healthy 3", "next: bourg logs -f hello"]
+    {
         assert!(talk.contains(word), "{word} is not in\n{talk}");
     }
     cell.stop();

@@ -54,7 +54,8 @@ pub(crate) fn left(parent: &str, directory: &Path) -> Vec<i32> {
         words(path, "cmdline").iter().any(|word| word.contains(directory.as_ref()))
     });
     let own = i32::try_from(std::process::id()).expect("a pid");
-    let mut left: Vec<i32> = named.map(|(pid, _)| pid).chain(in_cgroup(parent).into_keys()).collect();
+    let mut left: Vec<i32> =
+        named.map(|(pid, _)| pid).chain(in_cgroup(parent).into_keys()).collect();
     left.retain(|pid| *pid != own);
     left
 }
@@ -62,7 +63,8 @@ pub(crate) fn left(parent: &str, directory: &Path) -> Vec<i32> {
 /// The directories of a cgroup in all hierarchies.
 pub(crate) fn cgroups(parent: &str) -> Vec<PathBuf> {
     let root = Path::new("/sys/fs/cgroup");
-    let hierarchies = fs::read_dir(root).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path()));
+    let hierarchies =
+        fs::read_dir(root).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path()));
     let places = hierarchies.chain([root.to_owned()]).map(|hierarchy| hierarchy.join(parent));
     places.filter(|place| place.is_dir()).collect()
 }

@@ -9,12 +9,24 @@ fn main() -> ExitCode {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments.as_slice() {
         ["shim", dir] => linux::shim::run(Path::new(dir)),
+        ["preflight"] => match linux::machine::preflight() {
+            Ok(isolation) => {
+                println!("{}", isolation.name());
+                ExitCode::SUCCESS
+            }
+            Err(missing) => {
+                eprintln!("{missing}");
+                ExitCode::FAILURE
+            }
+        },
         ["enter", dir, terminal @ ("tty" | "plain"), "--", argv @ ..] => {
             let argv: Vec<String> = argv.iter().map(|&text| text.to_owned()).collect();
             linux::enter::run(Path::new(dir), &argv, *terminal == "tty")
         }
         _ => {
-            eprintln!("usage: bare-shim shim DIR | enter DIR tty|plain -- PROGRAM [ARGUMENT]...");
+            eprintln!(
+                "usage: bare-shim shim DIR | preflight | enter DIR tty|plain -- PROGRAM [ARGUMENT]..."
+            );
             ExitCode::from(2)
         }
     }

@@ -38,7 +38,7 @@ pub(crate) struct Pipes {
     pub(crate) stdout: OwnedFd,
     /// Write end of the task's standard error.
     pub(crate) stderr: OwnedFd,
-    /// Where to write `0` to join the task's cgroups.
+    /// Where to write `0` to join the task's cgroups; none without root.
     pub(crate) cgroups: Vec<File>,
 }
 
@@ -152,7 +152,7 @@ fn become_task(launch: &Launch, stdout: &OwnedFd, stderr: &OwnedFd, trouble: &Ow
     if let Err(error) = prepared() {
         return format!("cannot set up the task's files: {error}");
     }
-    if let Err(error) = confine::confine(launch.uid, launch.gid) {
+    if let Err(error) = confine::confine(launch) {
         return error.to_string();
     }
     sys::reset_signals();

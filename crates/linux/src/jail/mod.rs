@@ -24,9 +24,9 @@ use std::path::{Path, PathBuf};
 use nix::mount::{MntFlags, MsFlags, umount2};
 use nix::unistd::{chdir, pivot_root};
 
-use crate::FileError;
 use crate::error::At;
 use crate::record::{HOME_DIRECTORY, Launch, Root};
+use crate::{FileError, Isolation};
 use mounts::{bind_at, tmpfs};
 
 /// Bounds of the tmpfs that holds the root: mount points and the generated files.
@@ -91,6 +91,10 @@ pub(crate) fn build(launch: &Launch, dir: &Path) -> Result<Vec<String>, JailErro
     let remarks = program::link_into_path();
     let read_only = MsFlags::MS_REMOUNT | MsFlags::MS_BIND | MsFlags::MS_RDONLY;
     mounts::change("/", read_only | nosuid_nodev)?;
+    if launch.isolation == Isolation::Rootless {
+        // Here the task has the very user whose directory it is; with root it has another.
+        mounts::change("/dev", read_only | MsFlags::MS_NOSUID | MsFlags::MS_NOEXEC)?;
+    }
     chdir("/home/task").at("enter", "/home/task")?;
     Ok(remarks)
 }

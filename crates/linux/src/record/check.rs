@@ -132,6 +132,7 @@ fn absolute(field: &'static str, path: &Path) -> Result<(), Invalid> {
 mod tests {
     use super::super::{Jail, LogPolicy};
     use super::*;
+    use crate::Isolation;
     use crate::cgroup::Limits;
 
     fn launch() -> Launch {
@@ -139,6 +140,7 @@ mod tests {
             label: "you/hello/3 generation 2".to_owned(),
             argv: vec!["sh".to_owned()],
             env: vec![("A".to_owned(), "1".to_owned())],
+            isolation: Isolation::Jail,
             uid: 60_000,
             gid: 60_000,
             hostname: "hello-3".to_owned(),

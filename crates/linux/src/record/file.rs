@@ -101,8 +101,8 @@ mod tests {
         let exit = Exit {
             how: How::OutOfMemory { limit_bytes: 1024, peak_bytes: 1000 },
             ended_at_unix_us: 1,
-            cpu_ns: 2,
-            memory_peak_bytes: 1000,
+            cpu_ns: Some(2),
+            memory_peak_bytes: Some(1000),
         };
         exit.write(dir.path()).unwrap();
         expect_test::expect![[r#"

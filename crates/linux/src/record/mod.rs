@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::FileError;
 use crate::cgroup::Limits;
+use crate::{FileError, Isolation};
 pub use check::Invalid;
 
 /// The version that this release writes, and the highest that it reads.
@@ -82,15 +82,19 @@ pub struct Launch {
     pub argv: Vec<String>,
     /// The environment. `PATH`, `HOME`, `USER` and `HOSTNAME` are filled in where missing.
     pub env: Vec<(String, String)>,
-    /// User id of the task, not 0.
+    /// How it is kept apart from the machine.
+    #[serde(default)]
+    pub isolation: Isolation,
+    /// User id of the task, not 0. Rootless it is a name that only the task sees: outside it has the
+    /// caller's.
     pub uid: u32,
-    /// Group id of the task, not 0.
+    /// Group id of the task, not 0; rootless as `uid`.
     pub gid: u32,
     /// Name of the machine as the task sees it, 1 to 63 bytes.
     pub hostname: String,
-    /// The task's cgroup, as a path below the hierarchy's root.
+    /// The task's cgroup, as a path below the hierarchy's root; rootless it has none.
     pub cgroup: String,
-    /// What the task may use.
+    /// What the task may use; rootless nothing holds it to that.
     pub limits: Limits,
     /// How much of its output is kept.
     pub log: LogPolicy,
@@ -182,10 +186,12 @@ pub struct Exit {
     pub how: How,
     /// When, in microseconds since 1970.
     pub ended_at_unix_us: u64,
-    /// CPU time of all its processes, in nanoseconds.
-    pub cpu_ns: u64,
-    /// The most memory that it had at any time, in bytes.
-    pub memory_peak_bytes: u64,
+    /// CPU time of all its processes, in nanoseconds; `None` where it was not measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_ns: Option<u64>,
+    /// The most memory that it had at any time, in bytes; `None` where it was not measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_peak_bytes: Option<u64>,
 }
 
 /// The ways in which a task ends.

@@ -4,9 +4,13 @@ use crate::cgroup::{CgroupError, TaskCgroup, Usage};
 use crate::process::unix_micros_now;
 use crate::record::{Exit, How, Launch};
 
-/// Empties and removes the task's cgroup, and says how the task ended.
-pub(super) fn end(launch: &Launch, cgroup: &TaskCgroup, how: How) -> Exit {
+/// Empties and removes the task's cgroup, and says how the task ended. Without a cgroup nothing was
+/// measured, and the end of the init has ended everything.
+pub(super) fn end(launch: &Launch, cgroup: Option<&TaskCgroup>, how: How) -> Exit {
     let ended_at_unix_us = unix_micros_now();
+    let Some(cgroup) = cgroup else {
+        return Exit { how, ended_at_unix_us, cpu_ns: None, memory_peak_bytes: None };
+    };
     report(launch, cgroup.kill_all());
     let none = Usage { cpu_ns: 0, memory_bytes: 0, memory_peak_bytes: 0 };
     let usage = report(launch, cgroup.usage()).unwrap_or(none);
@@ -22,7 +26,8 @@ pub(super) fn end(launch: &Launch, cgroup: &TaskCgroup, how: How) -> Exit {
         }
         how => how,
     };
-    Exit { how, ended_at_unix_us, cpu_ns: usage.cpu_ns, memory_peak_bytes: usage.memory_peak_bytes }
+    let (cpu_ns, memory_peak_bytes) = (Some(usage.cpu_ns), Some(usage.memory_peak_bytes));
+    Exit { how, ended_at_unix_us, cpu_ns, memory_peak_bytes }
 }
 
 /// Logs an error that changes nothing about the task's end.

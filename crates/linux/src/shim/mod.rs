@@ -16,6 +16,7 @@ use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 
+use crate::Isolation;
 use crate::cgroup::{Hierarchy, TaskCgroup};
 use crate::error::At;
 use crate::logs::{LogWriter, Stream};
@@ -59,8 +60,8 @@ fn look_after(shim: &mut Shim) -> Exit {
     let not_started = |reason: String| Exit {
         how: How::NotStarted { reason },
         ended_at_unix_us: unix_micros_now(),
-        cpu_ns: 0,
-        memory_peak_bytes: 0,
+        cpu_ns: Some(0),
+        memory_peak_bytes: Some(0),
     };
     let launch = match read_launch(dir) {
         Ok(launch) => launch,
@@ -72,7 +73,7 @@ fn look_after(shim: &mut Shim) -> Exit {
     };
     let log = |stream| LogWriter::new(dir.join(LOG_DIRECTORY), stream, launch.log);
     let mut logs = [log(Stream::Stdout), log(Stream::Stderr)];
-    let how = supervise::supervise(dir, &launch, &cgroup, &mut logs, &mut shim.ready);
+    let how = supervise::supervise(dir, &launch, cgroup.as_ref(), &mut logs, &mut shim.ready);
     for (log, name) in logs.iter().zip(["stdout", "stderr"]) {
         if log.dropped_bytes() > 0 {
             eprintln!(
@@ -83,7 +84,7 @@ fn look_after(shim: &mut Shim) -> Exit {
         }
     }
     let how = how.unwrap_or_else(|reason| How::NotStarted { reason });
-    end::end(&launch, &cgroup, how)
+    end::end(&launch, cgroup.as_ref(), how)
 }
 
 fn read_launch(dir: &Path) -> Result<Launch, String> {
@@ -93,8 +94,8 @@ fn read_launch(dir: &Path) -> Result<Launch, String> {
     Ok(launch)
 }
 
-/// Makes what the task needs outside of its jail.
-fn prepare(dir: &Path, launch: &Launch) -> Result<TaskCgroup, String> {
+/// Makes what the task needs outside of its jail; its cgroup, which it has only with root.
+fn prepare(dir: &Path, launch: &Launch) -> Result<Option<TaskCgroup>, String> {
     let directories = || -> Result<(), crate::FileError> {
         for name in [LOG_DIRECTORY, HOME_DIRECTORY] {
             let path = dir.join(name);
@@ -103,12 +104,19 @@ fn prepare(dir: &Path, launch: &Launch) -> Result<TaskCgroup, String> {
                 result => result.at("create directory", &path)?,
             }
         }
+        if launch.isolation == Isolation::Rootless {
+            return Ok(());
+        }
         let home = dir.join(HOME_DIRECTORY);
         let owner = (Some(launch.uid), Some(launch.gid));
         std::os::unix::fs::lchown(&home, owner.0, owner.1).at("give to the task", &home)
     };
     directories().map_err(|error| error.to_string())?;
+    if launch.isolation == Isolation::Rootless {
+        return Ok(None);
+    }
     let hierarchy = Hierarchy::detect().map_err(|error| error.to_string())?;
     TaskCgroup::create(&hierarchy, &launch.cgroup, &launch.limits)
+        .map(Some)
         .map_err(|error| error.to_string())
 }

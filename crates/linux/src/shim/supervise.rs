@@ -12,8 +12,10 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sched::{CloneFlags, unshare};
 use nix::unistd::{ForkResult, pipe2};
 
+use crate::Isolation;
 use crate::cgroup::TaskCgroup;
 use crate::init::{self, FORKED};
+use crate::isolation::enter_user_namespace;
 use crate::logs::LogWriter;
 use crate::process::{boot_id, start_time, unix_micros_now};
 use crate::record::{How, Launch, Running};
@@ -44,7 +46,7 @@ struct Links {
 pub(super) fn supervise(
     dir: &Path,
     launch: &Launch,
-    cgroup: &TaskCgroup,
+    cgroup: Option<&TaskCgroup>,
     logs: &mut [LogWriter; 2],
     ready: &mut Option<File>,
 ) -> Result<How, String> {
@@ -75,7 +77,9 @@ pub(super) fn supervise(
             oom_until = Some(Instant::now() + OOM_PATIENCE);
         }
         // The kernel kills only one process, and half a task is worse than none.
-        if oom_until.is_some() && cgroup.oom_kills().is_ok_and(|kills| kills > 0) {
+        if let (Some(_), Some(cgroup)) = (oom_until, cgroup)
+            && cgroup.oom_kills().is_ok_and(|kills| kills > 0)
+        {
             oom_until = None;
             if let Err(error) = cgroup.kill_all() {
                 eprintln!("{}: out of memory, but cannot be killed: {error}", launch.label);
@@ -99,7 +103,7 @@ pub(super) fn supervise(
 }
 
 /// Forks the init into a new pid namespace.
-fn start(dir: &Path, launch: &Launch, cgroup: &TaskCgroup) -> Result<Links, String> {
+fn start(dir: &Path, launch: &Launch, cgroup: Option<&TaskCgroup>) -> Result<Links, String> {
     let say = |error: io::Error| format!("cannot start the init: {error}");
     let cgroup_say = |error: crate::cgroup::CgroupError| error.to_string();
     let pipe = || pipe2(OFlag::O_CLOEXEC).map_err(|error| say(error.into()));
@@ -111,17 +115,22 @@ fn start(dir: &Path, launch: &Launch, cgroup: &TaskCgroup) -> Result<Links, Stri
     for fd in [&trouble_read, &status_read, &stdout_read, &stderr_read] {
         fcntl(fd, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).map_err(|error| say(error.into()))?;
     }
-    let oom = cgroup.oom_watch().map_err(cgroup_say)?;
+    let oom = cgroup.map(TaskCgroup::oom_watch).transpose().map_err(cgroup_say)?.flatten();
+    let cgroups = cgroup.map(TaskCgroup::join_files).transpose().map_err(cgroup_say)?;
     let pipes = init::Pipes {
         shim_alive: alive_read,
         trouble: trouble_write,
         status: status_write,
         stdout: stdout_write,
         stderr: stderr_write,
-        cgroups: cgroup.join_files().map_err(cgroup_say)?,
+        cgroups: cgroups.unwrap_or_default(),
     };
-    unshare(CloneFlags::CLONE_NEWPID)
-        .map_err(|error| format!("cannot make a pid namespace: {error}"))?;
+    match launch.isolation {
+        Isolation::Jail => unshare(CloneFlags::CLONE_NEWPID)
+            .map_err(|error| format!("cannot make a pid namespace: {error}"))?,
+        Isolation::Rootless => enter_user_namespace(CloneFlags::CLONE_NEWPID, 0, 0)
+            .map_err(|error| format!("cannot make a user namespace: {error}"))?,
+    }
     let child = match sys::SingleThread::check().and_then(sys::fork).map_err(say)? {
         ForkResult::Parent { child } => child.as_raw(),
         ForkResult::Child => {

@@ -11,6 +11,7 @@ mod sweep;
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use crate::FileError;
@@ -135,8 +136,36 @@ impl TaskDirectory {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             result => result.at("rename", &self.path)?,
         }
-        Ok(fs::remove_dir_all(&doomed).at("remove", &doomed)?)
+        Ok(remove_tree(&doomed).at("remove", &doomed)?)
     }
+}
+
+/// Deletes a directory with all that is in it, also where a task has taken away the permission to.
+///
+/// Root needs none; the tasks of others have their caller's uid, and what they close he can open.
+///
+/// # Errors
+/// When the kernel refuses.
+pub fn remove_tree(path: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(path) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            open_up(path)?;
+            fs::remove_dir_all(path)
+        }
+        result => result,
+    }
+}
+
+/// Gives the owner every permission on `path`, a directory, and on the directories below it.
+fn open_up(path: &Path) -> io::Result<()> {
+    fs::set_permissions(path, fs::Permissions::from_mode(0o700))?;
+    for entry in fs::read_dir(path)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            open_up(&entry.path())?;
+        }
+    }
+    Ok(())
 }
 
 /// What a directory is called while it is deleted; the process id keeps two deleters apart.
@@ -156,7 +185,7 @@ pub fn scan(base: &Path) -> Result<Vec<String>, TaskError> {
         let name = entry.file_name().to_string_lossy().into_owned();
         if name.starts_with(".removing-") {
             // What cannot be deleted now is tried again at the next scan.
-            let _later = fs::remove_dir_all(entry.path());
+            let _later = remove_tree(&entry.path());
         } else if !name.starts_with('.') && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             names.push(name);
         }

@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::AsFd;
 
 use super::{TaskDirectory, TaskError};
+use crate::Isolation;
 use crate::cgroup::{Hierarchy, TaskCgroup};
 use crate::process::open_exact;
 use crate::record::{Launch, RecordError, Running};
@@ -63,13 +64,17 @@ impl TaskDirectory {
         }
     }
 
-    /// The task's cgroup, which need not exist; `None` if nothing was ever to be launched.
+    /// The task's cgroup, which need not exist; `None` if nothing was ever to be launched, or without
+    /// root, where the end of its init is the end of all of it.
     ///
     /// # Errors
     /// When the launch record is damaged or the machine has no cgroups.
     pub fn cgroup(&self) -> Result<Option<TaskCgroup>, TaskError> {
         let Some(launch) = Launch::read(self.path())? else { return Ok(None) };
-        Ok(Some(TaskCgroup::open(&Hierarchy::detect()?, &launch.cgroup)?))
+        match launch.isolation {
+            Isolation::Jail => Ok(Some(TaskCgroup::open(&Hierarchy::detect()?, &launch.cgroup)?)),
+            Isolation::Rootless => Ok(None),
+        }
     }
 
     /// Kills and removes what is left of the cgroup.

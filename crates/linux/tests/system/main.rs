@@ -1,4 +1,5 @@
-//! Tests with real tasks on the real kernel: processes, cgroups, mounts. They need root.
+//! Tests with real tasks on the real kernel: processes, cgroups, mounts. They need root, and give it
+//! away where they test what goes without.
 #![expect(clippy::unwrap_used, reason = "a test's helpers fail as the test itself does")]
 
 mod support;
@@ -7,6 +8,7 @@ mod enter;
 mod jail;
 mod limits;
 mod logs;
+mod rootless;
 mod run;
 mod stop;
 mod survive;

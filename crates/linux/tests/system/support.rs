@@ -5,6 +5,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use linux::Isolation;
 use linux::cgroup::{Hierarchy, Limits, TaskCgroup, parent_name};
 use linux::logs::{LogReader, Start, Stream};
 use linux::record::{Exit, How, Jail, Launch, LogPolicy};
@@ -18,12 +19,17 @@ pub(crate) const UID: u32 = 61_234;
 
 /// The program that stands in for `bourg`.
 pub(crate) fn executable() -> PathBuf {
-    PathBuf::from(env!("CARGO_BIN_EXE_bare-shim"))
+    let own = PathBuf::from(env!("CARGO_BIN_EXE_bare-shim"));
+    std::env::var_os(EXECUTABLE_VARIABLE).map_or(own, PathBuf::from)
 }
+
+/// Names a copy of that program, for tests whose user may not read the directory of the build.
+pub(crate) const EXECUTABLE_VARIABLE: &str = "BOURG_TEST_EXECUTABLE";
 
 /// A directory of tasks; what still runs in it is killed in the end.
 pub(crate) struct Tasks {
     pub(crate) base: tempfile::TempDir,
+    isolation: Isolation,
 }
 
 /// One started task.
@@ -35,10 +41,10 @@ pub(crate) struct Task {
 
 impl Tasks {
     pub(crate) fn new() -> Self {
-        if let Err(missing) = linux::machine::preflight() {
-            panic!("these tests run real tasks on the real kernel: {missing}");
+        match linux::machine::preflight() {
+            Ok(isolation) => Self { base: tempfile::tempdir().unwrap(), isolation },
+            Err(missing) => panic!("these tests run real tasks on the real kernel: {missing}"),
         }
-        Self { base: tempfile::tempdir().unwrap() }
     }
 
     /// A launch record for a shell script.
@@ -51,6 +57,7 @@ impl Tasks {
             label: format!("test/{name}/0 generation 1"),
             argv: argv.iter().map(|&text| text.to_owned()).collect(),
             env: Vec::new(),
+            isolation: self.isolation,
             uid: UID,
             gid: UID,
             hostname: format!("{name}-0"),

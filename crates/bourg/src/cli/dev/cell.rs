@@ -140,7 +140,7 @@ impl DevCell {
         }
         self.processes.stop().await?;
         if self.temporary {
-            std::fs::remove_dir_all(&self.directory)
+            linux::task::remove_tree(&self.directory)
                 .with_context(|| format!("cannot remove {}", self.directory.display()))?;
         }
         Ok(())

@@ -7,6 +7,8 @@ mod supervise;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use linux::Isolation;
+
 use super::exit::{Code, Failure};
 use super::{DevArgs, run};
 use crate::{evaluate, shutdown};
@@ -15,7 +17,7 @@ pub(crate) use cell::{Client, DevCell, Options};
 
 /// Runs a cell, jobs in it, and a command against it.
 pub(super) fn dev(args: &DevArgs) -> Result<ExitCode, Failure> {
-    linux::machine::preflight()
+    let isolation = linux::machine::preflight()
         .map_err(|missing| Failure::new(Code::Failed, format!("error: {missing}")))?;
     // A file that is not valid is told before anything is started.
     let jobs = args.file.as_deref().map(evaluate::evaluate).transpose()?;
@@ -28,7 +30,7 @@ pub(super) fn dev(args: &DevArgs) -> Result<ExitCode, Failure> {
         let mut stop = std::pin::pin!(shutdown::requested());
         let ended = {
             let (client, mut processes) = cell.start()?;
-            let work = work(args, jobs, client);
+            let work = work(args, jobs, client, isolation);
             tokio::select! {
                 ended = work => ended,
                 failed = processes.supervise() => Err(failed),
@@ -44,10 +46,15 @@ async fn work(
     args: &DevArgs,
     jobs: Option<Vec<spec::JobSpec>>,
     mut client: Client,
+    isolation: Isolation,
 ) -> Result<ExitCode, Failure> {
     let status = client.wait_until_ready().await?;
     let capacity = run::capacity(status.capacity.as_ref());
-    eprintln!("cell {}   1 master, 1 scheduler, 1 machine ({capacity})", status.name);
+    let isolation = match isolation {
+        Isolation::Jail => "",
+        Isolation::Rootless => ", isolation=rootless: no limits",
+    };
+    eprintln!("cell {}   1 master, 1 scheduler, 1 machine ({capacity}{isolation})", status.name);
     if let (Some(jobs), Some(file)) = (jobs, &args.file) {
         let connection = &mut client.connection;
         let submitted = run::submit_all(connection, &jobs, Some(args.timeout), file).await;
