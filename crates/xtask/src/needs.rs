@@ -24,6 +24,7 @@ struct Tool {
 const TOOLS: &[Tool] = &[
     Tool { program: "setsid", package: "util-linux", needed_by: "linux/tests/system/survive.rs" },
     Tool { program: "setpriv", package: "util-linux", needed_by: "linux/tests/system/rootless.rs" },
+    Tool { program: "unshare", package: "util-linux", needed_by: "linux/tests/system/rootless.rs" },
 ];
 
 /// Makes sure that all is there that the tests need.
