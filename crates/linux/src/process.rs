@@ -22,12 +22,36 @@ pub(crate) fn boot_id() -> io::Result<String> {
 
 /// When process `pid` started, in clock ticks since boot. With the pid it names one process for ever.
 pub(crate) fn start_time(pid: i32) -> io::Result<u64> {
+    stat_field(pid, 22)
+}
+
+/// A number in `/proc/<pid>/stat`, counted from 1 as in proc(5); the first two are not numbers.
+fn stat_field(pid: i32, number: usize) -> io::Result<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
     // The name may itself contain spaces and parentheses, so count from the last parenthesis.
-    let field = stat.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(22 - 3));
+    let field = stat.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(number - 3));
     field.and_then(|field| field.parse().ok()).ok_or_else(|| {
-        io::Error::new(io::ErrorKind::InvalidData, format!("/proc/{pid}/stat has no start time"))
+        let why = format!("/proc/{pid}/stat has no number in field {number}");
+        io::Error::new(io::ErrorKind::InvalidData, why)
     })
+}
+
+/// A descriptor for each child of process `parent`; those that end meanwhile are left out.
+pub(crate) fn open_children(parent: i32) -> io::Result<Vec<OwnedFd>> {
+    let is_child = |pid: i32| stat_field(pid, 4).is_ok_and(|of| i32::try_from(of) == Ok(parent));
+    let mut children = Vec::new();
+    for entry in fs::read_dir("/proc")? {
+        let name = entry?.file_name();
+        let Some(pid) = name.to_str().and_then(|name| name.parse().ok()) else { continue };
+        if is_child(pid)
+            && let Ok(pidfd) = sys::pidfd_open(pid)
+            // Still, so the number was its own when it was opened.
+            && is_child(pid)
+        {
+            children.push(pidfd);
+        }
+    }
+    Ok(children)
 }
 
 /// A descriptor for process `pid` if it is still the one that started at `start_ticks`.

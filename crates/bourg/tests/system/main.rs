@@ -1,5 +1,5 @@
 //! The whole program from outside: real cells, started by `bourg dev`, and the commands that a
-//! user types into a shell. They need root, as a cell does.
+//! user types into a shell. They need root, as a cell with limits does.
 //!
 //! Each test has a home directory of its own, so that it knows no other cells, and a cell of its
 //! own, which leaves neither a process nor a cgroup. Nothing depends on the machine's speed: a
@@ -12,3 +12,4 @@ mod processes;
 mod terminal;
 
 mod hello;
+mod rootless;

@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use super::{TaskDirectory, TaskError};
 use crate::Isolation;
 use crate::cgroup::{Hierarchy, TaskCgroup};
-use crate::process::open_exact;
+use crate::process::{open_children, open_exact};
 use crate::record::{Launch, RecordError, Running};
 use crate::sys;
 
@@ -38,13 +38,25 @@ impl TaskDirectory {
     /// When the records cannot be read or the kernel refuses.
     pub fn kill(&self) -> Result<Delivery, TaskError> {
         let delivery = self.signal_init(libc::SIGKILL)?;
-        if self.shim_pid()?.is_none() {
+        let Some(shim_pid) = self.shim_pid()? else {
             self.remove_cgroup()?;
-        } else if let Some(cgroup) = self.cgroup()? {
+            return Ok(delivery);
+        };
+        if let Some(cgroup) = self.cgroup()? {
             // The shim removes it, after it has read how much was used.
             cgroup.kill_all()?;
+        } else if delivery == Delivery::StillStarting {
+            // The init is the shim's only child, and may be there before its record.
+            let failed = |source| self.cannot_signal(shim_pid, source);
+            for init in open_children(shim_pid).map_err(failed)? {
+                let _gone = sys::pidfd_send_signal(init.as_fd(), libc::SIGKILL);
+            }
         }
         Ok(delivery)
+    }
+
+    fn cannot_signal(&self, pid: i32, source: io::Error) -> TaskError {
+        TaskError::Signal { pid, dir: self.path().to_owned(), source }
     }
 
     fn signal_init(&self, signal: i32) -> Result<Delivery, TaskError> {
@@ -53,8 +65,7 @@ impl TaskDirectory {
             return Ok(if starting { Delivery::StillStarting } else { Delivery::Gone });
         };
         let pid = running.init_pid;
-        let failed =
-            |source: io::Error| TaskError::Signal { pid, dir: self.path().to_owned(), source };
+        let failed = |source| self.cannot_signal(pid, source);
         let init = open_exact(pid, running.init_start_ticks).map_err(failed)?;
         let Some(init) = init else { return Ok(Delivery::Gone) };
         match sys::pidfd_send_signal(init.as_fd(), signal) {

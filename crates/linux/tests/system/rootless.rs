@@ -12,7 +12,7 @@ use linux::enter::{Terminal, spawn};
 use linux::logs::{Start, Stream};
 use linux::machine::{Machine, preflight};
 use linux::record::{How, Running};
-use linux::task::{Inspection, LostReason, TaskDirectory};
+use linux::task::{Delivery, Inspection, LostReason, TaskDirectory};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, geteuid};
 
@@ -191,6 +191,12 @@ fn kill_takes_everything() {
         task.directory.kill().unwrap();
         assert_eq!(task.wait_end().how, How::Signalled { signal: 9 });
         assert_eq!(processes_with(&mark), 0);
+
+        let task = tasks.run("young", "exec sleep 1000");
+        // As long as the record is not there.
+        fs::remove_file(task.directory.path().join("running.json")).unwrap();
+        assert_eq!(task.directory.kill().unwrap(), Delivery::StillStarting);
+        assert_eq!(task.wait_end().how, How::Signalled { signal: 9 });
 
         let script = "trap 'echo bye; exit 3' TERM; echo up; while :; do sleep 0.02; done";
         let task = tasks.run("polite", script);
