@@ -7,7 +7,7 @@
 //! Not here: the jail, which is the same in both cases, and cgroups, which need root.
 
 use std::fs;
-use std::io;
+use std::io::{self, Write};
 
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
@@ -49,8 +49,17 @@ pub(crate) fn enter_user_namespace(more: CloneFlags, uid: u32, gid: u32) -> io::
     unshare(CloneFlags::CLONE_NEWUSER | more)?;
     // The kernel's condition for a group mapping by somebody who is not root.
     fs::write("/proc/self/setgroups", "deny")?;
-    fs::write("/proc/self/uid_map", format!("{uid} {own_uid} 1"))?;
-    fs::write("/proc/self/gid_map", format!("{gid} {own_gid} 1"))
+    write_map("/proc/self/uid_map", uid, own_uid.as_raw())?;
+    write_map("/proc/self/gid_map", gid, own_gid.as_raw())
+}
+
+/// Maps one id. On the stack, because a child of a process with threads may not allocate.
+fn write_map(path: &str, inside: u32, outside: u32) -> io::Result<()> {
+    let mut line = [0; 32];
+    let mut rest = &mut line[..];
+    write!(rest, "{inside} {outside} 1")?;
+    let left = rest.len();
+    fs::write(path, &line[..line.len() - left])
 }
 
 /// What an unprivileged process may not do here.
