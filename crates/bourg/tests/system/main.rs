@@ -11,4 +11,12 @@ mod http;
 mod processes;
 mod terminal;
 
+mod access;
+mod bad_input;
+mod batch;
+mod crashes;
+mod dev;
+mod disk;
 mod hello;
+mod restart;
+mod tasks;

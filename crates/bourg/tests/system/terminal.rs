@@ -124,7 +124,8 @@ impl Background {
 
     /// Its exit code, if it has ended.
     pub(crate) fn code(&mut self) -> Option<i32> {
-        let code = |status: ExitStatus| status.code().or(status.signal().map(|signal| 128 + signal));
+        let code =
+            |status: ExitStatus| status.code().or(status.signal().map(|signal| 128 + signal));
         self.child.try_wait().expect("a child can be waited for").and_then(code)
     }
 
@@ -132,12 +133,13 @@ impl Background {
     #[track_caller]
     pub(crate) fn ends(mut self) -> Ended {
         let begun = Instant::now();
+        let mut said = false;
         let code = eventually("the command ends", || {
-            let code = self.code();
-            if code.is_none() && begun.elapsed() > PATIENCE / 2 {
-                eprintln!("still waiting, after it said:\n{}{}", self.stdout(), self.stderr());
+            if !said && begun.elapsed() > PATIENCE / 2 {
+                said = true;
+                eprintln!("still waiting; so far it said:\n{}{}", self.stdout(), self.stderr());
             }
-            code
+            self.code()
         });
         Ended { code, stdout: self.stdout(), stderr: self.stderr() }
     }
