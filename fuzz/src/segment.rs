@@ -38,7 +38,8 @@ impl SegmentWriter {
     /// # Panics
     /// Where the segment would have more than 4 GiB.
     pub fn record(&mut self, kind: Kind, term: u64, index: u64, payload: &[u8], synced: Position) {
-        let padded = [payload, &[0; 7][..payload.len().next_multiple_of(8) - payload.len()]].concat();
+        let padded =
+            [payload, &[0; 7][..payload.len().next_multiple_of(8) - payload.len()]].concat();
         let length = u32::try_from(payload.len()).expect("a short payload");
         let mut header = crc32c::crc32c(&padded).to_le_bytes().to_vec();
         for number in [term, index, synced.segment] {

@@ -1,12 +1,16 @@
 //! The project's own tasks, in Rust where a shell script would need logic:
 //!
 //! - `cargo xtask test`: every test, after making sure that what they need is there
+//! - `cargo xtask emulated`: of these, only the tests with real tasks on pure cgroup v2
+//! - `cargo xtask fuzz`: what comes from outside, made up by a fuzzer for a while
 //! - `cargo xtask lint`: rustfmt and clippy, without a warning
 //! - `cargo xtask docs`: the documentation of our crates, without a warning
 //!
 //! The tests of the house as a whole (its layers, its list of features, its sources) are this
 //! crate's tests.
 
+mod emulated;
+mod fuzz;
 mod lint;
 mod needs;
 mod run;
@@ -17,15 +21,19 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 usage: cargo xtask TASK
 
-  test   run every test; tools that are missing are installed where that is possible
-  lint   check the formatting, and clippy without warnings
-  docs   build the documentation of our crates without warnings";
+  test      run every test; tools that are missing are installed where that is possible
+  emulated  run the tests with real tasks on pure cgroup v2, in an emulated machine
+  fuzz      run the fuzz targets: fuzz [--seconds N] [TARGET]..., 60 s each unless it is said
+  lint      check the formatting, and clippy without warnings
+  docs      build the documentation of our crates without warnings";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let done = match arguments[..] {
         ["test"] => suite::test(),
+        ["emulated"] => emulated::test(&["--package", "linux"]),
+        ["fuzz", ref rest @ ..] => fuzz::fuzz(rest),
         ["lint"] => lint::lint(),
         ["docs"] => lint::docs(),
         ["help" | "--help" | "-h"] => {

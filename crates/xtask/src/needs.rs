@@ -23,6 +23,11 @@ struct Tool {
 /// Every program that a test runs and that a small Debian system may lack.
 const TOOLS: &[Tool] = &[
     Tool { program: "setsid", package: "util-linux", needed_by: "linux/tests/system/survive.rs" },
+    Tool {
+        program: "qemu-system-x86_64",
+        package: "qemu-system-x86",
+        needed_by: "xtask/src/emulated.rs",
+    },
     Tool { program: "setpriv", package: "util-linux", needed_by: "linux/tests/system/rootless.rs" },
     Tool { program: "unshare", package: "util-linux", needed_by: "linux/tests/system/rootless.rs" },
 ];
@@ -32,19 +37,33 @@ const TOOLS: &[Tool] = &[
 /// # Errors
 /// Says what is missing, and by which command it is had.
 pub(crate) fn for_tests() -> anyhow::Result<()> {
-    let root = is_root()?;
-    let missing: Vec<&Tool> = TOOLS.iter().filter(|tool| !is_there(tool.program)).collect();
-    if !missing.is_empty() {
-        install(&missing, root)?;
-    }
+    programs()?;
     ensure!(
-        root,
+        is_root()?,
         "the system tests start real tasks with cgroups and mounts of their own, which only root \
          may: run `sudo env \"PATH=$PATH\" \"HOME=$HOME\" cargo xtask test`\n\
          (the tests that need no root: cargo test --workspace --exclude bourg --exclude linux \
          --exclude store)"
     );
     Ok(())
+}
+
+/// Makes sure that the programs are there that tests run.
+///
+/// # Errors
+/// Says what is missing, and by which command it is had.
+pub(crate) fn programs() -> anyhow::Result<()> {
+    let missing: Vec<&Tool> = TOOLS.iter().filter(|tool| !is_there(tool.program)).collect();
+    if missing.is_empty() { Ok(()) } else { install(&missing, is_root()?) }
+}
+
+/// Makes sure that a C++ compiler is there: libFuzzer is compiled with it.
+///
+/// # Errors
+/// Says what is missing, and by which command it is had.
+pub(crate) fn for_fuzzing() -> anyhow::Result<()> {
+    let compiler = Tool { program: "c++", package: "g++", needed_by: "xtask/src/fuzz.rs" };
+    if is_there(compiler.program) { Ok(()) } else { install(&[&compiler], is_root()?) }
 }
 
 /// Makes sure that rustfmt and clippy are there.
@@ -101,11 +120,17 @@ fn install(missing: &[&Tool], root: bool) -> anyhow::Result<()> {
     }
 }
 
-/// Whether a program is in the search path, or where only root's programs are.
+/// Whether a program is there at all.
 fn is_there(program: &str) -> bool {
+    find(program).is_some()
+}
+
+/// Where a program is: in the search path, or where only root's programs are.
+pub(crate) fn find(program: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     let system = ["/usr/sbin", "/sbin"].map(PathBuf::from);
-    env::split_paths(&path).chain(system).any(|directory| directory.join(program).is_file())
+    let mut places = env::split_paths(&path).chain(system);
+    places.find_map(|directory| Some(directory.join(program)).filter(|path| path.is_file()))
 }
 
 /// Whether this process may do what root may.

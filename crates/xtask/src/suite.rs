@@ -5,6 +5,7 @@
 //! | build | everything that is tested, in one profile |
 //! | pure | tables, scripts and properties: no process, cgroup or socket of another program |
 //! | system | the test binaries of the crates in [`SYSTEM`]: real tasks on the real kernel |
+//! | v2 | the tests of the crate `linux` again, on pure cgroup v2, see [`crate::emulated`] |
 //!
 //! Where `cargo nextest` is there it runs them, else `cargo test`: the same tests either way.
 
@@ -16,6 +17,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 
+use crate::emulated;
 use crate::needs;
 use crate::run::{cargo_build, root, succeed};
 
@@ -58,6 +60,11 @@ pub(crate) fn test() -> anyhow::Result<()> {
         if name == "build" && !passed {
             break;
         }
+    }
+    if done.len() > 1 {
+        let begun = Instant::now();
+        let tested = emulated::test(&["--workspace"]).inspect_err(|e| eprintln!("error: {e:#}"));
+        done.push(Tier { name: "v2", passed: tested.is_ok(), time: begun.elapsed() });
     }
     println!("\n{}", table(&done));
     ensure!(done.iter().all(|tier| tier.passed), "not every test passed");

@@ -77,6 +77,9 @@ fn read(path: &Path) -> Option<(Sections, u64, u64)> {
     let bytes = fs::read(path).expect("it is there");
     let imported = checkpoint::import(elsewhere.path(), &mut &bytes[..]);
     assert_eq!(imported.is_ok(), read.is_ok(), "{imported:?}");
-    assert_eq!(checkpoint::list(elsewhere.path()).expect("it is there").len(), imported.iter().len());
+    assert_eq!(
+        checkpoint::list(elsewhere.path()).expect("it is there").len(),
+        imported.iter().len()
+    );
     read.map_err(|error| assert_harmless(&error.to_string())).ok()
 }

@@ -30,10 +30,19 @@ struct Script<'a> {
 #[derive(Arbitrary, Debug)]
 enum Step<'a> {
     /// An entry, so far below the index that would follow.
-    Entry { back: u8, term: u8, payload: &'a [u8] },
-    HardState { payload: &'a [u8] },
+    Entry {
+        back: u8,
+        term: u8,
+        payload: &'a [u8],
+    },
+    HardState {
+        payload: &'a [u8],
+    },
     /// The log goes on after an index so far above the last.
-    Restart { ahead: u8, term: u8 },
+    Restart {
+        ahead: u8,
+        term: u8,
+    },
     Sync,
     Roll,
 }
@@ -68,7 +77,7 @@ fuzz_target!(|script: Script<'_>| {
     // good checksum would; the fuzzer does find the checksum.
     let tail = &script.tail[..script.tail.len().min(47)];
     files[last].1.extend_from_slice(tail);
-    files[last].1.resize(files[last].1.len() + usize::from(script.room) * 16, 0);
+    files[last].1.extend(std::iter::repeat_n(0, usize::from(script.room) * 16));
     let faults = script.faults.iter().flatten();
     if script.crash {
         let first = (synced.offset as usize).max(RECORDS_AT);

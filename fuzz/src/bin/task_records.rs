@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use fuzz::{Scratch, assert_harmless};
+use fuzz::Scratch;
 use libfuzzer_sys::fuzz_target;
 use linux::record::{EXIT_FILE, Exit, LAUNCH_FILE, Launch, RUNNING_FILE, RecordError, Running};
 
@@ -35,7 +35,8 @@ fn found<R>(read: Read<R>) -> Option<R> {
     match read {
         Ok(record) => Some(record.expect("the file is there")),
         Err(error) => {
-            assert_harmless(&error.to_string());
+            // It quotes the content as it is: whoever shows it escapes it.
+            let _ = error.to_string();
             None
         }
     }

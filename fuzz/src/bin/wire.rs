@@ -3,6 +3,8 @@
 
 #![no_main]
 
+use std::fmt::{Debug, Display};
+
 use borglet::{Order, Report};
 use cell::Assignment;
 use fuzz::survives;
@@ -18,27 +20,27 @@ fuzz_target!(|input: &[u8]| {
     match kind % 8 {
         0 => {
             let Some(request) = decode::<v1::PollRequest>(bytes) else { return };
-            request.order.map(survives::<_, Order>);
-            request.hold.map(|hold| proto::span(&hold));
+            each::<_, Order>(request.order);
+            let _ = request.hold.as_ref().map(proto::span);
         }
         1 => {
             let Some(response) = decode::<v1::PollResponse>(bytes) else { return };
-            response.report.map(survives::<_, Report>);
+            each::<_, Report>(response.report);
         }
         2 => {
             let Some(request) = decode::<v1::SubmitRequest>(bytes) else { return };
-            request.spec.map(survives::<_, JobSpec>);
+            each::<_, JobSpec>(request.spec);
         }
         3 => {
             let Some(request) = decode::<v1::ProposeRequest>(bytes) else { return };
-            request.assignments.into_iter().for_each(survives::<_, Assignment>);
+            each::<_, Assignment>(request.assignments);
         }
         4 => {
             let Some(response) = decode::<v1::StatusResponse>(bytes) else { return };
             for job in response.jobs {
-                job.spec.map(survives::<_, JobSpec>);
+                each::<_, JobSpec>(job.spec);
                 for task in job.tasks {
-                    task.last_end.map(survives::<_, End>);
+                    each::<_, End>(task.last_end);
                     for port in task.ports {
                         let _ = <(PortName, u16)>::try_from(port);
                     }
@@ -47,24 +49,33 @@ fuzz_target!(|input: &[u8]| {
         }
         5 => {
             let Some(request) = decode::<v1::KillRequest>(bytes) else { return };
-            request.tasks.map(survives::<_, TaskSelection>);
+            each::<_, TaskSelection>(request.tasks);
         }
         6 => {
             let Some(response) = decode::<v1::MachinesResponse>(bytes) else { return };
             for machine in response.machines {
-                machine.report.map(survives::<_, MachineReport>);
-                machine.taken.map(survives::<_, Resources>);
+                each::<_, MachineReport>(machine.report);
+                each::<_, Resources>(machine.taken);
             }
         }
         _ => {
             let Some(response) = decode::<v1::WhyResponse>(bytes) else { return };
             for group in response.groups {
-                group.limit.map(survives::<_, Resources>);
-                group.last_end.map(survives::<_, End>);
+                each::<_, Resources>(group.limit);
+                each::<_, End>(group.last_end);
             }
         }
     }
 });
+
+/// Messages that are there, one or none or many.
+fn each<M, X>(messages: impl IntoIterator<Item = M>)
+where
+    M: for<'a> From<&'a X>,
+    X: TryFrom<M, Error: Display> + PartialEq + Debug,
+{
+    messages.into_iter().for_each(survives::<M, X>);
+}
 
 /// A message, which is also what `--json` prints: that fails only for an enum's unknown value or an
 /// impossible duration, and never panics.

@@ -142,6 +142,12 @@ impl Core {
         answered.await.ok()
     }
 
+    /// Waits until the cell is what the whole log gives: from then on it can be read.
+    pub(crate) async fn caught_up(&self) {
+        let mut view = self.view.clone();
+        let _gone = view.wait_for(|view| view.leads.is_some()).await;
+    }
+
     /// Waits until the core has ended by itself.
     pub(crate) async fn stopped(&self) {
         let mut ended = self.ended.clone();

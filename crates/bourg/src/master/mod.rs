@@ -87,6 +87,13 @@ pub(crate) fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()
                 () = core.stopped() => {}
             }
         };
+        let mut stopped = Box::pin(stopped);
+        // Whoever asks before that waits in the socket: an answer from a part of the log would be
+        // wrong.
+        tokio::select! {
+            () = core.caught_up() => {}
+            () = &mut stopped => return Ok(()),
+        }
         rpc::transport::serve(listener, &credentials, service.routes(), limits, stopped).await
     });
     serve.shutdown_timeout(Duration::from_millis(200));

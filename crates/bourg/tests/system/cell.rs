@@ -123,13 +123,20 @@ impl Cell {
         assert!(cgroups.is_empty(), "left behind: {cgroups:?}");
     }
 
+    /// Whether neither a process nor a cgroup is left.
+    pub(crate) fn nothing_is_left(&mut self) -> bool {
+        // The program that runs the cell may be dead and not yet waited for: it has no words then.
+        processes::left(&self.cgroup, &self.directory).is_empty()
+            && processes::cgroups(&self.cgroup).is_empty()
+    }
+
     /// The pid of one of its processes, as the supervisor wrote it down; none while it is not
     /// running.
     pub(crate) fn pid(&self, role: Role) -> Option<i32> {
         let name = format!("run/{role:?}.pid").to_lowercase();
         let text = std::fs::read_to_string(self.directory.join(name)).ok()?;
         let pid: i32 = text.trim().parse().ok()?;
-        nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), None).is_ok().then_some(pid)
+        processes::is_there(pid).then_some(pid)
     }
 
     /// `kill -9` of one of its processes. The supervisor starts it again.
@@ -142,6 +149,11 @@ impl Cell {
     /// The programs of a job's tasks: pid by index.
     pub(crate) fn tasks(&self, job: &str) -> BTreeMap<u32, i32> {
         processes::tasks(&self.cgroup, job)
+    }
+
+    /// The instance that a process belongs to, by the name of its cgroup and directory.
+    pub(crate) fn instance_of(&self, pid: i32) -> String {
+        processes::cgroup_below(&self.cgroup, pid).expect("the process is a task's")
     }
 
     /// `bourg status JOB -o json`; null where that fails, as it does while no master answers.
@@ -185,7 +197,7 @@ impl Drop for Cell {
         eprintln!("the cell said:\n{}", dev.stderr());
         processes::signal(dev.pid(), Signal::SIGTERM);
         let _ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| dev.ends()));
-        for pid in processes::left(&self.cgroup, &self.directory) {
+        for pid in processes::left(&self.cgroup, &self.directory).into_keys() {
             processes::signal(pid, Signal::SIGKILL);
         }
     }

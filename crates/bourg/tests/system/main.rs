@@ -11,5 +11,13 @@ mod http;
 mod processes;
 mod terminal;
 
+mod access;
+mod bad_input;
+mod batch;
+mod crashes;
+mod dev;
+mod disk;
 mod hello;
+mod restart;
 mod rootless;
+mod tasks;

@@ -12,6 +12,11 @@ pub(crate) fn signal(pid: i32, signal: Signal) {
     let _gone = nix::sys::signal::kill(Pid::from_raw(pid), signal);
 }
 
+/// Whether there is a process of this pid.
+pub(crate) fn is_there(pid: i32) -> bool {
+    nix::sys::signal::kill(Pid::from_raw(pid), None).is_ok()
+}
+
 /// All processes.
 fn all() -> impl Iterator<Item = (i32, PathBuf)> {
     let entries = fs::read_dir("/proc").expect("/proc is mounted");
@@ -47,16 +52,30 @@ pub(crate) fn tasks(parent: &str, job: &str) -> BTreeMap<u32, i32> {
     tasks
 }
 
-/// The processes in a cgroup, and those whose command line has a directory in it.
-pub(crate) fn left(parent: &str, directory: &Path) -> Vec<i32> {
+/// The name of the cgroup directly below a parent that a process is in.
+pub(crate) fn cgroup_below(parent: &str, pid: i32) -> Option<String> {
+    let text = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
+    let (_, below) = text.split_once(&format!("/{parent}/"))?;
+    below.split(['/', '\n']).next().map(str::to_owned)
+}
+
+/// The processes in a cgroup, and those whose command line has a directory in it; each with what
+/// is known of it. One that is dead and not yet waited for is not there any more.
+pub(crate) fn left(parent: &str, directory: &Path) -> BTreeMap<i32, String> {
     let directory = directory.to_string_lossy();
-    let named = all().filter(|(_, path)| {
-        words(path, "cmdline").iter().any(|word| word.contains(directory.as_ref()))
-    });
     let own = i32::try_from(std::process::id()).expect("a pid");
-    let mut left: Vec<i32> =
-        named.map(|(pid, _)| pid).chain(in_cgroup(parent).into_keys()).collect();
-    left.retain(|pid| *pid != own);
+    let mut left = BTreeMap::new();
+    for (pid, path) in all() {
+        let cgroup = fs::read_to_string(path.join("cgroup")).unwrap_or_default();
+        let words = words(&path, "cmdline");
+        let is_ours =
+            cgroup.contains(parent) || words.iter().any(|word| word.contains(&*directory));
+        let stat = fs::read_to_string(path.join("stat")).unwrap_or_default();
+        let is_dead = stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with(['Z', 'X']));
+        if is_ours && !is_dead && pid != own {
+            left.insert(pid, format!("{} {stat}", words.join(" ")));
+        }
+    }
     left
 }
 

@@ -137,12 +137,13 @@ impl Background {
     #[track_caller]
     pub(crate) fn ends(mut self) -> Ended {
         let begun = Instant::now();
+        let mut said = false;
         let code = eventually("the command ends", || {
-            let code = self.code();
-            if code.is_none() && begun.elapsed() > PATIENCE / 2 {
-                eprintln!("still waiting, after it said:\n{}{}", self.stdout(), self.stderr());
+            if !said && begun.elapsed() > PATIENCE / 2 {
+                said = true;
+                eprintln!("still waiting; so far it said:\n{}{}", self.stdout(), self.stderr());
             }
-            code
+            self.code()
         });
         Ended { code, stdout: self.stdout(), stderr: self.stderr() }
     }

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use nix::sys::signal;
 use nix::unistd::Pid;
@@ -16,20 +16,13 @@ pub(super) fn is_removed(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::ENODEV)
 }
 
-/// Kills the processes of a group where there is no `cgroup.kill`.
+/// Kills the processes of a group and of the groups below it, where there is no `cgroup.kill`.
 pub(super) fn kill_one_by_one(directory: &Path) -> Result<(), CgroupError> {
-    let path = directory.join("cgroup.procs");
     let mut killed = HashSet::new();
     loop {
-        let pids = match fs::read_to_string(&path) {
-            Ok(pids) => pids,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            Err(error) if is_removed(&error) => return Ok(()),
-            Err(error) => return Err(FileError::new("read", &path, error).into()),
-        };
-        // 0 stands for a process of another pid namespace, which has no number here.
-        let pids = pids.lines().filter_map(|line| line.parse().ok()).filter(|pid| *pid > 0);
-        let new: Vec<i32> = pids.filter(|pid| killed.insert(*pid)).collect();
+        let mut new = Vec::new();
+        collect(directory, &mut new)?;
+        new.retain(|pid| killed.insert(*pid));
         if new.is_empty() {
             return Ok(());
         }
@@ -41,14 +34,57 @@ pub(super) fn kill_one_by_one(directory: &Path) -> Result<(), CgroupError> {
     }
 }
 
+/// Adds the processes of a group and of the groups below it to `pids`.
+fn collect(directory: &Path, pids: &mut Vec<i32>) -> Result<(), CgroupError> {
+    let path = directory.join("cgroup.procs");
+    match fs::read_to_string(&path) {
+        // 0 stands for a process of another pid namespace, which has no number here.
+        Ok(lines) => {
+            let numbers = lines.lines().filter_map(|line| line.parse::<i32>().ok());
+            pids.extend(numbers.filter(|pid| *pid > 0));
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) if is_removed(&error) => {}
+        Err(error) => return Err(FileError::new("read", &path, error).into()),
+    }
+    children(directory).iter().try_for_each(|child| collect(child, pids))
+}
+
+/// The groups directly below `directory`; none if it is gone.
+fn children(directory: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
+    let groups =
+        entries.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+    groups.map(|entry| entry.path()).collect()
+}
+
 /// Removes the empty groups below `directory`, deepest first.
 pub(super) fn remove_children(directory: &Path) {
-    let Ok(entries) = fs::read_dir(directory) else { return };
-    for entry in entries.flatten() {
-        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            remove_children(&entry.path());
-            // Whoever is still busy shows when the parent is removed.
-            let _busy = fs::remove_dir(entry.path());
-        }
+    for child in children(directory) {
+        remove_children(&child);
+        // Whoever is still busy shows when the parent is removed.
+        let _busy = fs::remove_dir(child);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// On directories that look like a v1 tree: machines with `cgroup.kill` never come here.
+    #[test]
+    fn kills_what_is_in_the_groups_below() {
+        let root = tempfile::tempdir().unwrap();
+        let below = root.path().join("alloc/task");
+        fs::create_dir_all(&below).unwrap();
+        let mut sleep = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
+        fs::write(root.path().join("cgroup.procs"), "0\n").unwrap();
+        fs::write(below.join("cgroup.procs"), format!("{}\n", sleep.id())).unwrap();
+        kill_one_by_one(root.path()).unwrap();
+        assert!(!sleep.wait().unwrap().success());
+        kill_one_by_one(&root.path().join("gone")).unwrap();
+        fs::remove_file(below.join("cgroup.procs")).unwrap();
+        remove_children(root.path());
+        assert!(!root.path().join("alloc").exists());
     }
 }

@@ -296,6 +296,22 @@ impl TaskCgroup {
         self.usage_reader()?.read()
     }
 
+    /// The most memory that the group may use now, in bytes; `u64::MAX` where nothing limits it.
+    ///
+    /// # Errors
+    /// When the group is gone.
+    pub fn memory_limit_bytes(&self) -> Result<u64, CgroupError> {
+        let path = match &self.hierarchy {
+            Hierarchy::V1(mounts) => mounts.memory.join(&self.name).join("memory.limit_in_bytes"),
+            Hierarchy::V2 { root } => root.join(&self.name).join("memory.max"),
+        };
+        let content = fs::read_to_string(&path).at("read", &path)?;
+        match content.trim() {
+            "max" => Ok(u64::MAX),
+            number => number.parse().map_err(|_| usage::unexpected(&path, &content, "a number")),
+        }
+    }
+
     /// How many processes the kernel has killed because the group was out of memory.
     ///
     /// # Errors

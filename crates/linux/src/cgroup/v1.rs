@@ -15,6 +15,9 @@ use crate::error::At;
 /// The period over which a hard CPU cap is measured, in microseconds: the kernel's own default.
 pub(super) const CPU_PERIOD_US: u64 = 100_000;
 
+/// The most that the kernel accepts as a limit of processes.
+const PIDS_MAX: u64 = 4 << 20;
+
 /// Reads where the controllers are from the text of `/proc/self/mounts`.
 pub(super) fn parse_mounts(mounts: &str) -> Result<V1Mounts, CgroupError> {
     let mut found: [(&'static str, Option<PathBuf>); 4] =
@@ -69,9 +72,14 @@ pub(super) fn shares(cpu_milli: u64) -> u64 {
     (cpu_milli.saturating_mul(1024) / 1000).clamp(2, 262_144)
 }
 
-/// Microseconds of CPU per period for a number of milli-cores.
+/// Microseconds of CPU per period for a number of milli-cores, within what the kernel accepts.
 pub(super) fn quota_us(cpu_milli: u64) -> u64 {
-    (cpu_milli.saturating_mul(CPU_PERIOD_US) / 1000).max(1000)
+    (cpu_milli.saturating_mul(CPU_PERIOD_US) / 1000).clamp(1000, 1 << 43)
+}
+
+/// `pids.max` for a number of processes; more than the kernel can number is no limit.
+pub(super) fn pids(pids_max: u64) -> String {
+    if pids_max > PIDS_MAX { "max".to_owned() } else { pids_max.to_string() }
 }
 
 pub(super) fn set_limits(
@@ -89,7 +97,7 @@ pub(super) fn set_limits(
     };
     optional(write(&cpu.join("cpu.cfs_quota_us"), &quota), limits.cpu_hard_cap)?;
     set_memory(&mounts.memory.join(name), limits.memory_bytes)?;
-    write(&mounts.pids.join(name).join("pids.max"), &limits.pids_max.to_string())?;
+    write(&mounts.pids.join(name).join("pids.max"), &pids(limits.pids_max))?;
     Ok(())
 }
 

@@ -4,12 +4,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::usage::{CpuFormat, UsageReader};
-use super::v1::{CPU_PERIOD_US, optional, quota_us, shares};
+use super::v1::{CPU_PERIOD_US, optional, pids, quota_us, shares};
 use super::{CgroupError, Limits, write};
 use crate::error::At;
 
 /// What each parent group must hand to its children.
 const HANDED_DOWN: &str = "+cpu +memory +pids";
+
+/// Whether the kernel, out of memory, kills the group as a whole.
+const GROUP_KILL: &str = "memory.oom.group";
 
 /// Checks that the kernel has the controllers at all.
 pub(super) fn check_controllers(root: &Path) -> Result<(), CgroupError> {
@@ -28,6 +31,10 @@ pub(super) fn create(root: &Path, name: &str) -> Result<(), CgroupError> {
     let mut directory = root.to_owned();
     for part in name.split('/') {
         hand_down(&directory)?;
+        let group_kill = directory.join(GROUP_KILL);
+        // What holds groups is no task: when its own limit bites, one of its tasks has to end, not all.
+        // The root has no such file.
+        optional(write(&group_kill, "0"), false)?;
         directory.push(part);
         match fs::create_dir(&directory) {
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
@@ -66,13 +73,22 @@ pub(super) fn set_limits(directory: &Path, limits: &Limits) -> Result<(), Cgroup
         format!("max {CPU_PERIOD_US}")
     };
     optional(write(&directory.join("cpu.max"), &max), limits.cpu_hard_cap)?;
-    // The whole task ends when one of its processes does not fit: half a task is worse than none.
-    optional(write(&directory.join("memory.oom.group"), "1"), false)?;
+    if !hands_down(directory)? {
+        // The whole task ends when one of its processes does not fit: half a task is worse than none.
+        optional(write(&directory.join(GROUP_KILL), "1"), false)?;
+    }
     // Missing in kernels without swap.
     optional(write(&directory.join("memory.swap.max"), "0"), false)?;
     write(&directory.join("memory.max"), &limits.memory_bytes.to_string())?;
-    write(&directory.join("pids.max"), &limits.pids_max.to_string())?;
+    write(&directory.join("pids.max"), &pids(limits.pids_max))?;
     Ok(())
+}
+
+/// Whether the group is one that holds groups.
+fn hands_down(directory: &Path) -> Result<bool, CgroupError> {
+    let path = directory.join("cgroup.subtree_control");
+    let controllers = fs::read_to_string(&path).at("read", &path)?;
+    Ok(!controllers.trim().is_empty())
 }
 
 pub(super) fn usage_reader(directory: &Path) -> Result<UsageReader, CgroupError> {
@@ -122,6 +138,7 @@ mod tests {
         group(root.path());
         let mut limits =
             Limits { cpu_milli: 1500, cpu_hard_cap: true, memory_bytes: 64 << 20, pids_max: 32 };
+        fs::write(root.path().join("cgroup.subtree_control"), "\n").unwrap();
         set_limits(root.path(), &limits).unwrap();
         let read = |name: &str| fs::read_to_string(root.path().join(name)).unwrap();
         assert_eq!(read("cpu.max"), "150000 100000");

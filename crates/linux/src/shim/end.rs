@@ -15,12 +15,14 @@ pub(super) fn end(launch: &Launch, cgroup: Option<&TaskCgroup>, how: How) -> Exi
     let none = Usage { cpu_ns: 0, memory_bytes: 0, memory_peak_bytes: 0 };
     let usage = report(launch, cgroup.usage()).unwrap_or(none);
     let oom_kills = report(launch, cgroup.oom_kills()).unwrap_or(0);
+    // It may have been changed since the launch.
+    let limit_bytes = report(launch, cgroup.memory_limit_bytes());
     report(launch, cgroup.remove());
     let how = match how {
         // Whatever the main process made of the loss of a part of the task.
         How::Exited { .. } | How::Signalled { .. } | How::NotStarted { .. } if oom_kills > 0 => {
             How::OutOfMemory {
-                limit_bytes: launch.limits.memory_bytes,
+                limit_bytes: limit_bytes.unwrap_or(launch.limits.memory_bytes),
                 peak_bytes: usage.memory_peak_bytes,
             }
         }

@@ -5,6 +5,7 @@
 mod support;
 
 mod enter;
+mod groups;
 mod jail;
 mod limits;
 mod logs;

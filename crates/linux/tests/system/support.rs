@@ -12,8 +12,9 @@ use linux::record::{Exit, How, Jail, Launch, LogPolicy};
 use linux::task::{Inspection, ShimChild, TaskDirectory, sweep};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-/// No step of any test takes this long unless something hangs.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+/// No step of any test takes this long unless something hangs, not even in an emulated machine on a
+/// busy one.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 pub(crate) const UID: u32 = 61_234;
 

@@ -1,0 +1,94 @@
+//! Jobs that end, jobs that fit nowhere, jobs that are killed.
+
+use crate::cell::Cell;
+use crate::eventually::until;
+use crate::processes;
+
+#[test]
+fn a_computation_ends_and_its_logs_stay() {
+    let cell = Cell::start();
+    let ended = cell.types("bourg run $EXAMPLES/batch.bcl");
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    assert!(ended.stderr.contains("job  root/pi   4 tasks  "), "{}", ended.stderr);
+    cell.job("pi", "is finished", |job| job["state"] == "finished");
+    assert_eq!(cell.ok("bourg status pi -o counts.finished"), "4\n");
+    assert_eq!(
+        cell.ok("bourg status"),
+        cell.ok("bourg status | head -1"),
+        "the dead are not shown"
+    );
+    assert_eq!(cell.ok("bourg status -a -o name"), "root/pi\n");
+    for seed in 0..4 {
+        let said = cell.ok(&format!("bourg logs pi/{seed}"));
+        assert!(said.starts_with(&format!("seed {seed}: π is about 3.1")), "{said}");
+        assert!(cell.ok("bourg logs pi").contains(&format!("pi/{seed}  seed {seed}: ")));
+        assert_eq!(said.lines().count(), 1, "{said}");
+    }
+    assert_eq!(cell.ok("bourg logs -f pi | wc -l").trim(), "4", "there is nothing to wait for");
+}
+
+#[test]
+fn what_fits_nowhere_stays_pending_and_why_says_what_is_missing() {
+    let cell = Cell::start();
+    let said = cell.fails(4, "bourg run $EXAMPLES/too-big.bcl --timeout 2s");
+    assert!(said.contains("error: ") && said.contains("not placed within 2 s"), "{said}");
+    assert!(said.contains("next: bourg why root/too-big"), "{said}");
+    let why = cell.ok("bourg why too-big");
+    assert!(why.starts_with("root/too-big: 1 of 1 task pending for "), "{why}");
+    assert!(why.contains("of 1 machine  1 "), "{why}");
+    assert!(why.contains("(1000 cores asked; "), "the nearest miss: {why}");
+    assert_eq!(cell.ok("bourg why too-big -o groups.0.machines"), "1\n");
+    cell.ok("bourg run $EXAMPLES/hello.bcl");
+    assert_eq!(cell.ok("bourg why hello"), "root/hello: nothing is pending\n");
+    cell.ok("bourg kill too-big");
+    assert_eq!(cell.ok("bourg status too-big -o state"), "killed\n");
+}
+
+#[test]
+fn kill_asks_first_and_then_does_not() {
+    let cell = Cell::start();
+    cell.write(
+        "two.bcl",
+        r"local borg = import 'borg.libsonnet';
+          local says(what) = ['sh', '-c', 'trap \'%s\' TERM; echo ready; while :; do sleep 0.1; done' % what];
+          [
+            borg.service('polite', cmd=says('echo goes; exit 0')),
+            borg.service('deaf', tasks=2, cmd=says('echo stays')) { notice: '1s' },
+          ]",
+    );
+    cell.ok("bourg run two.bcl");
+    for task in ["polite/0", "deaf/0", "deaf/1"] {
+        until("it listens to signals", || cell.ok(&format!("bourg logs {task}")) == "ready\n");
+    }
+    let polite = cell.types("bourg kill polite");
+    assert_eq!((polite.code, polite.stderr.as_str()), (0, "root/polite: 1 task killed\n"));
+    assert!(cell.ok("bourg logs polite/0").contains("\ngoes\n"), "it was asked");
+
+    let pids = cell.tasks("deaf");
+    cell.ok("bourg kill deaf/1");
+    assert!(cell.ok("bourg logs deaf/1").contains("\nstays\n"), "it was asked first");
+    assert!(!processes::is_there(pids[&1]), "it is gone");
+    assert_eq!(cell.tasks("deaf"), [(0, pids[&0])].into(), "the other runs on");
+    cell.ok("bourg kill deaf polite --timeout 30s");
+    assert_eq!(cell.types("bourg kill deaf").stderr, "root/deaf: nothing was alive\n");
+    assert_eq!(cell.ok("bourg status -o name"), "");
+}
+
+#[test]
+fn a_file_is_run_twice_and_a_changed_one_is_refused() {
+    let cell = Cell::start();
+    cell.ok("bourg run $EXAMPLES/hello.bcl");
+    let again = cell.types("bourg run $EXAMPLES/hello.bcl");
+    assert_eq!(again.code, 0, "{}", again.stderr);
+    assert!(again.stderr.contains("  unchanged"), "{}", again.stderr);
+    let index = cell.ok("bourg status hello -o tasks.0.generation");
+    assert_eq!(index, "1\n", "nothing was restarted");
+
+    cell.ok("sed 's/tasks=3/tasks=4/' $EXAMPLES/hello.bcl > changed.bcl");
+    let said = cell.fails(3, "bourg run changed.bcl");
+    assert!(said.contains("root/hello") && said.contains("bourg kill"), "{said}");
+    assert_eq!(cell.ok("bourg status hello -o spec.tasks"), "3\n");
+    cell.ok("bourg kill hello");
+    cell.ok("bourg run changed.bcl");
+    assert_eq!(cell.ok("bourg status hello -o counts.healthy"), "4\n");
+}

@@ -1,0 +1,180 @@
+//! `kill -9` of the cell's processes at random moments: no task notices.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+
+use crate::cell::{Cell, Role};
+use crate::eventually::until;
+use crate::http;
+use crate::processes;
+
+const ROLES: [Role; 3] = [Role::Master, Role::Scheduler, Role::Borglet];
+/// How often each is killed.
+const ROUNDS: u32 = 20;
+
+/// Random numbers that are the same for the same seed.
+struct Random(u64);
+
+impl Random {
+    /// The seed is the test's own, or that of a run to be repeated.
+    fn new(usual: u64) -> Self {
+        let given = std::env::var("BOURG_TEST_SEED").ok().and_then(|seed| seed.parse().ok());
+        let seed = given.unwrap_or(usual);
+        println!("BOURG_TEST_SEED={seed}");
+        Self(seed)
+    }
+
+    fn below(&mut self, most: u64) -> u64 {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % most
+    }
+
+    /// Lets a random time pass: not to wait for anything, but to come at any moment.
+    fn moment(&mut self, most_ms: u64) {
+        std::thread::sleep(Duration::from_millis(self.below(most_ms)));
+    }
+}
+
+/// A service and a batch job whose tasks run for long.
+fn busy_cell() -> (Cell, BTreeMap<u32, i32>, BTreeMap<u32, i32>) {
+    let cell = Cell::start();
+    cell.write(
+        "busy.bcl",
+        "local borg = import 'borg.libsonnet';
+         borg.batch('busy', tasks=2, cmd=['sh', '-c', 'while :; do date; sleep 0.2; done'])",
+    );
+    cell.ok("bourg run busy.bcl");
+    cell.ok("bourg run $EXAMPLES/hello.bcl");
+    let (hello, busy) = (cell.tasks("hello"), cell.tasks("busy"));
+    assert_eq!((hello.len(), busy.len()), (3, 2));
+    (cell, hello, busy)
+}
+
+/// Everything works again: a new job is placed, runs and ends, and all others are healthy.
+#[track_caller]
+fn works(cell: &Cell, round: u32) {
+    let name = format!("probe-{round}");
+    cell.write("probe.bcl", format!("(import 'borg.libsonnet').batch('{name}', cmd=['true'])"));
+    until("a job can be submitted again", || cell.types("bourg run probe.bcl").code == 0);
+    cell.job(&name, "is finished", |job| job["state"] == "finished");
+    cell.is_healthy("hello");
+    cell.is_healthy("busy");
+}
+
+#[test]
+fn each_process_is_killed_at_random_moments() {
+    let mut random = Random::new(3);
+    let (cell, hello, busy) = busy_cell();
+    for round in 0..ROUNDS {
+        let first = usize::try_from(random.below(3)).expect("0, 1 or 2");
+        for turn in 0..3 {
+            random.moment(400);
+            cell.kill(ROLES[(first + turn) % 3]);
+            assert_eq!((&cell.tasks("hello"), &cell.tasks("busy")), (&hello, &busy), "{round}");
+        }
+        works(&cell, round);
+        assert_eq!((&cell.tasks("hello"), &cell.tasks("busy")), (&hello, &busy), "{round}");
+    }
+    assert_eq!(cell.ok("bourg status hello -o tasks.2.generation"), "1\n", "all were adopted");
+    assert_eq!(cell.ok("bourg status busy -o tasks.1.generation"), "1\n", "all were adopted");
+}
+
+#[test]
+fn all_processes_are_killed_at_once_at_random_moments() {
+    let mut random = Random::new(4);
+    let (cell, hello, busy) = busy_cell();
+    for round in 0..ROUNDS {
+        random.moment(400);
+        ROLES.iter().for_each(|role| cell.kill(*role));
+        assert_eq!((&cell.tasks("hello"), &cell.tasks("busy")), (&hello, &busy), "{round}");
+        works(&cell, round);
+        assert_eq!((&cell.tasks("hello"), &cell.tasks("busy")), (&hello, &busy), "{round}");
+    }
+    assert_eq!(cell.ok("bourg status hello -o tasks.2.generation"), "1\n", "all were adopted");
+}
+
+#[test]
+fn tasks_run_on_and_end_while_everything_is_dead() {
+    let mut cell = Cell::start();
+    cell.write(
+        "ends.bcl",
+        "local borg = import 'borg.libsonnet';
+         local ends(name, how) = borg.batch(name, cmd=[
+           'sh', '-c', 'echo waits; until [ -e $HOME/go ]; do sleep 0.1; done; ' + how
+         ]) { restart: { failures: 0 } };
+         [ends('seven', 'exit 7'), ends('nil', 'echo done'), ends('killed', 'kill -KILL $$')]",
+    );
+    cell.ok("bourg run $EXAMPLES/hello.bcl");
+    cell.ok("bourg run ends.bcl");
+    let addresses: Vec<String> = (0..3)
+        .map(|task| cell.ok(&format!("bourg status hello -o tasks.{task}.ports.0.port")))
+        .map(|port| format!("127.0.0.1:{}", port.trim()))
+        .collect();
+    let hello = cell.tasks("hello");
+    // The supervisor is stopped, so that nothing is started again.
+    let dev = cell.dev().pid();
+    processes::signal(dev, Signal::SIGSTOP);
+    ROLES.iter().for_each(|role| cell.kill(*role));
+    for address in &addresses {
+        let answer = http::get(address, "/").expect("an answer");
+        assert!(answer.contains("hello from root/hello/"), "{answer}");
+    }
+    for job in ["seven", "nil", "killed"] {
+        let pid = cell.tasks(job)[&0];
+        let id = cell.instance_of(pid);
+        cell.write(&format!("cell/borglet/tasks/{id}/home/go"), "");
+        until("the task has ended", || !processes::is_there(pid));
+    }
+    processes::signal(dev, Signal::SIGCONT);
+    let end = |job: &str| {
+        let status = cell.job(job, "is dead", |job| {
+            job["state"].as_str().is_some_and(|state| !["pending", "running"].contains(&state))
+        });
+        let task = &status["tasks"][0];
+        format!("{} {}", status["state"], task["lastEndText"]).replace('"', "")
+    };
+    assert_eq!(end("seven"), "failed exit code 7");
+    assert_eq!(end("nil"), "finished exit code 0");
+    assert_eq!(end("killed"), "failed signal 9");
+    until("it can be read", || cell.types("bourg logs nil/0").stdout == "waits\ndone\n");
+    cell.is_healthy("hello");
+    assert_eq!(cell.tasks("hello"), hello);
+}
+
+#[test]
+fn a_task_is_lost_with_its_shim_and_restarted() {
+    let cell = Cell::start();
+    cell.ok("bourg run $EXAMPLES/hello.bcl");
+    let before = cell.tasks("hello");
+    let directory = cell.directory().join("borglet/tasks").join(cell.instance_of(before[&1]));
+    let shim = processes::shim(&directory).expect("a task has a shim");
+    processes::signal(shim, Signal::SIGKILL);
+    let status = cell.job("hello", "has lost a task", |job| {
+        job["tasks"][1]["generation"] == 2 && job["counts"]["healthy"] == 3
+    });
+    assert_eq!(status["tasks"][1]["lastEndText"], "lost: its shim died");
+    assert!(!processes::is_there(before[&1]), "its program is gone with it");
+    let after = cell.tasks("hello");
+    assert_ne!(after[&1], before[&1]);
+    assert_eq!((after[&0], after[&2]), (before[&0], before[&2]), "the others run on");
+}
+
+#[test]
+fn a_client_that_is_killed_can_do_it_again() {
+    let mut random = Random::new(5);
+    let cell = Cell::start();
+    let hello = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/hello.bcl");
+    for _ in 0..ROUNDS {
+        let run = cell.start("bourg", &["run", hello]);
+        random.moment(60);
+        processes::signal(run.pid(), Signal::SIGKILL);
+        run.ends();
+    }
+    cell.ok("bourg run $EXAMPLES/hello.bcl");
+    assert_eq!(cell.ok("bourg status -a -o name"), "root/hello\n");
+    assert_eq!(cell.ok("bourg status hello -o tasks.0.generation"), "1\n", "it was run once");
+    assert_eq!(cell.tasks("hello").len(), 3);
+}

@@ -1,0 +1,149 @@
+//! `bourg dev`: a cell for as long as it runs, and the exit codes of the commands in it.
+
+use std::fs;
+
+use nix::sys::signal::Signal;
+
+use crate::cell::Cell;
+use crate::eventually::{eventually, until};
+use crate::processes;
+use crate::terminal::Terminal;
+
+#[test]
+fn it_ends_as_its_command_ends() {
+    let terminal = Terminal::new();
+    let there = "test -e $BOURG_CELL/cell.toml && echo $BOURG_CELL && bourg cell -o name";
+    let said = terminal.ok(&format!("bourg dev --name blue -- sh -c '{there}'"));
+    let (client, name) = said.trim().split_once('\n').expect("two lines");
+    assert_eq!(name, "blue");
+    assert!(!fs::exists(client).expect("it can be looked for"), "{client} was temporary");
+    assert_eq!(terminal.types("bourg dev --dir cell -- sh -c 'exit 7'").code, 7);
+    assert_eq!(terminal.types("bourg dev --dir cell -- sh -c 'kill -KILL $$'").code, 128 + 9);
+    let said = terminal.fails(2, "bourg dev --dir cell -- no-such-program");
+    assert!(said.contains("cannot run no-such-program: "), "{said}");
+    let said = terminal.fails(1, "bourg dev --dir cell --name blue -- true");
+    assert!(said.contains("holds cell dev: start it with --name dev"), "{said}");
+    assert_eq!(terminal.ok("ls config/bourg/cells"), "", "no cell is known any more");
+}
+
+#[test]
+fn it_runs_a_file_and_a_command_and_stops_the_tasks() {
+    let terminal = Terminal::new();
+    let line = "bourg dev --dir cell $EXAMPLES/hello.bcl -- bourg status -o counts.healthy";
+    let said = terminal.ok(line);
+    assert!(said.ends_with("\n3\n"), "{said}");
+    let tasks = linux::cgroup::parent_name(&terminal.path("cell/borglet"));
+    assert!(processes::left(&tasks, &terminal.path("cell")).is_empty());
+    assert!(processes::cgroups(&tasks).is_empty());
+    let said = terminal.fails(2, "bourg dev no-such-file.bcl -- true");
+    assert!(said.contains("cannot read no-such-file.bcl"), "{said}");
+}
+
+#[test]
+fn ctrl_c_stops_the_cell_and_removes_what_was_temporary() {
+    let terminal = Terminal::new();
+    let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/hello.bcl");
+    let dev = terminal.start("bourg", &["dev", examples]);
+    until("hello is healthy", || dev.stderr().contains("Ctrl-C stops the cell"));
+    let known = terminal.path("config/bourg/cells/dev");
+    let client = fs::read_link(&known).expect("the cell is known");
+    let directory = client.parent().expect("a directory of the cell").to_owned();
+    let tasks = linux::cgroup::parent_name(&directory.join("borglet"));
+    assert!(!processes::cgroups(&tasks).is_empty(), "its tasks run");
+    processes::signal(dev.pid(), Signal::SIGINT);
+    let ended = dev.ends();
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    assert!(!directory.exists() && !known.is_symlink(), "{}", directory.display());
+    assert!(processes::left(&tasks, &directory).is_empty());
+    assert!(processes::cgroups(&tasks).is_empty());
+}
+
+#[test]
+fn nothing_outlives_it_when_it_is_killed() {
+    let mut cell = Cell::start();
+    cell.ok("bourg run $EXAMPLES/hello.bcl");
+    processes::signal(cell.dev().pid(), Signal::SIGKILL);
+    until("all is gone", || cell.nothing_is_left());
+    assert_eq!(cell.stop_by(Signal::SIGKILL).code, 128 + 9);
+    cell.start_again(&[]);
+    cell.job("hello", "runs again", |job| {
+        job["tasks"][0]["generation"] == 2 && job["counts"]["healthy"] == 3
+    });
+}
+
+#[test]
+fn a_process_that_ends_is_started_again_and_it_says_so() {
+    let mut cell = Cell::start();
+    let before = cell.pid(crate::cell::Role::Scheduler);
+    cell.kill(crate::cell::Role::Scheduler);
+    until("it is said", || {
+        cell.dev().stderr().contains("the scheduler ended (signal: 9 (SIGKILL))")
+    });
+    eventually("another runs", || {
+        cell.pid(crate::cell::Role::Scheduler).filter(|now| Some(*now) != before)
+    });
+    cell.ok("bourg run $EXAMPLES/hello.bcl");
+}
+
+#[test]
+fn every_exit_code_means_what_help_says() {
+    let terminal = Terminal::new();
+    let help = terminal.ok("bourg --help");
+    for line in ["0  done and healthy", "2  usage or invalid file", "6  no master reachable"] {
+        assert!(help.contains(line), "{line} is not in\n{help}");
+    }
+    let said = terminal.fails(6, "bourg status");
+    assert!(said.contains("no cell is known here") && said.contains("next: "), "{said}");
+    terminal.fails(6, "bourg --cell elsewhere status");
+    terminal.fails(2, "bourg stauts");
+
+    let directory = terminal.path("cell");
+    let mut cell = Cell::start_in(terminal, &directory, &[]);
+    cell.write(
+        "fails.bcl",
+        "local borg = import 'borg.libsonnet';
+         borg.batch('fails', cmd=['no-such-program']) { restart: { failures: 0 } }",
+    );
+    cell.ok("bourg run $EXAMPLES/batch.bcl");
+    let said = cell.fails(1, "bourg run fails.bcl");
+    assert!(said.contains("error: root/fails failed: task 0 not started: "), "{said}");
+    assert!(said.contains("no-such-program"), "{said}");
+    for line in ["status hallo", "why hallo", "logs hallo", "kill hallo"] {
+        let said = cell.fails(2, &format!("bourg {line}"));
+        assert!(said.contains("there is no job root/hallo"), "{said}");
+    }
+    cell.ok("bourg run $EXAMPLES/hello.bcl");
+    let said = cell.fails(2, "bourg status hallo");
+    assert!(said.contains("there is no job root/hallo; the nearest is root/hello"), "{said}");
+    cell.fails(2, "bourg kill hello/99");
+    cell.fails(2, "bourg logs 'hello/5-2'");
+    cell.fails(2, "bourg run $EXAMPLES/hello.bcl --timeout soon");
+    cell.fails(3, "sed s/tasks=3/tasks=2/ $EXAMPLES/hello.bcl > less.bcl; bourg run less.bcl");
+    cell.fails(4, "bourg run $EXAMPLES/too-big.bcl --timeout 100ms");
+    cell.stop();
+    // The client directory stays with the cell's; nobody answers there.
+    let said = cell.fails(6, "bourg --cell cell/client status");
+    assert!(said.contains("next: is the cell running?"), "{said}");
+}
+
+#[test]
+fn several_cells_live_side_by_side() {
+    let mut blue = Cell::start_with(&["--name", "blue"]);
+    assert_eq!(blue.ok("bourg cell -o name"), "blue\n");
+    let green =
+        blue.start("bourg", &["dev", "--dir", "green", "--name", "green", "--", "sleep", "60"]);
+    until("green is ready", || green.stderr().contains("cell green"));
+    let said = blue.fails(2, "bourg cell");
+    assert!(said.contains("several cells are known here (") && said.contains("--cell"), "{said}");
+    assert_eq!(blue.ok("bourg --cell green cell -o name"), "green\n");
+    assert_eq!(blue.ok("BOURG_CELL=blue bourg cell -o name"), "blue\n");
+    blue.ok("bourg --cell blue run $EXAMPLES/hello.bcl");
+    blue.ok("bourg --cell green run $EXAMPLES/hello.bcl");
+    let ports =
+        |name| blue.ok(&format!("bourg --cell {name} status hello -o tasks.0.ports.0.port"));
+    assert_ne!(ports("blue"), ports("green"));
+    processes::signal(green.pid(), Signal::SIGTERM);
+    assert_eq!(green.ends().code, 0);
+    assert_eq!(blue.ok("bourg status -o counts.healthy"), "3\n");
+    blue.stop();
+}

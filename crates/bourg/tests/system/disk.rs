@@ -1,0 +1,127 @@
+//! What happens to the log's disk: torn and damaged records, and no room.
+
+use std::fs;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+
+use crate::cell::{Cell, Role};
+use crate::eventually::until;
+use crate::terminal::Terminal;
+
+/// The newest segment of the master's log, and where its records end.
+fn newest_segment(cell: &Cell) -> (PathBuf, usize) {
+    let directory = cell.directory().join("master/log");
+    let entries = fs::read_dir(directory).expect("a log");
+    let segments = entries.map(|entry| entry.expect("an entry").path());
+    let newest = segments.max().expect("a segment");
+    let bytes = fs::read(&newest).expect("it can be read");
+    let end = bytes.iter().rposition(|byte| *byte != 0).expect("records") + 1;
+    (newest, end)
+}
+
+/// Overwrites some bytes of a file.
+fn overwrite(path: &PathBuf, at: usize, bytes: &[u8]) {
+    let file = fs::File::options().write(true).open(path).expect("it can be written");
+    file.write_all_at(bytes, at as u64).expect("it can be written");
+}
+
+fn finished(cell: &Cell) {
+    cell.ok("bourg run $EXAMPLES/batch.bcl");
+    cell.job("pi", "is finished", |job| job["state"] == "finished");
+}
+
+#[test]
+fn a_torn_last_record_is_cut_off_and_said() {
+    let mut cell = Cell::start();
+    finished(&cell);
+    cell.stop();
+    // The last record loses its end.
+    let (segment, end) = newest_segment(&cell);
+    overwrite(&segment, end - 4, &[0; 4]);
+    cell.start_again(&[]);
+    let said = cell.dev().stderr();
+    assert!(said.contains("was torn") && said.contains("cut off"), "{said}");
+    // Had the end of a task been in it, the machine would tell it again.
+    cell.job("pi", "is finished", |job| job["state"] == "finished");
+    cell.stop();
+    // A write that had only begun.
+    let (segment, end) = newest_segment(&cell);
+    overwrite(&segment, end.next_multiple_of(8), &[0x5a; 100]);
+    cell.start_again(&[]);
+    let said = cell.dev().stderr();
+    assert!(said.contains("was torn") && said.contains("cut off"), "{said}");
+    cell.ok("bourg run $EXAMPLES/hello.bcl");
+}
+
+#[test]
+fn a_damaged_log_is_not_used_and_it_is_said_what_to_do() {
+    let mut cell = Cell::start();
+    finished(&cell);
+    cell.stop();
+    let (segment, end) = newest_segment(&cell);
+    let byte = fs::read(&segment).expect("it can be read")[end / 2];
+    overwrite(&segment, end / 2, &[!byte]);
+    let line = "timeout 30 bourg master --dir cell/master --name dev --administrator root";
+    let said = cell.fails(1, line);
+    assert!(said.contains("the log is damaged at "), "{said}");
+    assert!(said.contains("restore this replica from a checkpoint"), "what to do: {said}");
+    assert!(said.contains(".log, offset "), "where: {said}");
+    overwrite(&segment, end / 2, &[byte]);
+    cell.start_again(&[]);
+    assert_eq!(cell.ok("bourg status pi -o state"), "finished\n");
+}
+
+/// A small filesystem of its own, unmounted in the end.
+struct SmallDisk(PathBuf);
+
+impl SmallDisk {
+    fn mount(terminal: &Terminal) -> Self {
+        terminal.ok("mkdir disk && mount -t tmpfs -o size=240m,mode=700 tmpfs disk");
+        Self(terminal.path("disk"))
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _busy = nix::mount::umount2(&self.0, nix::mount::MntFlags::MNT_DETACH);
+    }
+}
+
+#[test]
+fn a_full_disk_refuses_changes_and_serves_reads_until_there_is_room() {
+    let terminal = Terminal::new();
+    let disk = SmallDisk::mount(&terminal);
+    let mut cell = Cell::start_in(terminal, &disk.0.join("cell"), &[]);
+    cell.ok("bourg run $EXAMPLES/hello.bcl");
+    cell.ok("head -c 300m /dev/zero > disk/ballast; true");
+    // Room that a segment has is there; jobs that fit nowhere fill it.
+    let submit = |number: u32| {
+        cell.write(
+            "large.bcl",
+            format!(
+                "(import 'borg.libsonnet').batch('large-{number}', tasks=30, cmd=['x'], perTask=\
+                 function(i) {{ env: {{ X: std.repeat('%04d' % i, 25000) }} }}) {{ cpu: 1000 }}"
+            ),
+        );
+        cell.types("bourg run --detach large.bcl")
+    };
+    let (number, refused) = (0..200)
+        .map(|number| (number, submit(number)))
+        .find(|(_, ended)| ended.code != 0)
+        .expect("the disk is full in the end");
+    assert_eq!(refused.code, 3, "after {number} jobs: {}", refused.stderr);
+    assert!(refused.stderr.contains("no room"), "{}", refused.stderr);
+    let said = cell.fails(3, "bourg kill hello/0");
+    assert!(said.contains("nothing can be changed now, only read: no room for "), "{said}");
+    assert!(said.contains("free some space"), "what to do: {said}");
+    assert_eq!(cell.ok("bourg status hello -o counts.healthy"), "3\n", "reads go on");
+    assert!(cell.ok("bourg logs hello/0").starts_with("listening"));
+    assert_eq!(cell.tasks("hello").len(), 3, "tasks run on");
+    cell.ok("rm disk/ballast");
+    until("there is room", || submit(number + 1_000).code == 0);
+    cell.ok("bourg kill hello/0");
+    cell.kill(Role::Master);
+    until("it answers again", || cell.types("bourg cell").code == 0);
+    assert_eq!(cell.ok("bourg status hello -o counts.healthy"), "2\n");
+    cell.stop();
+}

@@ -1,0 +1,115 @@
+//! Tasks that end badly: how that is told, and what becomes of them.
+
+use std::net::TcpListener;
+
+use crate::cell::Cell;
+use crate::eventually::until;
+
+/// Writes a file with one job of one task, and submits it.
+fn run(cell: &Cell, name: &str, cmd: &str, more: &str) {
+    cell.write(
+        &format!("{name}.bcl"),
+        format!(
+            "local borg = import 'borg.libsonnet'; borg.batch('{name}', cmd={cmd}) {{ {more} }}"
+        ),
+    );
+    cell.ok(&format!("bourg run --detach {name}.bcl"));
+}
+
+/// How the last life of a job's only task ended, once the job is in a state.
+#[track_caller]
+fn last_end(cell: &Cell, job: &str, state: &str) -> String {
+    let status = cell.job(job, state, |job| job["state"] == state);
+    status["tasks"][0]["lastEndText"].as_str().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn one_that_fails_is_tried_again_later_and_later_until_its_policy_ends_it() {
+    let cell = Cell::start();
+    let cmd = "['sh', '-c', 'date +%s%N; exit 3']";
+    run(&cell, "fails", cmd, "restart: { failures: 3, delay: '100ms' }");
+    assert_eq!(last_end(&cell, "fails", "failed"), "exit code 3");
+    assert_eq!(cell.ok("bourg status fails -o tasks.0.failures"), "4\n", "one more than allowed");
+    let starts = cell.ok("cat cell/borglet/tasks/1-0-*/logs/stdout.000001");
+    let starts: Vec<u64> = starts.lines().map(|line| line.parse().expect("a time")).collect();
+    let waits: Vec<u64> = starts.windows(2).map(|pair| (pair[1] - pair[0]) / 1_000_000).collect();
+    let at_least = |wait: &u64, ms: u64| *wait >= ms;
+    assert!(
+        matches!(waits.as_slice(), [one, two, three]
+            if at_least(one, 100) && at_least(two, 200) && at_least(three, 400)),
+        "the waits in ms were {waits:?}"
+    );
+}
+
+#[test]
+fn one_that_can_never_run_says_why() {
+    let cell = Cell::start();
+    let once = "restart: { failures: 0 }";
+    run(&cell, "absent", "['no-such-program']", once);
+    run(&cell, "no-file", "['/etc/passwd']", once);
+    run(&cell, "eats", "['tail', '/dev/zero']", "ram: '32 MiB', restart: { failures: 0 }");
+    let absent = last_end(&cell, "absent", "failed");
+    assert!(absent.starts_with("not started: ") && absent.contains("no-such-program"), "{absent}");
+    let no_file = last_end(&cell, "no-file", "failed");
+    assert!(no_file.starts_with("not started: ") && no_file.contains("/etc/passwd"), "{no_file}");
+    let eats = last_end(&cell, "eats", "failed");
+    let (used, limit) = eats.split_once(" of its limit of ").expect("both numbers");
+    assert!(used.starts_with("out of memory: it used ") && used.ends_with("MiB"), "{eats}");
+    assert_eq!(limit, "32 MiB");
+    assert!(cell.ok("bourg status eats").contains("out of memory"));
+}
+
+#[test]
+fn one_that_is_not_healthy_is_restarted_and_says_why() {
+    let cell = Cell::start();
+    cell.write(
+        "sick.bcl",
+        "local borg = import 'borg.libsonnet';
+         borg.service('sick', cmd=[
+           'bourg', 'example-server', '--port', borg.port('http'), '--unhealthy-after', '5'
+         ]) {
+           healthCheck+: { interval: '100ms', failures: 2 },
+           restart: { failures: 'unlimited', delay: '100ms' },
+         }",
+    );
+    cell.ok("bourg run sick.bcl");
+    let status = cell
+        .job("sick", "has been restarted", |job| job["tasks"][0]["generation"].as_u64() >= Some(3));
+    let end = status["tasks"][0]["lastEndText"].as_str().unwrap_or_default();
+    assert_eq!(end, "unhealthy: GET / → 500");
+    assert!(cell.ok("bourg status sick").contains("GET / → 500"));
+}
+
+#[test]
+fn a_port_that_a_stranger_has_is_found_out() {
+    let cell = Cell::start();
+    cell.ok("bourg run $EXAMPLES/hello.bcl");
+    let status = cell.is_healthy("hello");
+    let last = status["tasks"].as_array().into_iter().flatten();
+    let last = last.filter_map(|task| task["ports"][0]["port"].as_u64()).max().expect("a port");
+    // The next ports that tasks get; a stranger that never answers has them.
+    let strangers: Vec<TcpListener> = (last + 1..=last + 2)
+        .filter_map(|port| u16::try_from(port).ok())
+        .map(|port| TcpListener::bind(("0.0.0.0", port)).expect("the port is free"))
+        .collect();
+    cell.ok("sed s/hello/again/ $EXAMPLES/hello.bcl > again.bcl; bourg run --detach again.bcl");
+    cell.is_healthy("again");
+    let ports = cell.ok("bourg status again -o json | grep '\"port\": [0-9]'");
+    for stranger in &strangers {
+        let port = stranger.local_addr().expect("an address").port().to_string();
+        assert!(!ports.contains(&port), "a task has the stranger's port:\n{ports}");
+    }
+    let table = cell.ok("bourg status again");
+    assert!(table.contains("port"), "nobody says that a port was taken:\n{table}");
+}
+
+#[test]
+fn what_a_task_writes_harms_nobody() {
+    let cell = Cell::start();
+    let cmd = r#"['sh', '-c', 'printf "\\033[31m\\000\\377\\n"; head -c 1000000 /dev/zero | tr "\\\\0" x; echo; echo end']"#;
+    run(&cell, "noise", cmd, "");
+    cell.job("noise", "is finished", |job| job["state"] == "finished");
+    until("all is kept", || cell.ok("bourg logs noise/0 | tail -c 4") == "end\n");
+    assert_eq!(cell.ok("bourg logs noise/0 | wc -c").trim(), "1000013");
+    assert_eq!(cell.ok("bourg logs noise | tail -n 1"), "noise/0  end\n");
+}

@@ -1,0 +1,175 @@
+//! The fuzz targets, each for a while. They are a workspace of their own, `fuzz/`, whose README says
+//! what they are; every file of its `src/bin` is a target.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, bail, ensure};
+
+use crate::needs;
+use crate::run::{cargo_build, root, succeed};
+
+/// How long each target runs unless it is said.
+const SECONDS: u64 = 60;
+
+/// No input may take longer, in seconds.
+const TIMEOUT_S: u32 = 10;
+
+/// No target may take more memory, in MiB.
+const MEMORY_MIB: u32 = 2048;
+
+/// Targets whose inputs may take any time and memory, and for which only the rest counts: each is
+/// run in children, and a child that takes too much is passed over.
+const BOUNDLESS: [&str; 1] = ["bcl"];
+
+/// What is asked for.
+#[derive(Debug, PartialEq, Eq)]
+struct Request {
+    time: Duration,
+    /// All of them where there is none.
+    targets: Vec<String>,
+}
+
+impl Request {
+    /// Reads the arguments; nothing where they are none of ours.
+    fn parse(arguments: &[&str]) -> Option<Self> {
+        let mut request = Self { time: Duration::from_secs(SECONDS), targets: Vec::new() };
+        let mut rest = arguments.iter();
+        while let Some(argument) = rest.next() {
+            match *argument {
+                "--seconds" => {
+                    let seconds = rest.next()?.parse().ok().filter(|seconds| *seconds > 0)?;
+                    request.time = Duration::from_secs(seconds);
+                }
+                target if !target.starts_with('-') => request.targets.push(target.to_owned()),
+                _ => return None,
+            }
+        }
+        Some(request)
+    }
+}
+
+/// Runs the targets that the arguments name, or all, one after the other.
+///
+/// # Errors
+/// Where the arguments are wrong, a target does not exist, nothing can be built, or an input is found that a target cannot
+/// bear: then the input and the command that repeats it are printed.
+pub(crate) fn fuzz(arguments: &[&str]) -> anyhow::Result<()> {
+    let usage = "usage: cargo xtask fuzz [--seconds N] [TARGET]...";
+    let request = Request::parse(arguments).context(usage)?;
+    let directory = root().join("fuzz").canonicalize().context("there is no fuzz/")?;
+    let all = targets(&directory)?;
+    let unknown = request.targets.iter().find(|target| !all.contains(*target));
+    if let Some(unknown) = unknown {
+        let all = all.into_iter().collect::<Vec<_>>().join(", ");
+        bail!("there is no target {unknown}; those that there are: {all}");
+    }
+    let chosen = if request.targets.is_empty() {
+        all.into_iter().collect()
+    } else {
+        request.targets.clone()
+    };
+
+    needs::for_fuzzing()?;
+    let mut build = fuzz_cargo(&directory, &["build", "--release", "--bins"]);
+    succeed(&mut build)?;
+    let mut failed = Vec::new();
+    for target in chosen {
+        eprintln!("\n=== {target}, {} s", request.time.as_secs());
+        if let Err(error) = run(&directory, &target, request.time) {
+            eprintln!("error: {error:#}");
+            failed.push(target);
+        }
+    }
+    ensure!(failed.is_empty(), "targets that failed: {}", failed.join(", "));
+    Ok(())
+}
+
+/// Runs one target over its seeds and what it found earlier here.
+fn run(directory: &Path, target: &str, time: Duration) -> anyhow::Result<()> {
+    let [corpus, artifacts] = ["corpus", "artifacts"].map(|kind| format!("{kind}/{target}"));
+    for made in [&corpus, &artifacts] {
+        let made = directory.join(made);
+        fs::create_dir_all(&made).with_context(|| format!("cannot make {}", made.display()))?;
+    }
+    let before = names(&directory.join(&artifacts))?;
+
+    let mut command = fuzz_cargo(directory, &["run", "--quiet", "--release", "--bin", target]);
+    command.args(["--", "-verbosity=0", "-print_final_stats=1"]);
+    command.arg(format!("-max_total_time={}", time.as_secs()));
+    command.arg(format!("-timeout={TIMEOUT_S}"));
+    command.arg(format!("-rss_limit_mb={MEMORY_MIB}"));
+    command.arg(format!("-artifact_prefix={artifacts}/"));
+    if BOUNDLESS.contains(&target) {
+        command.args(["-fork=1", "-ignore_timeouts=1", "-ignore_ooms=1"]);
+    }
+    command.args([corpus, format!("seeds/{target}")]);
+    let done = succeed(&mut command);
+    if done.is_err() {
+        for name in names(&directory.join(&artifacts))?.difference(&before) {
+            let input = PathBuf::from(&artifacts).join(name);
+            eprintln!("\ninput:  {}", directory.join(&input).display());
+            let input = input.display();
+            eprintln!("repeat: cd fuzz && cargo run --release --bin {target} -- {input}");
+        }
+    }
+    done
+}
+
+/// A cargo command in the workspace of the targets. Its own configuration has the compiler's flags,
+/// over which those of the environment would go.
+fn fuzz_cargo(directory: &Path, arguments: &[&str]) -> std::process::Command {
+    let mut command = cargo_build(&arguments[..1]);
+    command.args(&arguments[1..]).current_dir(directory);
+    for name in ["RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "CARGO_BUILD_TARGET"] {
+        command.env_remove(name);
+    }
+    // A panic's message says where it was; frames of an optimised build say little more, and slowly.
+    command.env("RUST_BACKTRACE", "0");
+    command
+}
+
+/// The names of the targets.
+fn targets(directory: &Path) -> anyhow::Result<BTreeSet<String>> {
+    let files = names(&directory.join("src/bin"))?;
+    let target = |file: &OsString| file.to_str()?.strip_suffix(".rs").map(str::to_owned);
+    Ok(files.iter().filter_map(target).collect())
+}
+
+fn names(directory: &Path) -> anyhow::Result<BTreeSet<OsString>> {
+    let listed = fs::read_dir(directory)
+        .and_then(|entries| entries.map(|entry| Ok(entry?.file_name())).collect());
+    listed.with_context(|| format!("cannot list {}", directory.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_are_read() {
+        let request = |seconds, targets: &[&str]| {
+            let targets = targets.iter().map(|target| (*target).to_owned()).collect();
+            Some(Request { time: Duration::from_secs(seconds), targets })
+        };
+        assert_eq!(Request::parse(&[]), request(60, &[]));
+        assert_eq!(Request::parse(&["--seconds", "20", "wire"]), request(20, &["wire"]));
+        assert_eq!(Request::parse(&["wire", "ops"]), request(60, &["wire", "ops"]));
+        for bad in [&["--seconds"][..], &["--seconds", "0"], &["--seconds", "x"], &["--help"]] {
+            assert_eq!(Request::parse(bad), None, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn every_target_has_seeds_and_every_seed_a_target() {
+        let directory = root().join("fuzz");
+        let targets = targets(&directory).expect("the targets can be listed");
+        let seeds = names(&directory.join("seeds")).expect("the seeds can be listed");
+        let seeded = seeds.iter().map(|name| name.to_string_lossy().into_owned()).collect();
+        assert_eq!(targets, seeded);
+        assert!(BOUNDLESS.iter().all(|target| targets.contains(*target)));
+    }
+}
