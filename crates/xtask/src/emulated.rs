@@ -30,9 +30,9 @@ use crate::run::{cargo_build, root, succeed};
 const BOOT_LIMIT: Duration = Duration::from_secs(300);
 
 /// What the tests' scripts run, besides what is built into the shell.
-const PROGRAMS: [&str; 20] = [
+const PROGRAMS: [&str; 21] = [
     "cat", "cut", "env", "grep", "head", "hostname", "id", "ls", "readlink", "sed", "setsid", "sh",
-    "sleep", "sort", "stat", "stty", "touch", "tr", "true", "unshare",
+    "setpriv", "sleep", "sort", "stat", "stty", "touch", "tr", "true", "unshare",
 ];
 
 /// Directories that are links into `/usr` on most machines, and then on the guest as well.
