@@ -53,12 +53,18 @@ fn a_tail_torn_at_any_byte_is_cut() {
                 let file = OpenOptions::new().write(true).open(&file).unwrap();
                 file.set_len(record + torn).unwrap();
             }
+            // The record begins with a checksum, whose first bytes may happen to be zeros: what is
+            // left of it then looks like what was never written, and is.
+            let left = fs::read(&file).unwrap();
+            let (from, to) =
+                (usize::try_from(record).unwrap(), usize::try_from(record + torn).unwrap());
+            let nothing_left = left[from..to].iter().all(|byte| *byte == 0);
             let looked = Recovered::inspect(copy.path()).unwrap();
             let (mut log, recovered) = Log::open(copy.path(), SMALL).unwrap();
             assert_eq!(looked.repair(), recovered.repair());
             assert_eq!(recovered.last(), Some((synced, 1)), "torn at {torn}");
             match (torn, recovered.repair()) {
-                (0, Repair::None) => {}
+                (_, Repair::None) if nothing_left => {}
                 (_, Repair::TornTail { segment, offset, bytes }) => {
                     assert_eq!((segment, *offset), (&file, record));
                     assert!(*bytes <= torn, "{bytes} of {torn}");

@@ -30,9 +30,10 @@ use crate::run::{cargo_build, root, succeed};
 const BOOT_LIMIT: Duration = Duration::from_secs(300);
 
 /// What the tests' scripts run, besides what is built into the shell.
-const PROGRAMS: [&str; 21] = [
-    "cat", "cut", "env", "grep", "head", "hostname", "id", "ls", "readlink", "sed", "setsid", "sh",
-    "setpriv", "sleep", "sort", "stat", "stty", "touch", "tr", "true", "unshare",
+const PROGRAMS: [&str; 23] = [
+    "cat", "chmod", "cut", "env", "grep", "head", "hostname", "id", "ls", "mkdir", "readlink",
+    "sed", "setsid", "sh", "setpriv", "sleep", "sort", "stat", "stty", "touch", "tr", "true",
+    "unshare",
 ];
 
 /// Directories that are links into `/usr` on most machines, and then on the guest as well.

@@ -13,7 +13,7 @@ mod service;
 mod tasks;
 
 use std::net::TcpListener;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -73,20 +73,32 @@ pub(crate) fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()
     })?;
     runtime.shutdown_timeout(Duration::from_millis(200));
     if options.stop_tasks {
-        let swept = linux::task::sweep(&files.tasks(), STOP_NOTICE_MS)?;
-        for name in &swept.stopped {
-            files.note_stopped(name)?;
-        }
-        for (name, why) in swept.failed {
-            tracing::error!("{name}: {why}");
-        }
-        files.remove_cgroup()?;
+        end(&files)?;
     }
     Ok(())
 }
 
+/// Ends the tasks of a Borglet that is dead and will not come back to do so.
+pub(crate) fn end_tasks(directory: &Path) -> anyhow::Result<()> {
+    let files = tasks::Files::found(directory, linux::machine::preflight()?)?;
+    if files.tasks().exists() { end(&files) } else { Ok(()) }
+}
+
+fn end(files: &tasks::Files) -> anyhow::Result<()> {
+    let swept = linux::task::sweep(&files.tasks(), STOP_NOTICE_MS)?;
+    for name in &swept.stopped {
+        if let Err(error) = files.note_stopped(name) {
+            tracing::error!("{name}: {error:#}");
+        }
+    }
+    for (name, why) in swept.failed {
+        tracing::error!("{name}: {why}");
+    }
+    files.remove_cgroup()
+}
+
 fn describe(
-    directory: &std::path::Path,
+    directory: &Path,
     ports: PortRange,
     isolation: Isolation,
 ) -> anyhow::Result<MachineReport> {

@@ -24,6 +24,8 @@ const RETIRED_FILE: &str = "retired";
 /// Made when an instance was ended only because the Borglet ended: however its program took that,
 /// its work is not done.
 const STOPPED_FILE: &str = "stopped";
+/// The program that tasks and shims find, in `bin`.
+const PROGRAM: &str = "bourg";
 /// The newest stamp obeyed.
 const STAMP_FILE: &str = "stamp.json";
 /// How large a file of ours may be that is read back.
@@ -56,7 +58,14 @@ impl Files {
         // A task sees the executable through its directory, as an unprivileged user.
         let bin = directory.join("bin");
         fs::set_permissions(&bin, std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
-        let executable = install(&bin)?;
+        install(&bin)?;
+        Self::found(&directory, isolation)
+    }
+
+    /// The same of a Borglet that has been here, as they are.
+    pub(crate) fn found(directory: &Path, isolation: Isolation) -> anyhow::Result<Self> {
+        let directory = std::path::absolute(directory)?;
+        let executable = directory.join("bin").join(PROGRAM);
         let cgroup = cgroup::parent_name(&directory);
         Ok(Self {
             directory: directory.into(),
@@ -254,17 +263,17 @@ fn hostname(job: &str, index: u32) -> String {
 }
 
 /// The running program under a name of its own: linked where that can be, else copied.
-fn install(bin: &Path) -> anyhow::Result<PathBuf> {
+fn install(bin: &Path) -> anyhow::Result<()> {
     let running = Path::new("/proc/self/exe");
     let original = fs::read_link(running)?;
-    let (target, new) = (bin.join("bourg"), bin.join(".bourg.new"));
+    let (target, new) = (bin.join(PROGRAM), bin.join(".bourg.new"));
     let _absent = fs::remove_file(&new);
     let same = |one: &Path, other: &Path| {
         let id = |path| fs::metadata(path).map(|file| (file.dev(), file.ino())).ok();
         id(one).is_some() && id(one) == id(other)
     };
     if same(running, &target) {
-        return Ok(target);
+        return Ok(());
     }
     // A link to the file that runs, and not to another that has taken its name since.
     let linked = fs::hard_link(&original, &new).is_ok() && same(running, &new);
@@ -274,7 +283,7 @@ fn install(bin: &Path) -> anyhow::Result<PathBuf> {
         fs::set_permissions(&new, std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
     }
     fs::rename(&new, &target)?;
-    Ok(target)
+    Ok(())
 }
 
 fn read(path: &Path) -> anyhow::Result<Option<String>> {

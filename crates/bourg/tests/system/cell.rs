@@ -133,10 +133,14 @@ impl Cell {
     /// The pid of one of its processes, as the supervisor wrote it down; none while it is not
     /// running.
     pub(crate) fn pid(&self, role: Role) -> Option<i32> {
-        let name = format!("run/{role:?}.pid").to_lowercase();
-        let text = std::fs::read_to_string(self.directory.join(name)).ok()?;
-        let pid: i32 = text.trim().parse().ok()?;
-        processes::is_there(pid).then_some(pid)
+        let name = format!("{role:?}").to_lowercase();
+        let path = self.directory.join(format!("run/{name}.pid"));
+        let pid: i32 = std::fs::read_to_string(path).ok()?.trim().parse().ok()?;
+        // The number may belong to another process by now.
+        let command = processes::command(pid);
+        let is_it = command.get(1) == Some(&name)
+            && command.iter().any(|word| Path::new(word).starts_with(&self.directory));
+        is_it.then_some(pid)
     }
 
     /// `kill -9` of one of its processes. The supervisor starts it again.

@@ -38,8 +38,25 @@ impl Random {
     }
 }
 
+/// The pids of the tasks of both jobs of a busy cell.
+type Pids = [BTreeMap<u32, i32>; 2];
+
+fn pids(cell: &Cell) -> Pids {
+    ["hello", "busy"].map(|job| cell.tasks(job))
+}
+
+/// The tasks are the same as they were.
+#[track_caller]
+fn are_there(cell: &Cell, before: &Pids, round: u32) {
+    let now = pids(cell);
+    if now != *before {
+        let told = cell.types("bourg status hello; bourg status busy").stdout;
+        panic!("in round {round} {before:?} became {now:?}\n{told}");
+    }
+}
+
 /// A service and a batch job whose tasks run for long.
-fn busy_cell() -> (Cell, BTreeMap<u32, i32>, BTreeMap<u32, i32>) {
+fn busy_cell() -> (Cell, Pids) {
     let cell = Cell::start();
     cell.write(
         "busy.bcl",
@@ -48,9 +65,9 @@ fn busy_cell() -> (Cell, BTreeMap<u32, i32>, BTreeMap<u32, i32>) {
     );
     cell.ok("bourg run busy.bcl");
     cell.ok("bourg run $EXAMPLES/hello.bcl");
-    let (hello, busy) = (cell.tasks("hello"), cell.tasks("busy"));
-    assert_eq!((hello.len(), busy.len()), (3, 2));
-    (cell, hello, busy)
+    let before = pids(&cell);
+    assert_eq!((before[0].len(), before[1].len()), (3, 2));
+    (cell, before)
 }
 
 /// Everything works again: a new job is placed, runs and ends, and all others are healthy.
@@ -67,16 +84,16 @@ fn works(cell: &Cell, round: u32) {
 #[test]
 fn each_process_is_killed_at_random_moments() {
     let mut random = Random::new(3);
-    let (cell, hello, busy) = busy_cell();
+    let (cell, before) = busy_cell();
     for round in 0..ROUNDS {
         let first = usize::try_from(random.below(3)).expect("0, 1 or 2");
         for turn in 0..3 {
             random.moment(400);
             cell.kill(ROLES[(first + turn) % 3]);
-            assert_eq!((&cell.tasks("hello"), &cell.tasks("busy")), (&hello, &busy), "{round}");
+            are_there(&cell, &before, round);
         }
         works(&cell, round);
-        assert_eq!((&cell.tasks("hello"), &cell.tasks("busy")), (&hello, &busy), "{round}");
+        are_there(&cell, &before, round);
     }
     assert_eq!(cell.ok("bourg status hello -o tasks.2.generation"), "1\n", "all were adopted");
     assert_eq!(cell.ok("bourg status busy -o tasks.1.generation"), "1\n", "all were adopted");
@@ -85,13 +102,13 @@ fn each_process_is_killed_at_random_moments() {
 #[test]
 fn all_processes_are_killed_at_once_at_random_moments() {
     let mut random = Random::new(4);
-    let (cell, hello, busy) = busy_cell();
+    let (cell, before) = busy_cell();
     for round in 0..ROUNDS {
         random.moment(400);
         ROLES.iter().for_each(|role| cell.kill(*role));
-        assert_eq!((&cell.tasks("hello"), &cell.tasks("busy")), (&hello, &busy), "{round}");
+        are_there(&cell, &before, round);
         works(&cell, round);
-        assert_eq!((&cell.tasks("hello"), &cell.tasks("busy")), (&hello, &busy), "{round}");
+        are_there(&cell, &before, round);
     }
     assert_eq!(cell.ok("bourg status hello -o tasks.2.generation"), "1\n", "all were adopted");
 }

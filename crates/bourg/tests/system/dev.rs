@@ -4,7 +4,7 @@ use std::fs;
 
 use nix::sys::signal::Signal;
 
-use crate::cell::Cell;
+use crate::cell::{Cell, Role};
 use crate::eventually::{eventually, until};
 use crate::processes;
 use crate::terminal::Terminal;
@@ -72,16 +72,29 @@ fn nothing_outlives_it_when_it_is_killed() {
 }
 
 #[test]
+fn it_stops_the_tasks_of_a_borglet_that_is_dead() {
+    let mut cell = Cell::start();
+    cell.ok("bourg run $EXAMPLES/hello.bcl");
+    // After its third death in a row the supervisor waits, and is told to stop meanwhile.
+    for _ in 0..3 {
+        cell.kill(Role::Borglet);
+    }
+    cell.stop();
+    cell.start_again(&[]);
+    cell.job("hello", "runs again", |job| {
+        job["tasks"][0]["generation"] == 2 && job["counts"]["healthy"] == 3
+    });
+}
+
+#[test]
 fn a_process_that_ends_is_started_again_and_it_says_so() {
     let mut cell = Cell::start();
-    let before = cell.pid(crate::cell::Role::Scheduler);
-    cell.kill(crate::cell::Role::Scheduler);
+    let before = cell.pid(Role::Scheduler);
+    cell.kill(Role::Scheduler);
     until("it is said", || {
         cell.dev().stderr().contains("the scheduler ended (signal: 9 (SIGKILL))")
     });
-    eventually("another runs", || {
-        cell.pid(crate::cell::Role::Scheduler).filter(|now| Some(*now) != before)
-    });
+    eventually("another runs", || cell.pid(Role::Scheduler).filter(|now| Some(*now) != before));
     cell.ok("bourg run $EXAMPLES/hello.bcl");
 }
 

@@ -72,28 +72,36 @@ fn a_damaged_log_is_not_used_and_it_is_said_what_to_do() {
 }
 
 /// A small filesystem of its own, unmounted in the end.
-struct SmallDisk(PathBuf);
+struct SmallDisk(tempfile::TempDir);
 
 impl SmallDisk {
-    fn mount(terminal: &Terminal) -> Self {
-        terminal.ok("mkdir disk && mount -t tmpfs -o size=240m,mode=700 tmpfs disk");
-        Self(terminal.path("disk"))
+    fn mount() -> Self {
+        let place = tempfile::Builder::new().prefix("bourg-test-").tempdir();
+        let place = place.expect("a temporary directory");
+        let (flags, options) = (nix::mount::MsFlags::empty(), Some("size=240m,mode=700"));
+        nix::mount::mount(Some("tmpfs"), place.path(), Some("tmpfs"), flags, options)
+            .expect("root can mount");
+        Self(place)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
     }
 }
 
 impl Drop for SmallDisk {
     fn drop(&mut self) {
-        let _busy = nix::mount::umount2(&self.0, nix::mount::MntFlags::MNT_DETACH);
+        let _busy = nix::mount::umount2(self.0.path(), nix::mount::MntFlags::MNT_DETACH);
     }
 }
 
 #[test]
 fn a_full_disk_refuses_changes_and_serves_reads_until_there_is_room() {
-    let terminal = Terminal::new();
-    let disk = SmallDisk::mount(&terminal);
-    let mut cell = Cell::start_in(terminal, &disk.0.join("cell"), &[]);
+    let disk = SmallDisk::mount();
+    let mut cell = Cell::start_in(Terminal::new(), &disk.path("cell"), &[]);
+    let ballast = disk.path("ballast").display().to_string();
     cell.ok("bourg run $EXAMPLES/hello.bcl");
-    cell.ok("head -c 300m /dev/zero > disk/ballast; true");
+    cell.ok(&format!("head -c 300m /dev/zero > {ballast}; true"));
     // Room that a segment has is there; jobs that fit nowhere fill it.
     let submit = |number: u32| {
         cell.write(
@@ -117,7 +125,7 @@ fn a_full_disk_refuses_changes_and_serves_reads_until_there_is_room() {
     assert_eq!(cell.ok("bourg status hello -o counts.healthy"), "3\n", "reads go on");
     assert!(cell.ok("bourg logs hello/0").starts_with("listening"));
     assert_eq!(cell.tasks("hello").len(), 3, "tasks run on");
-    cell.ok("rm disk/ballast");
+    cell.ok(&format!("rm {ballast}"));
     until("there is room", || submit(number + 1_000).code == 0);
     cell.ok("bourg kill hello/0");
     cell.kill(Role::Master);

@@ -32,6 +32,11 @@ fn words(process: &Path, file: &str) -> Vec<String> {
     bytes.split(|byte| *byte == 0).map(|word| String::from_utf8_lossy(word).into_owned()).collect()
 }
 
+/// The command line of a process; empty where it is dead.
+pub(crate) fn command(pid: i32) -> Vec<String> {
+    words(&Path::new("/proc").join(pid.to_string()), "cmdline")
+}
+
 /// The processes in a cgroup and below it, by pid, with their environment.
 fn in_cgroup(parent: &str) -> BTreeMap<i32, Vec<String>> {
     let of = |path: &Path| fs::read_to_string(path.join("cgroup")).unwrap_or_default();
@@ -39,17 +44,24 @@ fn in_cgroup(parent: &str) -> BTreeMap<i32, Vec<String>> {
     inside.map(|(pid, path)| (pid, words(&path, "environ"))).collect()
 }
 
-/// The programs of a job's tasks: pid by index. A child of a task's program has a higher pid.
+/// The programs of a job's tasks: pid by index. What they have started is not among them.
 pub(crate) fn tasks(parent: &str, job: &str) -> BTreeMap<u32, i32> {
-    let mut tasks = BTreeMap::new();
-    for (pid, environment) in in_cgroup(parent) {
-        let value = |name: &str| environment.iter().find_map(|line| line.strip_prefix(name));
-        if value("BORG_JOB=") == Some(job) {
-            let index = value("BORG_TASK=").and_then(|index| index.parse().ok());
-            tasks.entry(index.expect("a task's index")).or_insert(pid);
-        }
-    }
-    tasks
+    let all = in_cgroup(parent);
+    let value = |pid: i32, name: &str| {
+        let lines = all.get(&pid)?.iter();
+        lines.filter_map(|line| line.strip_prefix(name)).next().map(str::to_owned)
+    };
+    let of_job = |pid: i32| value(pid, "BORG_JOB=").as_deref() == Some(job);
+    let programs =
+        all.keys().copied().filter(|pid| of_job(*pid) && !parent_of(*pid).is_none_or(of_job));
+    let index = |pid| value(pid, "BORG_TASK=").and_then(|index| index.parse().ok());
+    programs.map(|pid| (index(pid).expect("a task's index"), pid)).collect()
+}
+
+/// The pid of a process's parent; none where it is gone.
+fn parent_of(pid: i32) -> Option<i32> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()
 }
 
 /// The name of the cgroup directly below a parent that a process is in.

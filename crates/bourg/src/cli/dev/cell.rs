@@ -13,6 +13,7 @@ use store::DataDirectory;
 
 use super::ports::{self, Reserved};
 use super::supervise::{Process, Processes};
+use crate::borglet;
 use crate::cli::cells::{self, CellFile, Connection};
 use crate::cli::exit::Failure;
 
@@ -139,6 +140,9 @@ impl DevCell {
             let _absent = std::fs::remove_file(known);
         }
         self.processes.stop().await?;
+        // A Borglet that was dead at that moment has left its tasks running.
+        let borglet = self.directory.join("borglet");
+        tokio::task::spawn_blocking(move || borglet::end_tasks(&borglet)).await??;
         if self.temporary {
             linux::task::remove_tree(&self.directory)
                 .with_context(|| format!("cannot remove {}", self.directory.display()))?;
