@@ -4,4 +4,6 @@ mod recovery;
 mod start;
 
 pub(crate) use recovery::recovery;
+#[cfg(test)]
+pub(crate) use recovery::write_history;
 pub(crate) use start::start;

@@ -63,7 +63,7 @@ fn measure(operations: u64) -> anyhow::Result<Found> {
     let path = std::env::temp_dir().join(format!("bourg-bench-recovery-{}", std::process::id()));
     let measured =
         DataDirectory::create(&path).map_err(anyhow::Error::from).and_then(|directory| {
-            let log_bytes = write(&directory, operations)?;
+            let log_bytes = write_history(&directory, operations)?;
             start(&directory, operations, log_bytes)
         });
     std::fs::remove_dir_all(&path).with_context(|| format!("cannot remove {}", path.display()))?;
@@ -144,8 +144,8 @@ fn machine() -> MachineReport {
     }
 }
 
-/// Writes the log and gives its size.
-fn write(directory: &DataDirectory, operations: u64) -> anyhow::Result<u64> {
+/// Writes a log of so many operations and gives its size in bytes.
+pub(crate) fn write_history(directory: &DataDirectory, operations: u64) -> anyhow::Result<u64> {
     let (mut log, _) = Log::open(directory.log(), Options::default())?;
     let promise = HardState { term: Term(1), vote: 1 }.to_bytes();
     let (kind, term) = (Kind::HardState, 1);

@@ -70,3 +70,101 @@ fn read(checkpoint: &checkpoint::Checkpoint) -> anyhow::Result<(Cell, Term)> {
     let cell = Cell::from_image(proto::image::read_image(&image)?)?;
     Ok((cell, Term(reader.term())))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench;
+    use crate::master::Records;
+    use crate::master::checkpoint as checkpoints;
+    use replica::{Input, Output, Replica, Settings};
+    use store::log::{Kind, RecordRef};
+
+    /// What a master does from its start until it leads, its records written; gives its cell.
+    fn start(directory: &DataDirectory) -> Cell {
+        let (mut log, recovered) = recover(directory).expect("it can be read");
+        let now = model::Time(1);
+        let replica = Replica::new(Settings::default(), Records, now, recovered, None);
+        let mut replica = replica.expect("settings are good");
+        let (mut inputs, mut leads) = (Vec::new(), false);
+        while !leads {
+            let mut outputs = Vec::new();
+            replica.step(now, inputs.drain(..), &mut outputs).expect("it can go on");
+            for output in outputs {
+                match output {
+                    Output::Leads(_) => leads = true,
+                    Output::Persist(persist) => {
+                        if let Some(state) = persist.hard_state {
+                            let (kind, term, payload) =
+                                (Kind::HardState, state.term.0, &state.to_bytes());
+                            let record = RecordRef { kind, term, index: 0, level: 0, payload };
+                            log.append(&[record]).expect("there is room");
+                        }
+                        for entry in &persist.entries {
+                            let record = RecordRef {
+                                kind: Kind::Entry,
+                                term: entry.term.0,
+                                index: entry.index.0,
+                                level: entry.level.0,
+                                payload: &entry.data,
+                            };
+                            log.append(&[record]).expect("there is room");
+                        }
+                        log.sync().expect("the disk works");
+                        inputs.push(Input::Persisted(persist.number));
+                    }
+                    _ => {}
+                }
+            }
+        }
+        replica.cell().clone()
+    }
+
+    #[test]
+    fn a_checkpoint_and_the_log_after_it_give_what_the_whole_log_gives() {
+        let place = tempfile::tempdir().expect("a temporary directory");
+        let path = place.path().join("master");
+        let directory = DataDirectory::create(&path).expect("a data directory");
+        bench::write_history(&directory, 2_000).expect("a log");
+        let early = start(&directory);
+        checkpoints::write(&directory.checkpoints(), &early, Term(2)).expect("a checkpoint");
+
+        let with_checkpoint = start(&directory);
+        let (_, recovered) = recover(&directory).expect("it can be read");
+        let (cell, _) = recovered.checkpoint.expect("it begins with the checkpoint");
+        assert_eq!(cell.index(), early.index());
+        assert!(recovered.entries.len() < 10, "and reads only what came after it");
+
+        for checkpoint in checkpoint::list(directory.checkpoints()).expect("a list") {
+            checkpoint::remove(&checkpoint).expect("it can be removed");
+        }
+        let whole = start(&directory);
+        let (one, other) = (with_checkpoint.image(), whole.image());
+        assert!(other.index > one.index, "each start adds the entry of its term");
+        assert_eq!(
+            (one.jobs, one.machines, one.sessions),
+            (other.jobs, other.machines, other.sessions)
+        );
+    }
+
+    #[test]
+    fn a_damaged_checkpoint_gives_way_to_the_one_before_it() {
+        let place = tempfile::tempdir().expect("a temporary directory");
+        let path = place.path().join("master");
+        let directory = DataDirectory::create(&path).expect("a data directory");
+        bench::write_history(&directory, 100).expect("a log");
+        let first = start(&directory);
+        checkpoints::write(&directory.checkpoints(), &first, Term(2)).expect("a checkpoint");
+        let second = start(&directory);
+        checkpoints::write(&directory.checkpoints(), &second, Term(3)).expect("a checkpoint");
+        let newest = &checkpoint::list(directory.checkpoints()).expect("a list")[0];
+        let mut bytes = std::fs::read(&newest.path).expect("a file");
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 1;
+        std::fs::write(&newest.path, bytes).expect("written");
+        let (_, recovered) = recover(&directory).expect("it can be read");
+        let (cell, _) = recovered.checkpoint.expect("the one before it");
+        assert_eq!(cell.index(), first.index());
+        assert_eq!(start(&directory).image().jobs, second.image().jobs);
+    }
+}
