@@ -4,6 +4,7 @@
 //! certificate. It is given by `--cell`, as its path or by a name under which it is known, or by
 //! `BOURG_CELL`; without either, the only cell that is known is taken.
 
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -23,6 +24,8 @@ const CELL_FILE: &str = "cell.toml";
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// For how long a master that does not answer is asked again.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a connection may take to see whether somebody listens.
+const ANSWER: Duration = Duration::from_millis(500);
 const RETRY: Duration = Duration::from_millis(50);
 
 /// Where a cell answers.
@@ -57,6 +60,15 @@ pub(crate) fn write(directory: &Path, file: &CellFile, user: &Credentials) -> an
     std::fs::create_dir_all(directory)?;
     user.write(directory, USER_STEM)?;
     Ok(std::fs::write(directory.join(CELL_FILE), toml::to_string(file)?)?)
+}
+
+/// Whether the master of a client directory's cell can be connected to. One whose supervisor was
+/// killed leaves its directory, and nobody listens.
+pub(crate) fn answers(directory: &Path) -> bool {
+    let text = std::fs::read_to_string(directory.join(CELL_FILE)).unwrap_or_default();
+    let masters = toml::from_str(&text).map(|file: CellFile| file.masters).unwrap_or_default();
+    let addresses = masters.iter().filter_map(|master| master.parse().ok());
+    addresses.into_iter().any(|address| TcpStream::connect_timeout(&address, ANSWER).is_ok())
 }
 
 fn find(cell: Option<&str>) -> Result<PathBuf, Failure> {

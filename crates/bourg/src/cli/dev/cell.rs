@@ -230,7 +230,7 @@ fn make_known(name: &CellName, client: &Path) -> Option<PathBuf> {
     let cells = cells::known_cells()?;
     std::fs::create_dir_all(&cells).ok()?;
     let known = cells.join(name.as_str());
-    if known.is_symlink() && !known.exists() {
+    if known.is_symlink() && !cells::answers(&known) {
         let _absent = std::fs::remove_file(&known);
     }
     std::os::unix::fs::symlink(client, &known).ok()?;
