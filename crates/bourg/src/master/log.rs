@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use model::LogIndex;
-use replica::{HardState, Input, Persist};
+use replica::{HardState, Input, LogEntry, Persist};
 use store::log::{Kind, Log, RecordRef};
 use tokio::sync::mpsc;
 
@@ -107,6 +107,17 @@ fn write(
     Ok(())
 }
 
+/// A record of the replicated log as the disk has it.
+pub(super) fn record(entry: &LogEntry) -> RecordRef<'_> {
+    RecordRef {
+        kind: Kind::Entry,
+        term: entry.term.0,
+        index: entry.index.0,
+        level: entry.level.0,
+        payload: &entry.data,
+    }
+}
+
 /// Appends, and waits for room where the disk is full. Requests are refused meanwhile.
 fn append(log: &mut Log, persists: &[Persist], trouble: &Trouble) -> anyhow::Result<()> {
     let states: Vec<_> = persists.iter().map(|persist| persist.hard_state).collect();
@@ -117,13 +128,7 @@ fn append(log: &mut Log, persists: &[Persist], trouble: &Trouble) -> anyhow::Res
             let (kind, term) = (Kind::HardState, state.term.0);
             records.push(RecordRef { kind, term, index: 0, level: 0, payload: bytes });
         }
-        records.extend(persist.entries.iter().map(|entry| RecordRef {
-            kind: Kind::Entry,
-            term: entry.term.0,
-            index: entry.index.0,
-            level: entry.level.0,
-            payload: &entry.data,
-        }));
+        records.extend(persist.entries.iter().map(record));
     }
     loop {
         match log.append(&records) {

@@ -77,6 +77,7 @@ mod tests {
     use crate::bench;
     use crate::master::Records;
     use crate::master::checkpoint as checkpoints;
+    use crate::master::log::record;
     use replica::{Input, Output, Replica, Settings};
     use store::log::{Kind, RecordRef};
 
@@ -101,14 +102,7 @@ mod tests {
                             log.append(&[record]).expect("there is room");
                         }
                         for entry in &persist.entries {
-                            let record = RecordRef {
-                                kind: Kind::Entry,
-                                term: entry.term.0,
-                                index: entry.index.0,
-                                level: entry.level.0,
-                                payload: &entry.data,
-                            };
-                            log.append(&[record]).expect("there is room");
+                            log.append(&[record(entry)]).expect("there is room");
                         }
                         log.sync().expect("the disk works");
                         inputs.push(Input::Persisted(persist.number));
