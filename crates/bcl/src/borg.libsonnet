@@ -39,8 +39,8 @@
   // again, ten times at most; one that ends with exit code 0 is done.
   //
   // perTask is a function from a task's index, counted from 0, to the fields that are different
-  // in that task: cmd, env, cpu, ram, disk, diskRate, processes. They replace the job's fields,
-  // or add to them with '+:'
+  // in that task: cmd, env, cpu, ram, disk, diskRate, processes, ports, healthCheck, notice,
+  // constraints, labels. They replace the job's fields, or add to them with '+:'
   //
   //   borg.batch('pi', tasks=4, cmd=['estimate-pi'], perTask=function(i) { cmd+: ['--seed', i] })
   batch(name, tasks=1, cmd, perTask=null):: template(perTask) {
@@ -51,6 +51,23 @@
     appclass: 'batch',
     restart: { failures: 10 },
   },
+
+  // An attribute of machines, for the list 'constraints' of a job or of single tasks
+  //
+  //   constraints: [
+  //     borg.attribute('gpu').equal('H200'),
+  //     borg.attribute('cores').atLeast(8),
+  //     borg.attribute('rack').notEqual('r7').preferred,
+  //   ]
+  //
+  // A task runs only where every constraint holds. One that is preferred is soft: a machine where
+  // it holds is better, and others will do. The attribute without more has to be there.
+  //
+  //   equal, notEqual      compare texts; an attribute that a machine has not is the empty text
+  //   lessThan, atMost, greaterThan, atLeast
+  //                        compare integers; an attribute that a machine has not is 0
+  //   present, notPresent  do not look at the value
+  attribute(name):: constraint(name, relation=null, value=null, soft=false),
 
   // References, for commands and environments: filled in when a task starts on its machine.
   port(name):: '${port.%s}' % name,  // the number of one of its ports, which it is given thereby
@@ -80,33 +97,54 @@
     for argument in cmd
   ]),
 
+  // A constraint, and those that it can become.
+  local constraint(attribute, relation, value, soft) = {
+    attribute: attribute,
+    relation: relation,
+    value: value,
+    soft: soft,
+    equal(value):: constraint(attribute, 'equal', value, soft),
+    notEqual(value):: constraint(attribute, 'not-equal', value, soft),
+    lessThan(value):: constraint(attribute, 'less-than', value, soft),
+    atMost(value):: constraint(attribute, 'less-than-equal', value, soft),
+    greaterThan(value):: constraint(attribute, 'greater-than', value, soft),
+    atLeast(value):: constraint(attribute, 'greater-than-equal', value, soft),
+    present:: constraint(attribute, 'present', null, soft),
+    notPresent:: constraint(attribute, 'not-present', null, soft),
+    preferred:: constraint(attribute, relation, value, true),
+  },
+
   // The fields that may be different from task to task.
   local taskFields = [
     'cmd', 'env', 'processes',
     'cpu', 'ram', 'disk', 'diskRate',
     'cpuMilli', 'ramBytes', 'diskBytes', 'diskRateBytes',
+    'ports', 'healthCheck', 'notice', 'constraints', 'labels',
   ],
+
+  // Those of them that are joined with an override's, each with the word for what is in it.
+  local joinedFields = { env: 'variables', labels: 'labels' },
 
   // What perTask(index) makes different, from what the job's tasks have in common.
   local difference(common, own) =
     local isOther(object, field) = !std.objectHas(object, field) || object[field] != own[field];
-    {
-      [field]: own[field]
-      for field in std.objectFields(own)
-      if field != 'env' && isOther(common, field)
-    } + (
-      local before = std.get(common, 'env', {}), after = std.get(own, 'env', {});
-      // The environments of a job and of an override are joined.
+    local areJoined(field) = field in joinedFields
+                             && std.isObject(std.get(common, field)) && std.isObject(own[field]);
+    local changed(field) =
+      local before = common[field], after = own[field];
       local removed = [name for name in std.objectFields(before) if !std.objectHas(after, name)];
-      assert removed == [] : "perTask cannot remove variables, as it does with %s: use env+: { ... }"
-                             % std.join(', ', removed);
-      local changed = [
-        name
+      assert removed == [] : 'perTask cannot remove %s, as it does with %s: use %s+: { ... }'
+                             % [joinedFields[field], std.join(', ', removed), field];
+      {
+        [name]: after[name]
         for name in std.objectFields(after)
         if !std.objectHas(before, name) || before[name] != after[name]
-      ];
-      if changed == [] then {} else { env: { [name]: after[name] for name in changed } }
-    ),
+      };
+    {
+      [field]: if areJoined(field) then changed(field) else own[field]
+      for field in std.objectFields(own)
+      if isOther(common, field)
+    },
 
   // A job's overrides from a function of the index; without one, none.
   local template(perTask) = {

@@ -88,7 +88,7 @@ impl<'n> Walk<'_, 'n> {
         }
     }
 
-    /// The function that is a field of an object literal.
+    /// The function that is a field of an object literal, or of one that a function gives.
     fn method(
         &self,
         object: &'n Expr<'n, 'n>,
@@ -111,6 +111,11 @@ impl<'n> Walk<'_, 'n> {
             },
             ExprKind::Import(path) => {
                 self.method(self.imported(object, path)?, name, &Scope::default(), depth)
+            }
+            ExprKind::Call(callee, args, _) => {
+                let called = self.function(callee, scope, depth)?;
+                let inner = called.scope.with_arguments(called.params, args, scope);
+                self.method(called.body, name, &inner, depth)
             }
             ExprKind::Object(ObjInside::Members(members)) => members.iter().find_map(|member| {
                 let Member::Field(field) = member else { return None };

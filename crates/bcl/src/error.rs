@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use model::{AddressError, NameError, PriorityError, QuantityError};
+use model::{AddressError, JobName, NameError, PriorityError, QuantityError, SchedulingClassError};
 use spec::{Path, ProblemKind};
 use thiserror::Error as ThisError;
 
@@ -138,7 +138,7 @@ pub enum ErrorKind {
         found: String,
     },
     /// A text that is none of a few words.
-    #[error("{} is not {what}: use {}{}", screen::quoted(.text), .words.join(" or "), nearest_of(.nearest))]
+    #[error("{} is not {what}: use {}{}", screen::quoted(.text), either(.words), nearest_of(.nearest))]
     UnknownWord {
         /// The text.
         text: String,
@@ -206,6 +206,9 @@ pub enum ErrorKind {
         /// The band that was meant, as far as can be guessed.
         nearest: Option<&'static str>,
     },
+    /// A scheduling class that is none.
+    #[error(transparent)]
+    SchedulingClass(#[from] SchedulingClassError),
     /// A key of `overrides` that selects no tasks.
     #[error(transparent)]
     Tasks(#[from] AddressError),
@@ -219,10 +222,24 @@ pub enum ErrorKind {
     },
     /// Overrides that would take too much room in the cell.
     #[error(
-        "the overrides of all tasks together have more than {} bytes of commands and environments",
+        "the overrides of all tasks together have more than {} bytes of text",
         limits::OVERRIDE_BYTES_MAX
     )]
     OverridesTooLarge,
+    /// An override that would turn the job's health check off.
+    #[error(
+        "a single task cannot do without the job's health check: give the check to those tasks \
+         that have one, and none to the job"
+    )]
+    HealthCheckStays,
+    /// A job that names one further down, which will not be there when it is submitted.
+    #[error(
+        "'{name}' comes later in this file, and its jobs are submitted one after the other: put it first"
+    )]
+    ComesLater {
+        /// The job that is named.
+        name: JobName,
+    },
     /// A description that cannot be, although each of its fields can be read.
     #[error(transparent)]
     Problem(#[from] ProblemKind),
@@ -262,6 +279,14 @@ fn nearest_text(nearest: &Option<&'static str>, fields: &[&'static str]) -> Stri
     match nearest {
         Some(nearest) => format!("the nearest is '{nearest}'"),
         None => format!("its fields are {}", fields.join(", ")),
+    }
+}
+
+/// `a`, `a or b`, `a, b or c`.
+fn either(words: &[&str]) -> String {
+    match words {
+        [first @ .., last] if !first.is_empty() => format!("{} or {last}", first.join(", ")),
+        words => words.concat(),
     }
 }
 

@@ -13,6 +13,7 @@ use crate::interpreter::{Interpreter, Loader};
 use crate::json::{Json, TooLarge};
 use crate::limits;
 use crate::locate::Trees;
+use crate::related::check_order;
 use crate::schema;
 use crate::source::{FileId, Files};
 
@@ -26,8 +27,9 @@ pub struct Settings {
 /// Evaluates a file to the jobs that it describes: one, or those of a list, in its order.
 ///
 /// `file_name` is what errors call the file and what its imports are relative to; the loader gives
-/// them a meaning. Every job that is returned has no [`JobSpec::problems`]. Two jobs of one file
-/// may have the same name: whoever submits them decides what that means.
+/// them a meaning. Every job that is returned has no [`JobSpec::problems`], and names no job that
+/// comes later in the file. Two jobs of one file may have the same name: whoever submits them
+/// decides what that means.
 ///
 /// # Errors
 /// Where the file is not Jsonnet, cannot be evaluated within [`limits`], or is not a job. All
@@ -53,12 +55,15 @@ pub fn evaluate(
         Error { place: spot.map(|spot| files.place(spot.whole)), ..Error::new(kind) }
     })?;
     let mut found = Found::default();
-    let jobs = match &result {
-        Json::List(jobs) => {
-            let each = jobs.iter().enumerate();
-            let job =
-                |(position, job)| schema::job(job, &Path::top().element(position), &mut found);
-            each.filter_map(job).collect()
+    let jobs: Vec<JobSpec> = match &result {
+        Json::List(values) => {
+            let job = |(position, job)| {
+                let job = schema::job(job, &Path::top().element(position), &mut found)?;
+                Some((position, job))
+            };
+            let jobs: Vec<_> = values.iter().enumerate().filter_map(job).collect();
+            check_order(&jobs, values, &mut found);
+            jobs.into_iter().map(|(_, job)| job).collect()
         }
         job => schema::job(job, &Path::top(), &mut found).into_iter().collect(),
     };

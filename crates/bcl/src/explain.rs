@@ -39,9 +39,19 @@ const LIBRARY_FIELDS: &[&str] = &[
     "mid",
     "production",
     "monitoring",
+    "attribute",
+    "equal",
+    "notEqual",
+    "lessThan",
+    "atMost",
+    "greaterThan",
+    "atLeast",
+    "present",
+    "notPresent",
+    "preferred",
 ];
 /// What its functions take.
-const LIBRARY_PARAMETERS: &[&str] = &["name", "tasks", "cmd", "perTask"];
+const LIBRARY_PARAMETERS: &[&str] = &["name", "tasks", "cmd", "perTask", "value"];
 
 /// Explains failures of one interpreter.
 pub(crate) struct Explainer<'a, 'p, 'l> {
@@ -251,7 +261,9 @@ impl Explainer<'_, '_, '_> {
 }
 
 fn near(name: &str, candidates: &[&'static str]) -> String {
+    // One that the library has elsewhere is no help.
     words::nearest(name, candidates)
+        .filter(|near| *near != name)
         .map(|near| format!("; the nearest of the library's is '{near}'"))
         .unwrap_or_default()
 }

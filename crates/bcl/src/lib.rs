@@ -22,11 +22,13 @@
 //! at, `error` is what the user sees.
 
 mod callee;
+mod constraints;
 mod error;
 mod evaluate;
 mod explain;
 mod fields;
 mod grammar;
+mod health;
 mod interpreter;
 mod json;
 mod locate;
@@ -34,6 +36,7 @@ mod nesting;
 mod overrides;
 mod problems;
 mod quantity;
+mod related;
 mod schema;
 mod scope;
 mod screen;
@@ -64,12 +67,11 @@ pub mod limits {
     pub const VALUES_MAX: usize = 1 << 20;
     /// Bytes of all texts and field names in the result.
     pub const TEXT_BYTES_MAX: usize = 16 << 20;
-    /// How deep objects and lists of the result may nest. A job needs 5.
+    /// How deep objects and lists of the result may nest. A job needs 6.
     pub const DEPTH_MAX: usize = 32;
     /// Jobs of one file.
     pub const JOBS_MAX: usize = 1_000;
-    /// Bytes of all commands and environments in the overrides of one job, each counted for every
-    /// task that it is for.
+    /// Bytes of all texts in the overrides of one job, each counted for every task that it is for.
     pub const OVERRIDE_BYTES_MAX: usize = 64 << 20;
     /// Errors that are told at once.
     pub const ERRORS_MAX: usize = 20;

@@ -1,25 +1,42 @@
 //! What the tasks of a job have in common, and what is different in single ones.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use model::{Bytes, MilliCores, Resources, TaskIndex, TaskSelection};
+use model::{Bytes, MilliCores, PortName, Resources, Span, TaskIndex, TaskSelection};
 use spec::limits::TASKS_MAX;
-use spec::{Path, ProblemKind, TaskOverride};
+use spec::{Constraint, HealthCheck, Path, ProblemKind, TaskOverride, TaskSpec};
 
+use crate::constraints::constraints;
 use crate::error::ErrorKind;
 use crate::fields::{Fields, Found, Shape};
+use crate::health::{self, health_check};
 use crate::json::Json;
 use crate::limits;
-use crate::quantity::{self, wrong_type};
+use crate::quantity::{self, text, wrong_type};
 
 const OVERRIDE: Shape = Shape {
     of: "an override",
     expected: "the fields that differ in these tasks, such as { ram: '1 GiB' }",
-    fields: &["cmd", "env", "cpu", "ram", "disk", "diskRate", "processes"],
+    fields: &[
+        "labels",
+        "cmd",
+        "env",
+        "cpu",
+        "ram",
+        "disk",
+        "diskRate",
+        "processes",
+        "ports",
+        "healthCheck",
+        "notice",
+        "constraints",
+    ],
     spellings: QUANTITY_SPELLINGS,
 };
 const OVERRIDES: &str = "overrides by task, such as { '3': { ram: '1 GiB' }, '5-9': { cpu: 2 } }";
 const ENV: &str = "variables and their values, such as { LANG: 'C' }";
+const LABELS: &str = "labels and their values, such as { team: 'search' }";
+const PORTS: &str = "a list of port names, such as ['http']";
 const CMD: &str = "a list of texts, such as ['bourg', 'example-server']";
 /// The quantities in the spelling of canonical JSON.
 pub(crate) const QUANTITY_SPELLINGS: &[&str] =
@@ -36,16 +53,22 @@ pub(crate) fn word(value: &Json) -> Result<String, ErrorKind> {
     }
 }
 
-/// A command.
-pub(crate) fn read_cmd(fields: &Fields<'_>, found: &mut Found) -> Option<Vec<String>> {
-    fields.read_list("cmd", CMD, found, word)
+/// The name of a port.
+pub(crate) fn port_name(value: &Json) -> Result<PortName, ErrorKind> {
+    Ok(PortName::new(text("a port's name, such as 'http'", value)?)?)
 }
 
 /// What a job and an override have in common.
 pub(crate) struct Change {
+    pub(crate) labels: BTreeMap<String, String>,
+    pub(crate) cmd: Option<Vec<String>>,
     pub(crate) env: BTreeMap<String, String>,
     pub(crate) limit: Limit,
     pub(crate) processes: Option<u32>,
+    pub(crate) ports: Option<BTreeSet<PortName>>,
+    pub(crate) health_check: Option<HealthCheck>,
+    pub(crate) notice: Option<Span>,
+    pub(crate) constraints: Option<Vec<Constraint>>,
 }
 
 /// The limits that are given.
@@ -69,10 +92,41 @@ impl Change {
             ("cpuMilli", quantity::milli_cores),
             found,
         );
+        let limit = Limit { cpu, ram, disk, disk_rate };
+        let ports = fields.read_list("ports", PORTS, found, port_name);
+        let health_check = fields
+            .get("healthCheck")
+            .and_then(|value| health_check(value, fields.path.field("healthCheck"), found));
+        let constraints = fields
+            .get("constraints")
+            .map(|value| constraints(value, &fields.path.field("constraints"), found));
         Self {
+            labels: fields.read_map("labels", LABELS, found, word).unwrap_or_default(),
+            cmd: fields.read_list("cmd", CMD, found, word),
             env: fields.read_map("env", ENV, found, word).unwrap_or_default(),
-            limit: Limit { cpu, ram, disk, disk_rate },
+            limit,
             processes: fields.read("processes", found, quantity::whole_small),
+            ports: ports.map(|ports| ports.into_iter().collect()),
+            health_check,
+            notice: fields.read("notice", found, quantity::span),
+            constraints,
+        }
+    }
+}
+
+impl Change {
+    /// It as an override of tasks with these usual limits.
+    fn over(self, usual: Resources) -> TaskOverride {
+        TaskOverride {
+            cmd: self.cmd,
+            env: self.env,
+            limit: self.limit.is_given().then(|| self.limit.over(usual)),
+            processes: self.processes,
+            ports: self.ports,
+            health_check: self.health_check,
+            notice: self.notice,
+            constraints: self.constraints,
+            labels: self.labels,
         }
     }
 }
@@ -93,12 +147,12 @@ impl Limit {
     }
 }
 
-/// The overrides of a job with so many tasks and such usual limits.
+/// The overrides of a job with so many tasks, and what those are where nothing is overridden.
 pub(crate) fn overrides(
     value: &Json,
     path: &Path,
     tasks: u32,
-    usual: Resources,
+    usual: &TaskSpec,
     found: &mut Found,
 ) -> BTreeMap<TaskIndex, TaskOverride> {
     let mut overrides = BTreeMap::new();
@@ -119,10 +173,13 @@ pub(crate) fn overrides(
             }
         };
         let Some(fields) = Fields::open(value, at.clone(), &OVERRIDE, found) else { continue };
-        let cmd = read_cmd(&fields, found);
-        let change = Change::read(&fields, found);
-        let limit = change.limit.is_given().then(|| change.limit.over(usual));
-        let change = TaskOverride { cmd, env: change.env, limit, processes: change.processes };
+        // A null says nothing, as everywhere; but where it was meant to say something, it must not
+        // pass in silence.
+        let check = value.object().and_then(|fields| fields.get("healthCheck"));
+        if usual.health_check.is_some() && check.is_some_and(health::is_off) {
+            found.add(at.field("healthCheck"), ErrorKind::HealthCheckStays);
+        }
+        let change = Change::read(&fields, found).over(usual.limit);
         let bytes = size(&change);
         for (from, to) in ranges {
             // A number of tasks that is itself wrong is told elsewhere.
@@ -150,9 +207,15 @@ pub(crate) fn overrides(
     overrides
 }
 
-/// Bytes of an override that are kept for each of its tasks.
+/// Bytes of text in an override, which are kept for each of its tasks. What is empty counts too.
 fn size(change: &TaskOverride) -> usize {
-    let cmd = change.cmd.iter().flatten().map(String::len);
-    let env = change.env.iter().map(|(name, value)| name.len() + value.len());
-    cmd.chain(env).sum()
+    let cmd = change.cmd.iter().flatten();
+    let maps = change.env.iter().chain(&change.labels).flat_map(|(name, value)| [name, value]);
+    let constraints = change.constraints.iter().flatten();
+    let constraints = constraints.flat_map(|each| [&each.attribute, &each.value]);
+    let path = change.health_check.iter().map(|check| &check.path);
+    let texts: usize =
+        cmd.chain(maps).chain(constraints).chain(path).map(|text| text.len() + 1).sum();
+    let ports = change.ports.iter().flatten().chain(change.health_check.iter().map(|c| &c.port));
+    texts + ports.map(|port| port.as_str().len() + 1).sum::<usize>()
 }

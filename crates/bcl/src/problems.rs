@@ -6,6 +6,7 @@ use spec::{JobSpec, Path, ProblemKind, Step};
 use crate::error::ErrorKind;
 use crate::fields::{Found, Wrong};
 use crate::json::Json;
+use crate::related::named_after;
 
 /// The two spellings of each quantity.
 const SPELLINGS: &[(&str, &str)] = &[
@@ -19,7 +20,8 @@ const SPELLINGS: &[(&str, &str)] = &[
 pub(crate) fn problems(job: &JobSpec, value: &Json, top: &Path, found: &mut Found) {
     let mut noted: Vec<(Path, ProblemKind)> = Vec::new();
     for problem in job.problems() {
-        let at = spelled(value, &problem.path);
+        let path = listed(job, value, problem.path);
+        let at = spelled(value, &path);
         // A limit that an override only inherits has been noted for the job, and the tasks of
         // one key for the first of them.
         let inherited = !is_given(value, &at);
@@ -33,7 +35,18 @@ pub(crate) fn problems(job: &JobSpec, value: &Json, top: &Path, found: &mut Foun
         noted.push((at.clone(), problem.kind.clone()));
         let within = |path: Path| Path(top.0.iter().cloned().chain(path.0).collect());
         let kind = ErrorKind::Problem(problem.kind);
-        found.add_shown(Wrong { at: within(at), shown: within(problem.path), kind });
+        found.add_shown(Wrong { at: within(at), shown: within(path), kind });
+    }
+}
+
+/// A description's path with its place in `after` as the file has it.
+fn listed(job: &JobSpec, value: &Json, path: Path) -> Path {
+    match &path.0[..] {
+        [Step::Field(field), Step::Element(position)] if field == "after" => {
+            let other = job.after.iter().nth(*position);
+            other.and_then(|other| named_after(value, other)).unwrap_or(path)
+        }
+        _ => path,
     }
 }
 

@@ -44,6 +44,22 @@ pub(crate) fn wrong_type(expected: &'static str, value: &Json) -> ErrorKind {
     ErrorKind::WrongType { expected, found }
 }
 
+/// A text.
+pub(crate) fn text<'j>(expected: &'static str, value: &'j Json) -> Result<&'j str, ErrorKind> {
+    match value {
+        Json::Text(text) => Ok(text),
+        other => Err(wrong_type(expected, other)),
+    }
+}
+
+/// A boolean.
+pub(crate) fn truth(value: &Json) -> Result<bool, ErrorKind> {
+    match value {
+        Json::Bool(value) => Ok(*value),
+        other => Err(wrong_type("true or false", other)),
+    }
+}
+
 /// A number as text: exactly, and never with an exponent where a flag could be meant.
 pub(crate) fn number_text(number: f64) -> String {
     match number.abs() < 1e21 {
@@ -70,6 +86,20 @@ fn scaled(number: f64, factor: f64) -> Result<Option<u64>, ErrorKind> {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     let value = whole as u64;
     Ok(near.then_some(value))
+}
+
+/// A whole number, which may be negative.
+pub(crate) fn integer(number: f64) -> Result<i64, ErrorKind> {
+    let is = || number_text(number);
+    if number.fract() != 0.0 {
+        return Err(ErrorKind::NotWhole { is: is() });
+    }
+    if number.abs() > EXACT_MAX {
+        return Err(ErrorKind::NotExact { is: is() });
+    }
+    // In range: it is whole and at most 2^53.
+    #[expect(clippy::cast_possible_truncation)]
+    Ok(number as i64)
 }
 
 /// A whole number, or its decimal digits as text: how canonical JSON writes 64-bit numbers.

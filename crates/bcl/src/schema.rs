@@ -3,17 +3,17 @@
 //! Quantities have two spellings: the one people write (`ram: '64 MiB'`), and the one of the
 //! description's canonical JSON (`ramBytes: "67108864"`), so that what is printed can be read.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use model::{Appclass, Band, JobName, PortName, Priority, PriorityError};
-use spec::{HealthCheck, JobSpec, Path, RestartPolicy, TaskSpec};
+use model::{Appclass, Band, JobName, Priority, PriorityError, SchedulingClass};
+use spec::{JobReference, JobSpec, Path, RestartPolicy, TaskSpec};
 
 use crate::error::ErrorKind;
 use crate::fields::{Fields, Found, Shape};
 use crate::json::Json;
-use crate::overrides::{Change, QUANTITY_SPELLINGS, overrides, read_cmd, word};
+use crate::overrides::{Change, QUANTITY_SPELLINGS, overrides};
 use crate::problems::problems;
-use crate::quantity::{self, wrong_type};
+use crate::quantity::{self, text, truth, wrong_type};
 use crate::words;
 
 const JOB: Shape = Shape {
@@ -24,6 +24,7 @@ const JOB: Shape = Shape {
         "tasks",
         "priority",
         "appclass",
+        "schedulingClass",
         "labels",
         "cmd",
         "env",
@@ -35,16 +36,13 @@ const JOB: Shape = Shape {
         "ports",
         "healthCheck",
         "notice",
+        "constraints",
         "overrides",
         "restart",
+        "after",
+        "parent",
     ],
     spellings: QUANTITY_SPELLINGS,
-};
-const HEALTH_CHECK: Shape = Shape {
-    of: "a health check",
-    expected: "a health check, such as { port: 'http', path: '/healthz' }, or null",
-    fields: &["port", "path", "interval", "timeout", "startGrace", "failures"],
-    spellings: &[],
 };
 const RESTART: Shape = Shape {
     of: "a restart policy",
@@ -53,8 +51,7 @@ const RESTART: Shape = Shape {
     spellings: &[],
 };
 
-const LABELS: &str = "labels and their values, such as { team: 'search' }";
-const PORTS: &str = "a list of port names, such as ['http']";
+const AFTER: &str = "a list of jobs, such as ['extract', 'ana/load']";
 
 /// The job that a value is; nothing where something is wrong with it, which is then noted.
 pub(crate) fn job(value: &Json, top: &Path, found: &mut Found) -> Option<JobSpec> {
@@ -63,52 +60,68 @@ pub(crate) fn job(value: &Json, top: &Path, found: &mut Found) -> Option<JobSpec
     fields.require("name", "name: 'hello'", found);
     fields.require("cmd", "cmd: ['bourg', 'example-server']", found);
     let name = fields.read("name", found, job_name);
-    let cmd = read_cmd(&fields, found);
     let tasks = fields.read("tasks", found, quantity::whole_small).unwrap_or(1);
     let priority = fields.read("priority", found, priority);
     let appclass = fields.read("appclass", found, appclass).unwrap_or_default();
-    let labels = fields.read_map("labels", LABELS, found, word).unwrap_or_default();
-    let mut task = TaskSpec::of(cmd.unwrap_or_default());
-    let ports = fields.read_list("ports", PORTS, found, port_name);
-    task.ports = ports.unwrap_or_default().into_iter().collect::<BTreeSet<_>>();
-    task.health_check = fields
-        .get("healthCheck")
-        .and_then(|value| health_check(value, top.field("healthCheck"), found));
-    task.notice = fields.read("notice", found, quantity::span).unwrap_or(task.notice);
+    let scheduling_class = fields.read("schedulingClass", found, scheduling_class);
     let usual = Change::read(&fields, found);
+    let mut task = TaskSpec::of(usual.cmd.unwrap_or_default());
     task.env = usual.env;
     task.limit = usual.limit.over(task.limit);
     task.processes = usual.processes.unwrap_or(task.processes);
+    task.ports = usual.ports.unwrap_or_default();
+    task.health_check = usual.health_check;
+    task.notice = usual.notice.unwrap_or(task.notice);
+    task.constraints = usual.constraints.unwrap_or_default();
     let overrides = match fields.get("overrides") {
-        Some(value) => overrides(value, &top.field("overrides"), tasks, task.limit, found),
+        Some(value) => overrides(value, &top.field("overrides"), tasks, &task, found),
         None => BTreeMap::new(),
     };
     let restart = match fields.get("restart") {
         Some(value) => restart(value, top.field("restart"), found),
         None => RestartPolicy::default(),
     };
+    let after = fields.read_list("after", AFTER, found, job_reference).unwrap_or_default();
+    let parent = fields.read("parent", found, job_reference);
     if found.count() > before {
         return None;
     }
-    let priority = priority.unwrap_or_else(|| Band::BestEffortBatch.usual());
-    let job = JobSpec { name: name?, priority, appclass, labels, tasks, task, overrides, restart };
+    let job = JobSpec {
+        name: name?,
+        priority: priority.unwrap_or_else(|| Band::BestEffortBatch.usual()),
+        appclass,
+        scheduling_class: scheduling_class.unwrap_or_else(|| SchedulingClass::usual(appclass)),
+        labels: usual.labels,
+        tasks,
+        task,
+        overrides,
+        restart,
+        after: after.into_iter().collect(),
+        parent,
+    };
     problems(&job, value, top, found);
     (found.count() == before).then_some(job)
-}
-
-fn text<'j>(expected: &'static str, value: &'j Json) -> Result<&'j str, ErrorKind> {
-    match value {
-        Json::Text(text) => Ok(text),
-        other => Err(wrong_type(expected, other)),
-    }
 }
 
 fn job_name(value: &Json) -> Result<JobName, ErrorKind> {
     Ok(JobName::new(text("a name, such as 'hello'", value)?)?)
 }
 
-fn port_name(value: &Json) -> Result<PortName, ErrorKind> {
-    Ok(PortName::new(text("a port's name, such as 'http'", value)?)?)
+/// A job, as a description names it.
+pub(crate) fn job_reference(value: &Json) -> Result<JobReference, ErrorKind> {
+    Ok(text("the name of a job, such as 'extract' or 'ana/load'", value)?.parse()?)
+}
+
+fn scheduling_class(value: &Json) -> Result<SchedulingClass, ErrorKind> {
+    let expected = "a scheduling class from 0 (batch) to 3 (the most latency-sensitive)";
+    let number = match value {
+        Json::Text(text) => text.parse().ok(),
+        // Beyond ±2^53 every number is out of range alike.
+        #[expect(clippy::cast_possible_truncation)]
+        Json::Number(number) if number.fract() == 0.0 => Some(*number as i64),
+        _ => None,
+    };
+    Ok(SchedulingClass::new(number.ok_or_else(|| wrong_type(expected, value))?)?)
 }
 
 fn priority(value: &Json) -> Result<Priority, ErrorKind> {
@@ -131,10 +144,8 @@ fn priority(value: &Json) -> Result<Priority, ErrorKind> {
 fn appclass(value: &Json) -> Result<Appclass, ErrorKind> {
     let words = &["latency-sensitive", "batch"];
     let text = text("'latency-sensitive' or 'batch'", value)?;
-    let is = |appclass: &Appclass| {
-        // Canonical JSON writes the enumeration's own names.
-        appclass.name() == text || appclass.name().replace('-', "_").to_uppercase() == text
-    };
+    let is =
+        |appclass: &Appclass| appclass.name() == text || words::constant(appclass.name()) == text;
     Appclass::ALL.into_iter().find(is).ok_or_else(|| ErrorKind::UnknownWord {
         text: text.to_owned(),
         what: "an appclass",
@@ -143,40 +154,11 @@ fn appclass(value: &Json) -> Result<Appclass, ErrorKind> {
     })
 }
 
-/// A health check without a port is none: so a template can offer one that `healthCheck+:` turns
-/// on. But a field that is simply forgotten is an error.
-fn health_check(value: &Json, path: Path, found: &mut Found) -> Option<HealthCheck> {
-    let fields = Fields::open(value, path, &HEALTH_CHECK, found)?;
-    let is_off = value.object().is_some_and(|object| object.get("port") == Some(&Json::Null));
-    if !is_off {
-        fields.require("port", "port: 'http'", found);
-    }
-    let port = fields.read("port", found, port_name);
-    let path = fields
-        .read("path", found, |value| text("a path, such as '/healthz'", value).map(str::to_owned));
-    let interval = fields.read("interval", found, quantity::span);
-    let timeout = fields.read("timeout", found, quantity::span);
-    let start_grace = fields.read("startGrace", found, quantity::span);
-    let failures_max = fields.read("failures", found, quantity::whole_small);
-    let usual = HealthCheck::on(port?);
-    Some(HealthCheck {
-        path: path.unwrap_or(usual.path),
-        interval: interval.unwrap_or(usual.interval),
-        timeout: timeout.unwrap_or(usual.timeout),
-        start_grace: start_grace.unwrap_or(usual.start_grace),
-        failures_max: failures_max.unwrap_or(usual.failures_max),
-        port: usual.port,
-    })
-}
-
 /// A policy that names no number of failures is unlimited, as in canonical JSON.
 fn restart(value: &Json, path: Path, found: &mut Found) -> RestartPolicy {
     let usual = RestartPolicy::default();
     let Some(fields) = Fields::open(value, path, &RESTART, found) else { return usual };
-    let unlimited = fields.read("unlimited", found, |value| match value {
-        Json::Bool(value) => Ok(*value),
-        other => Err(wrong_type("true or false", other)),
-    });
+    let unlimited = fields.read("unlimited", found, truth);
     let failures = fields.read("failures", found, |value| match value {
         Json::Text(text) if text == "unlimited" => Ok(None),
         Json::Text(text) if !text.starts_with(|c: char| c.is_ascii_digit()) => {

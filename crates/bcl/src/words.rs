@@ -1,6 +1,6 @@
 //! The nearest valid name to one that is not valid.
 
-/// Words that other systems use for our fields.
+/// Words that other systems use for our fields and relations.
 const SYNONYMS: &[(&str, &str)] = &[
     ("memory", "ram"),
     ("mem", "ram"),
@@ -16,7 +16,32 @@ const SYNONYMS: &[(&str, &str)] = &[
     ("tags", "labels"),
     ("graceperiod", "notice"),
     ("retries", "failures"),
+    ("dependson", "after"),
+    ("runafter", "after"),
+    ("nodeselector", "constraints"),
+    ("affinity", "constraints"),
+    ("key", "attribute"),
+    ("operator", "relation"),
+    ("op", "relation"),
+    ("preferred", "soft"),
+    ("=", "equal"),
+    ("==", "equal"),
+    ("!=", "not-equal"),
+    ("<", "less-than"),
+    ("<=", "less-than-equal"),
+    (">", "greater-than"),
+    (">=", "greater-than-equal"),
+    ("atleast", "greater-than-equal"),
+    ("atmost", "less-than-equal"),
+    ("exists", "present"),
+    ("absent", "not-present"),
+    ("doesnotexist", "not-present"),
 ];
+
+/// A word in the spelling of canonical JSON, which writes an enumeration's own names.
+pub(crate) fn constant(word: &str) -> String {
+    word.replace('-', "_").to_uppercase()
+}
 
 /// The candidate that is nearest to a word, where one is near enough to have been meant.
 ///
@@ -38,7 +63,7 @@ pub(crate) fn nearest(word: &str, candidates: &[&'static str]) -> Option<&'stati
     let distance = |candidate: &str| strsim::damerau_levenshtein(&word, &plain(candidate));
     let best = candidates.iter().min_by_key(|candidate| distance(candidate))?;
     let longest = word.chars().count().max(best.chars().count());
-    (distance(best) * 2 <= longest).then_some(*best)
+    (distance(best) * 2 < longest).then_some(*best)
 }
 
 fn plain(word: &str) -> String {

@@ -10,7 +10,9 @@
 
 mod health;
 mod launch;
+mod limit;
 mod order;
+mod room;
 mod state;
 
 pub use launch::{Launch, environment};

@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use model::{End, InstanceId, MachineReport, Span, Stamp, Time};
+use model::{End, InstanceId, MachineReport, Resources, Span, Stamp, Time};
 
 use crate::health::{Verdict, Watch};
+use crate::limit::Limit;
+use crate::room::Room;
 use crate::{Desired, Launch, Order, OrderRefused, Report, TaskReport, TaskStatus};
 
 /// What a Borglet is set to.
@@ -36,6 +38,9 @@ pub enum Input {
     Ended(InstanceId, End),
     /// A health check was answered well, or not, with what was said.
     Checked(InstanceId, Result<(), String>),
+    /// What an instance is held to now, after [`Effect::Resize`]: what was asked for, or something
+    /// else where the machine refuses that for now; none where nothing could be changed.
+    Resized(InstanceId, Option<Resources>),
     /// The machine is found to be something else than before.
     Machine(Arc<MachineReport>),
 }
@@ -63,6 +68,14 @@ pub enum Effect {
         /// How long the answer may take.
         timeout: Span,
     },
+    /// Hold an instance that runs to another limit, and make that known to whoever adopts it;
+    /// [`Input::Resized`] must follow.
+    Resize {
+        /// Which.
+        instance: InstanceId,
+        /// The most it may use from now on.
+        limit: Resources,
+    },
     /// Nobody needs an instance's record any more; its logs are kept for a while.
     Retire(InstanceId),
 }
@@ -70,7 +83,7 @@ pub enum Effect {
 /// An instance that was found when the Borglet started: it outlived the one before.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recovered {
-    /// How it had been started.
+    /// How it had been started; the limit in it is the one that it is held to now.
     pub launch: Launch,
     /// How it is.
     pub status: RecoveredStatus,
@@ -90,12 +103,13 @@ pub enum RecoveredStatus {
 #[derive(Clone, Debug)]
 struct Local {
     launch: Launch,
+    limit: Limit,
     phase: Phase,
 }
 
 #[derive(Clone, Debug)]
 enum Phase {
-    /// It waits for somebody else's end, whose port it is to have.
+    /// It waits for somebody else's end, whose port or room it is to have.
     Waiting,
     Starting,
     Running(Watch),
@@ -138,13 +152,14 @@ impl Borglet {
                 RecoveredStatus::Running(since) => Phase::Running(Watch::new(check, since)),
                 RecoveredStatus::Ended(end) => Phase::Ended(end),
             };
-            (found.launch.instance, Local { launch: found.launch, phase })
+            (found.launch.instance, Local::new(found.launch, phase))
         };
         let tasks = recovered.into_iter().map(local).collect();
         Self { settings, machine, stamp, tasks }
     }
 
-    /// Obeys an order: starts what is new in it, stops what is no longer in it.
+    /// Obeys an order: starts what is new in it, stops what is no longer in it, and takes over
+    /// what changes of the rest without a restart.
     ///
     /// # Errors
     /// Where an order with a higher stamp has been obeyed; nothing is changed then.
@@ -170,11 +185,14 @@ impl Borglet {
             }
         }
         for (instance, desired) in desired {
-            if !self.tasks.contains_key(&instance) {
+            if let Some(local) = self.tasks.get_mut(&instance) {
+                local.adopt(&desired);
+            } else {
                 let launch = Launch::new(desired, self.free_uid());
-                self.tasks.insert(instance, Local { launch, phase: Phase::Waiting });
+                self.tasks.insert(instance, Local::new(launch, Phase::Waiting));
             }
         }
+        self.resize(now, effects);
         self.start_waiting(effects);
         Ok(())
     }
@@ -187,8 +205,14 @@ impl Borglet {
             Input::Started(instance) => self.started(now, instance),
             Input::Ended(instance, end) => self.ended(instance, end),
             Input::Checked(instance, answer) => self.checked(now, instance, answer, effects),
+            Input::Resized(instance, limit) => {
+                if let Some(local) = self.tasks.get_mut(&instance) {
+                    local.limit.answered(now, limit);
+                }
+            }
         }
         self.do_what_is_due(now, effects);
+        self.resize(now, effects);
         self.start_waiting(effects);
     }
 
@@ -212,7 +236,7 @@ impl Borglet {
     #[must_use]
     pub fn next_tick(&self) -> Option<Time> {
         let due = |local: &Local| match &local.phase {
-            Phase::Running(watch) => watch.next(),
+            Phase::Running(watch) => watch.next().into_iter().chain(local.next_resize()).min(),
             Phase::Stopping { next, .. } => Some(*next),
             _ => None,
         };
@@ -223,6 +247,13 @@ impl Borglet {
     #[must_use]
     pub fn launch(&self, instance: InstanceId) -> Option<&Launch> {
         self.tasks.get(&instance).map(|local| &local.launch)
+    }
+
+    /// What an instance here is held to, which is not what was desired while its machine refuses
+    /// that; none where it is not here.
+    #[must_use]
+    pub fn limit(&self, instance: InstanceId) -> Option<Resources> {
+        self.tasks.get(&instance).map(|local| local.limit.present)
     }
 
     fn retire_ended(&mut self, desired: &BTreeMap<InstanceId, Desired>, effects: &mut Vec<Effect>) {
@@ -246,18 +277,32 @@ impl Borglet {
         (first..last).find(|uid| taken.binary_search(uid).is_err()).unwrap_or(last)
     }
 
-    /// Starts those that waited for a port whose last owner has ended.
+    /// Starts those that waited for a port or for room, where it is free now.
     fn start_waiting(&mut self, effects: &mut Vec<Effect>) {
-        let in_use = |local: &&Local| !matches!(local.phase, Phase::Waiting | Phase::Ended(_));
-        let mut taken: Vec<u16> =
-            self.tasks.values().filter(in_use).flat_map(Local::ports).collect();
+        let mut room = Room::new(self.machine.capacity);
+        for local in self.tasks.values() {
+            let stopping = matches!(local.phase, Phase::Stopping { .. });
+            if !matches!(local.phase, Phase::Waiting | Phase::Ended(_)) {
+                room.take(local.takes(), local.ports(), stopping);
+            }
+        }
         for local in self.tasks.values_mut() {
-            if matches!(local.phase, Phase::Waiting)
-                && !local.ports().any(|port| taken.contains(&port))
-            {
-                taken.extend(local.ports());
+            if matches!(local.phase, Phase::Waiting) && room.has(local.takes(), local.ports()) {
+                room.take(local.takes(), local.ports(), false);
                 local.phase = Phase::Starting;
                 effects.push(Effect::Start(Box::new(local.launch.clone())));
+            }
+        }
+    }
+
+    /// Asks for the limits that are desired and not in force.
+    fn resize(&mut self, now: Time, effects: &mut Vec<Effect>) {
+        for (instance, local) in &mut self.tasks {
+            let due = local.next_resize().is_some_and(|next| next <= now);
+            if due && matches!(local.phase, Phase::Running(_)) {
+                let limit = local.wanted();
+                local.limit.asked(limit);
+                effects.push(Effect::Resize { instance: *instance, limit });
             }
         }
     }
@@ -332,6 +377,41 @@ impl Borglet {
 }
 
 impl Local {
+    fn new(launch: Launch, phase: Phase) -> Self {
+        let limit = Limit::new(launch.desired.spec.limit);
+        Self { launch, limit, phase }
+    }
+
+    /// Takes over what changes without a restart, and nothing else. One that has not been started
+    /// will be with the new limit, and is never held to another.
+    fn adopt(&mut self, new: &Desired) {
+        let own = &mut self.launch.desired;
+        (own.priority, own.appclass) = (new.priority, new.appclass);
+        if own.spec.limit != new.spec.limit || own.spec.constraints != new.spec.constraints {
+            let spec = Arc::make_mut(&mut own.spec);
+            spec.limit = new.spec.limit;
+            spec.constraints.clone_from(&new.spec.constraints);
+        }
+        if matches!(self.phase, Phase::Waiting) {
+            self.limit = Limit::new(new.spec.limit);
+        }
+    }
+
+    fn wanted(&self) -> Resources {
+        self.launch.desired.spec.limit
+    }
+
+    /// When to ask for the limit that is desired; nothing while it is in force or awaited.
+    fn next_resize(&self) -> Option<Time> {
+        self.limit.next(self.wanted())
+    }
+
+    /// The most that it may use, now or as soon as its new limit is in force.
+    fn takes(&self) -> Resources {
+        let present = self.limit.present;
+        present.plus(self.wanted().minus(present))
+    }
+
     fn ports(&self) -> impl Iterator<Item = u16> {
         self.launch.desired.ports.iter().map(|(_, port)| *port)
     }

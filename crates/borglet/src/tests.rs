@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use model::{
-    Appclass, Band, CellName, CollectionId, End, Generation, InstanceId, JobName, LogIndex,
-    PortName, Span, Stamp, TaskIndex, Term, Time, UserName,
+    Appclass, Band, Bytes, CellName, CollectionId, End, Generation, InstanceId, JobName, LogIndex,
+    MachineReport, MilliCores, PortName, Resources, Span, Stamp, TaskIndex, Term, Time, UserName,
 };
 use spec::{HealthCheck, TaskSpec};
 
@@ -34,9 +34,26 @@ fn desired(index: u32, port: u16) -> Desired {
     }
 }
 
-fn order(index: u64, tasks: &[(u32, u16)]) -> Order {
+/// One with ports of its own that asks for so much memory.
+fn sized(index: u32, mib: u64) -> Desired {
+    let mut desired = desired(index, 31_000 + u16::try_from(index).expect("a small index"));
+    Arc::make_mut(&mut desired.spec).limit = limit(100, mib);
+    desired
+}
+
+fn limit(cpu_milli: u64, mib: u64) -> Resources {
+    let (cpu, ram) = (MilliCores(cpu_milli), Bytes(mib << 20));
+    Resources { cpu, ram, ..Resources::default() }
+}
+
+fn order(index: u64, tasks: Vec<Desired>) -> Order {
     let stamp = Stamp { restore_epoch: 0, term: Term(1), index: LogIndex(index) };
-    Order { stamp, tasks: tasks.iter().map(|(index, port)| desired(*index, *port)).collect() }
+    Order { stamp, tasks }
+}
+
+/// A machine with CPU for all, and so much memory.
+fn machine(mib: u64) -> Arc<MachineReport> {
+    Arc::new(MachineReport { capacity: limit(1_000_000, mib), ..MachineReport::default() })
 }
 
 /// A Borglet and a clock, with effects and states written as words.
@@ -47,12 +64,20 @@ struct World {
 
 impl World {
     fn new() -> Self {
-        let machine = Arc::default();
-        let borglet = Borglet::new(Settings::default(), machine, Stamp::default(), vec![]);
+        Self::with_mib(1 << 20)
+    }
+
+    fn with_mib(mib: u64) -> Self {
+        let borglet = Borglet::new(Settings::default(), machine(mib), Stamp::default(), vec![]);
         Self { borglet, now: Time(1_000_000) }
     }
 
     fn order(&mut self, index: u64, tasks: &[(u32, u16)]) -> String {
+        let tasks = tasks.iter().map(|(index, port)| desired(*index, *port)).collect();
+        self.obey(index, tasks)
+    }
+
+    fn obey(&mut self, index: u64, tasks: Vec<Desired>) -> String {
         let mut effects = Vec::new();
         match self.borglet.obey(self.now, order(index, tasks), &mut effects) {
             Ok(()) => words(&effects),
@@ -86,9 +111,20 @@ fn words(effects: &[Effect]) -> String {
         Effect::Terminate(instance) => format!("terminate {instance}"),
         Effect::Kill(instance) => format!("kill {instance}"),
         Effect::Check { instance, port, path, .. } => format!("check {instance} {port}{path}"),
+        Effect::Resize { instance, limit } => format!("resize {instance} to {limit}"),
         Effect::Retire(instance) => format!("retire {instance}"),
     };
     effects.iter().map(word).collect::<Vec<_>>().join(", ")
+}
+
+/// What is started and terminated of it, by index.
+fn short(effects: &str) -> String {
+    let word = |effect: &str| {
+        let (verb, rest) = effect.split_once(' ')?;
+        let index = rest.split('-').nth(1)?;
+        (verb == "start" || verb == "terminate").then(|| format!("{verb} {index}"))
+    };
+    effects.split(", ").filter_map(word).collect::<Vec<_>>().join(", ")
 }
 
 #[test]
@@ -165,7 +201,7 @@ fn what_outlived_the_last_borglet_is_adopted() {
     ];
     let stamp = Stamp { restore_epoch: 0, term: Term(1), index: LogIndex(9) };
     let settings = Settings::default();
-    let borglet = Borglet::new(settings, Arc::default(), stamp, recovered);
+    let borglet = Borglet::new(settings, machine(1 << 20), stamp, recovered);
     let mut world = World { borglet, now: Time(1_000_000) };
     assert_eq!(world.state(), "0: Running { healthy: None }, 1: Ended(Exited { code: 7 })");
     assert_eq!(world.order(8, &[]), "refused", "the newest stamp outlived it too");
@@ -188,4 +224,105 @@ fn the_environment_names_the_task_and_its_ports() {
         "PORT=mine",
     ];
     assert_eq!(lines, expected);
+}
+
+#[test]
+fn a_new_limit_is_asked_for_until_it_is_in_force() {
+    let mut world = World::new();
+    let held = |world: &World| world.borglet.limit(instance(0)).expect("it is here").to_string();
+    world.obey(5, vec![sized(0, 64)]);
+    assert_eq!(world.obey(6, vec![sized(0, 96)]), "persist 6", "not before it runs");
+    let started = world.input(Input::Started(instance(0)));
+    assert_eq!(started, "resize 1-0-1 to 0.1 cores, 96 MiB");
+    assert_eq!(world.obey(7, vec![sized(0, 16)]), "persist 7", "one at a time");
+    assert_eq!(held(&world), "0.1 cores, 64 MiB");
+    let resized = |world: &mut World, mib| world.input(Input::Resized(instance(0), mib));
+    let next = resized(&mut world, Some(limit(100, 96)));
+    assert_eq!(next, "resize 1-0-1 to 0.1 cores, 16 MiB", "and then what is wanted by now");
+    assert_eq!(resized(&mut world, Some(limit(100, 96))), "", "memory that is in use");
+    assert_eq!(held(&world), "0.1 cores, 96 MiB");
+    assert_eq!(world.obey(8, vec![sized(0, 16)]), "persist 8", "no sooner for being said again");
+    world.after(999);
+    assert_eq!(held(&world), "0.1 cores, 96 MiB");
+    assert_eq!(world.borglet.next_tick(), Some(world.now + Span::from_millis(1)));
+    assert_eq!(world.after(1), "resize 1-0-1 to 0.1 cores, 16 MiB");
+    assert_eq!(resized(&mut world, None), "");
+    let again = world.after(2_000);
+    assert_eq!(again, "resize 1-0-1 to 0.1 cores, 16 MiB");
+    assert_eq!(resized(&mut world, Some(limit(100, 16))), "");
+    assert_eq!(held(&world), "0.1 cores, 16 MiB");
+    assert_eq!(world.after(100_000), "");
+    assert_eq!(world.state(), "0: Running { healthy: None }");
+}
+
+#[test]
+fn what_changes_without_a_restart_is_taken_over_and_nothing_else() {
+    let mut world = World::new();
+    let first = desired(0, 31000);
+    world.obey(5, vec![first.clone()]);
+    world.input(Input::Started(instance(0)));
+    let mut changed = desired(0, 31007);
+    changed.priority = Band::Free.usual();
+    changed.appclass = Appclass::Batch;
+    let spec = Arc::make_mut(&mut changed.spec);
+    spec.limit = Resources { disk: Bytes(1 << 30), ..limit(500, 64) };
+    spec.cmd = vec!["other".to_owned()];
+    spec.env.insert("OTHER".to_owned(), String::new());
+    spec.notice = Span::ZERO;
+    spec.health_check = None;
+    let resized = world.obey(6, vec![changed.clone()]);
+    assert_eq!(resized, "persist 6, resize 1-0-1 to 0.5 cores, 64 MiB, 1 GiB disk");
+    let mut expected = Launch::new(first, 200_000);
+    expected.desired.priority = changed.priority;
+    expected.desired.appclass = changed.appclass;
+    Arc::make_mut(&mut expected.desired.spec).limit = changed.spec.limit;
+    assert_eq!(world.borglet.launch(instance(0)), Some(&expected));
+    assert_eq!(world.after(10), "check 1-0-1 31000/");
+}
+
+#[test]
+fn one_that_waits_is_started_with_its_newest_limit() {
+    let mut world = World::with_mib(100);
+    world.obey(5, vec![sized(0, 80)]);
+    world.obey(6, vec![sized(1, 40)]);
+    assert_eq!(world.borglet.limit(instance(1)), Some(limit(100, 40)));
+    let smaller = world.obey(7, vec![sized(1, 20)]);
+    assert_eq!(smaller, "persist 7, start 1-1-1 [serve 31001 1] as 200001");
+    assert_eq!(world.borglet.limit(instance(1)), Some(limit(100, 20)));
+    assert_eq!(world.input(Input::Started(instance(1))), "", "there is nothing to change");
+}
+
+#[test]
+fn a_task_waits_for_the_room_of_those_that_are_evicted_for_it() {
+    use Input::{Ended, Machine, Started};
+    let gone = |index| Ended(instance(index), End::Signalled { signal: 9 });
+    let mut world = World::with_mib(100);
+    assert_eq!(short(&world.obey(1, vec![sized(1, 40), sized(2, 40)])), "start 1, start 2");
+    // Both make room for two others, of which the smaller fits beside what stops.
+    let others = || vec![sized(3, 80), sized(4, 20)];
+    assert_eq!(short(&world.obey(2, others())), "terminate 1, terminate 2, start 4");
+    assert_eq!(world.state(), "1: Stopping, 2: Stopping, 3: Starting, 4: Starting");
+    assert_eq!(short(&world.input(Started(instance(4)))), "");
+    assert_eq!(short(&world.obey(3, others())), "");
+    assert_eq!(short(&world.input(gone(1))), "", "half of the room is not enough");
+    assert_eq!(short(&world.input(gone(2))), "start 3");
+    // A machine that has become smaller stops what it has to, and starts what was placed on it.
+    assert_eq!(short(&world.input(Machine(machine(10)))), "");
+    assert_eq!(short(&world.obey(4, vec![sized(3, 80), sized(5, 50)])), "terminate 4");
+    assert_eq!(short(&world.input(gone(4))), "start 5", "nothing stops any more");
+}
+
+#[test]
+fn what_is_still_held_to_more_than_is_wanted_takes_that_much_room() {
+    let mut world = World::with_mib(100);
+    world.obey(1, vec![sized(1, 60), sized(2, 40)]);
+    world.input(Input::Started(instance(1)));
+    assert_eq!(
+        world.obey(2, vec![sized(1, 20), sized(3, 40)]),
+        "persist 2, terminate 1-2-1, resize 1-1-1 to 0.1 cores, 20 MiB",
+        "it would fit if the lower limit were in force"
+    );
+    assert_eq!(short(&world.input(Input::Resized(instance(1), Some(limit(100, 60))))), "");
+    world.after(1_000);
+    assert_eq!(short(&world.input(Input::Resized(instance(1), Some(limit(100, 20))))), "start 3");
 }

@@ -2,22 +2,26 @@
 //! what must hold between objects is looked at. Tests, tools and a running master share it; it
 //! changes nothing and costs a pass over the whole cell.
 //!
-//! What is deliberately not checked: that a machine's tasks are within its capacity. That is judged
-//! when a task is placed; a capacity lowered later breaks nothing (design, section 5).
+//! What is deliberately not checked here: that a machine's tasks are within its capacity. That is
+//! judged at the moment of each decision, by [`Watch`]; a capacity lowered later breaks nothing
+//! (design, section 5).
 
+mod decision;
 mod violation;
 
 #[cfg(test)]
 mod tests;
 
+pub use decision::Watch;
 pub use violation::{Counted, Violation};
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use model::{InstanceId, MachineId, Resources};
 
-use crate::state::bounds::{ANSWERS_MAX, SESSIONS_MAX};
-use crate::{Cell, Job, JobState, Machine, Placement, TaskState};
+use crate::lifecycle::Stage;
+use crate::state::bounds::{ANSWERS_MAX, ATTRIBUTES_MAX, PLATFORMS_MAX, SESSIONS_MAX};
+use crate::{Cell, Counts, Job, JobState, LEVEL, Machine, Placement, Task, TaskState, crashes};
 
 /// What a machine should have, by the tasks that are placed on it.
 #[derive(Debug, Default)]
@@ -33,6 +37,7 @@ impl Cell {
     pub fn check(&self) -> Vec<Violation> {
         let mut found = Found { violations: Vec::new() };
         let loads = self.check_jobs(&mut found);
+        self.check_relations(&mut found);
         self.check_names(&mut found);
         self.check_machines(&loads, &mut found);
         self.check_sessions(&mut found);
@@ -72,6 +77,41 @@ impl Cell {
         loads
     }
 
+    /// Who waits for whom, and who ends with whom.
+    fn check_relations(&self, found: &mut Found) {
+        let (mut waiting, mut children) = (BTreeSet::new(), BTreeSet::new());
+        for job in self.jobs().filter(|job| job.is_alive()) {
+            waiting.extend(job.waits_for.iter().map(|other| (*other, job.id)));
+            children.extend(job.parent.map(|parent| (parent, job.id)));
+            for other in &job.waits_for {
+                let alive = self.jobs.get(*other).is_some_and(|other| other.is_alive());
+                if !alive || !job.after.contains(other) {
+                    found.add(Violation::WaitsInVain { job: job.id, other: *other });
+                }
+            }
+            let dead = |parent| self.jobs.get(parent).is_none_or(|parent| !parent.is_alive());
+            let stays = |task: &Task| match &task.state {
+                TaskState::Running(placement) => placement.killed().is_none(),
+                TaskState::Queued { .. } | TaskState::Pending { .. } => true,
+                TaskState::Dead { .. } => false,
+            };
+            if let Some(parent) = job.parent.filter(|parent| dead(*parent))
+                && let Some((index, _)) = job.tasks().find(|(_, task)| stays(task))
+            {
+                let task = model::TaskId { collection: job.id, index };
+                found.add(Violation::OutlivesParent { task, parent });
+            }
+        }
+        let kept: BTreeSet<_> = self.waiting.iter().copied().collect();
+        for (other, job) in waiting.symmetric_difference(&kept).copied() {
+            found.add(Violation::Relation { what: "waits for", job, other });
+        }
+        let kept: BTreeSet<_> = self.children.iter().copied().collect();
+        for (other, job) in children.symmetric_difference(&kept).copied() {
+            found.add(Violation::Relation { what: "is a child of", job, other });
+        }
+    }
+
     fn check_names(&self, found: &mut Found) {
         let mut named = BTreeSet::new();
         let mut living = BTreeMap::new();
@@ -93,6 +133,13 @@ impl Cell {
         for (name, machine) in kept.symmetric_difference(&named).cloned() {
             found.add(Violation::MachineName { name, machine });
         }
+        let kept: BTreeSet<_> =
+            self.machine_addresses.iter().map(|(at, id)| (at.to_string(), *id)).collect();
+        let at: BTreeSet<_> =
+            self.machines().map(|machine| (machine.address.to_string(), machine.id)).collect();
+        for (address, machine) in kept.symmetric_difference(&at).cloned() {
+            found.add(Violation::MachineAddress { address, machine });
+        }
     }
 
     fn check_machines(&self, loads: &BTreeMap<MachineId, Load>, found: &mut Found) {
@@ -104,9 +151,22 @@ impl Cell {
                 Some(load) => found.machine(machine, load),
                 None => found.machine(machine, &Load::default()),
             }
+            let mut derived = Machine::clone(machine);
+            derived.derive(&self.platforms);
+            if (&derived.attributes, derived.gcu) != (&machine.attributes, machine.gcu) {
+                found.add(Violation::Attributes(machine.id));
+            }
+            let (most, crashes) = (ATTRIBUTES_MAX, machine.crashes.len());
+            found.at_most("attributes of a machine", machine.operator_attributes.len(), most);
+            found.at_most("attributes of a machine", machine.report.attributes.len(), most);
+            found.at_most("crashes of a machine", crashes, crashes::TASKS_MAX);
             machines += 1;
         }
         found.count(Counted::Cell, "machines", self.machines.len() as u64, machines);
+        found.at_most("platforms", self.platforms.len(), PLATFORMS_MAX);
+        if !(model::Level(1)..=LEVEL).contains(&self.level) {
+            found.add(Violation::Level(self.level));
+        }
     }
 
     fn check_sessions(&self, found: &mut Found) {
@@ -127,7 +187,7 @@ impl Cell {
 }
 
 fn waiting(job: &Job) -> u64 {
-    job.tasks().filter(|(_, task)| matches!(task.state, TaskState::Pending { .. })).count() as u64
+    job.tasks().filter(|(_, task)| task.state.stage() == Stage::Pending).count() as u64
 }
 
 fn placed(job: &Job) -> impl Iterator<Item = (InstanceId, &Placement)> {
@@ -165,18 +225,29 @@ impl Found {
     }
 
     fn job(&mut self, job: &Job) {
-        let (of, pending, running) = (Counted::Job(job.id), waiting(job), placed(job).count());
-        let running = running as u64;
+        let (of, mut counts) = (Counted::Job(job.id), Counts::default());
+        job.tasks().for_each(|(_, task)| counts.add(task.state.stage()));
         self.count(of, "tasks", job.tasks().count() as u64, job.spec.tasks.into());
-        self.count(of, "pending tasks", job.pending.into(), pending);
-        self.count(of, "running tasks", job.running.into(), running);
-        let agrees = match job.state {
-            JobState::Pending => running == 0 && pending > 0,
-            JobState::Running => running + pending > 0,
-            JobState::Dead { .. } => running + pending == 0,
+        self.count(of, "queued tasks", job.counts.queued.into(), counts.queued.into());
+        self.count(of, "pending tasks", job.counts.pending.into(), counts.pending.into());
+        self.count(of, "running tasks", job.counts.running.into(), counts.running.into());
+        let Counts { queued, pending, running } = counts;
+        let agrees = match &job.state {
+            JobState::Queued => queued > 0 && pending == 0 && running == 0,
+            JobState::Pending => queued == 0 && pending > 0 && running == 0,
+            JobState::Running => queued == 0 && running + pending > 0,
+            JobState::Dead { death, .. } => counts.alive() == 0 && *death == job.worst_death(),
         };
-        if !agrees {
-            self.add(Violation::JobState { job: job.id, state: job.state, pending, running });
+        if !agrees || (job.state == JobState::Queued) == job.waits_for.is_empty() {
+            self.add(Violation::JobState { job: job.id, state: job.state.clone(), counts });
+        }
+        for (index, task) in job.tasks() {
+            let crashes = task.crashes.as_ref().map_or(0, |crashes| crashes.len());
+            self.at_most("crashes of a task", crashes, crashes::MACHINES_MAX);
+            if task.generation.0 == 0 {
+                let task = model::TaskId { collection: job.id, index };
+                self.add(Violation::NoGeneration(task));
+            }
         }
         if !job.ports.iter().eq(&job.spec.task.all_ports()) {
             self.add(Violation::PortNames(job.id));

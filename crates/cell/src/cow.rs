@@ -12,7 +12,7 @@ const CHUNK: usize = 64;
 /// A growing row of values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Row<T> {
-    chunks: Vec<Arc<Vec<T>>>,
+    chunks: Vec<Arc<[T]>>,
 }
 
 impl<T: Clone> Row<T> {
@@ -34,7 +34,7 @@ impl<T: Clone> FromIterator<T> for Row<T> {
         let mut values = values.into_iter().peekable();
         let mut chunks = Vec::new();
         while values.peek().is_some() {
-            chunks.push(Arc::new(values.by_ref().take(CHUNK).collect()));
+            chunks.push(values.by_ref().take(CHUNK).collect());
         }
         Self { chunks }
     }
@@ -57,74 +57,99 @@ impl Number for model::MachineId {
     }
 }
 
-type Slots<T> = Arc<[Option<Arc<T>>; CHUNK]>;
+/// As many of something as a chunk has places.
+type Chunk<T> = Arc<[Option<T>; CHUNK]>;
 
 /// Objects under numbers that are given once, in rising order. A chunk of which every object is
 /// gone is given back, so that memory follows the objects there are and not those there ever were.
+///
+/// A number leads to its object through chunks of chunks, which are few enough to be found in a
+/// small map by the rest of the number.
 #[derive(Debug)]
 pub(crate) struct Numbered<N, T> {
-    chunks: OrdMap<u64, Slots<T>>,
+    blocks: OrdMap<u64, Chunk<Chunk<Arc<T>>>>,
     count: usize,
     number: PhantomData<N>,
 }
 
+/// Where a number is kept: the block, the chunk in it, and the slot in that.
+#[derive(Clone, Copy)]
+struct Place {
+    block: u64,
+    chunk: usize,
+    slot: usize,
+}
+
+impl Place {
+    fn of(number: impl Number) -> Self {
+        let number = number.number();
+        let part = |number: u64| usize::try_from(number % CHUNK as u64).unwrap_or(0);
+        let chunk = number / CHUNK as u64;
+        Self { block: chunk / CHUNK as u64, chunk: part(chunk), slot: part(number) }
+    }
+}
+
 impl<N, T> Clone for Numbered<N, T> {
     fn clone(&self) -> Self {
-        Self { chunks: self.chunks.clone(), count: self.count, number: PhantomData }
+        Self { blocks: self.blocks.clone(), count: self.count, number: PhantomData }
     }
 }
 
 impl<N, T> Default for Numbered<N, T> {
     fn default() -> Self {
-        Self { chunks: OrdMap::new(), count: 0, number: PhantomData }
+        Self { blocks: OrdMap::new(), count: 0, number: PhantomData }
     }
 }
 
-impl<N: Number, T: Clone> Numbered<N, T> {
-    /// The chunk of a number, and its slot there.
-    fn place(number: N) -> (u64, usize) {
-        const { assert!(256 % CHUNK == 0, "the last byte of a number tells its slot") };
-        let number = number.number();
-        (number / CHUNK as u64, usize::from(number.to_le_bytes()[0]) % CHUNK)
-    }
+fn empty<T>() -> Chunk<T> {
+    Arc::new([const { None }; CHUNK])
+}
 
+impl<N: Number, T: Clone> Numbered<N, T> {
     pub(crate) fn len(&self) -> usize {
         self.count
     }
 
     pub(crate) fn get(&self, number: N) -> Option<&Arc<T>> {
-        let (chunk, slot) = Self::place(number);
-        self.chunks.get(&chunk)?[slot].as_ref()
+        let place = Place::of(number);
+        self.blocks.get(&place.block)?[place.chunk].as_ref()?[place.slot].as_ref()
     }
 
     pub(crate) fn get_mut(&mut self, number: N) -> Option<&mut T> {
-        let (chunk, slot) = Self::place(number);
-        let chunk = Arc::make_mut(self.chunks.get_mut(&chunk)?);
-        chunk[slot].as_mut().map(Arc::make_mut)
+        let place = Place::of(number);
+        let block = Arc::make_mut(self.blocks.get_mut(&place.block)?);
+        let chunk = Arc::make_mut(block[place.chunk].as_mut()?);
+        chunk[place.slot].as_mut().map(Arc::make_mut)
     }
 
     /// Keeps an object under a number that has none yet, or replaces it.
     pub(crate) fn insert(&mut self, number: N, object: Arc<T>) {
-        let (chunk, slot) = Self::place(number);
-        let chunk = self.chunks.entry(chunk).or_insert_with(|| Arc::new([const { None }; CHUNK]));
-        if Arc::make_mut(chunk)[slot].replace(object).is_none() {
+        let place = Place::of(number);
+        let block = Arc::make_mut(self.blocks.entry(place.block).or_insert_with(empty));
+        let chunk = Arc::make_mut(block[place.chunk].get_or_insert_with(empty));
+        if chunk[place.slot].replace(object).is_none() {
             self.count += 1;
         }
     }
 
     pub(crate) fn remove(&mut self, number: N) {
-        let (position, slot) = Self::place(number);
-        let Some(chunk) = self.chunks.get_mut(&position) else { return };
-        if Arc::make_mut(chunk)[slot].take().is_some() {
+        let place = Place::of(number);
+        let Some(block) = self.blocks.get_mut(&place.block).map(Arc::make_mut) else { return };
+        let Some(chunk) = block[place.chunk].as_mut().map(Arc::make_mut) else { return };
+        if chunk[place.slot].take().is_some() {
             self.count -= 1;
         }
         if chunk.iter().all(Option::is_none) {
-            self.chunks.remove(&position);
+            block[place.chunk] = None;
+        }
+        if block.iter().all(Option::is_none) {
+            self.blocks.remove(&place.block);
         }
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<T>> {
-        self.chunks.values().flat_map(|chunk| chunk.iter().flatten())
+        let chunks = self.blocks.values().flat_map(|block| block.iter().flatten());
+        chunks.flat_map(|chunk| chunk.iter().flatten())
     }
 }
 
@@ -159,6 +184,6 @@ mod tests {
         assert_eq!(all.iter().map(|number| **number).collect::<Vec<_>>(), [1, 0, 65]);
         assert_eq!(view.iter().map(|number| **number).collect::<Vec<_>>(), [1, 64, 65, u64::MAX]);
         assert_eq!((all.len(), view.len()), (3, 4));
-        assert_eq!(all.chunks.len(), 2, "a chunk with nothing in it is given back");
+        assert_eq!(all.blocks.len(), 1, "what has nothing in it is given back");
     }
 }

@@ -1,11 +1,14 @@
 //! What happened, for those who follow the cell. The names of the life cycle are those of the
-//! published traces (trace v3, "event type").
+//! published traces (trace v3, "event type"); what the traces do not have is named likewise.
 
-use model::{CollectionId, InstanceId, MachineId, UserName};
+use std::fmt;
 
-use crate::{Death, PendingCause};
+use model::{CollectionId, End, GcuFactor, InstanceId, Level, MachineId, Resources, UserName};
 
-/// One thing that happened. Its moment and index are those of the operation that caused it.
+use crate::lifecycle::Transition;
+use crate::{Death, EvictionCause, KillReason, PendingCause, StopReason};
+
+/// One thing that happened. Its moment, index and actor are those of the operation that caused it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
     /// To whom or what.
@@ -15,8 +18,10 @@ pub struct Event {
 }
 
 /// To whom or what something happened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Subject {
+    /// The cell as a whole.
+    Cell,
     /// A job.
     Job(CollectionId),
     /// A life of a task.
@@ -25,19 +30,62 @@ pub enum Subject {
     Machine(MachineId),
 }
 
+/// Who caused an operation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Actor {
+    /// A user, by a request.
+    User(UserName),
+    /// A scheduler, by an assignment.
+    Scheduler,
+    /// A machine, by what it reported.
+    Machine(MachineId),
+    /// The master itself.
+    Master,
+}
+
 /// What happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EventKind {
-    /// SUBMIT: it is there and pending; for a task also every later life that begins pending.
+    /// SUBMIT: it is there; for a task also every later life.
     Submit {
-        /// Why it is pending.
+        /// Why it is to be placed.
         cause: PendingCause,
     },
-    /// SCHEDULE: it was given a machine.
+    /// QUEUE: it waits for other jobs.
+    Queue,
+    /// ENABLE: it waits for nothing but a machine.
+    Enable,
+    /// SCHEDULE: it was given a machine; a job, with the first of its tasks.
     Schedule {
         /// Which one.
         machine: MachineId,
     },
+    /// EVICT: it had to leave its machine.
+    Evict {
+        /// Why.
+        cause: EvictionCause,
+    },
+    /// FAIL: its program failed; without an end, a job whose tasks did.
+    Fail {
+        /// How.
+        end: Option<End>,
+    },
+    /// FINISH: it is done.
+    Finish,
+    /// KILL: it was ended.
+    Kill {
+        /// Why.
+        why: KillReason,
+    },
+    /// LOST: it is gone, and nobody saw how.
+    Lost {
+        /// What is known of it.
+        end: End,
+    },
+    /// UPDATE_PENDING: what it asks for was changed while it waited.
+    UpdatePending,
+    /// UPDATE_RUNNING: what it asks for was changed while it had a machine.
+    UpdateRunning,
     /// Its program runs on its machine.
     Start {
         /// Which one.
@@ -48,19 +96,145 @@ pub enum EventKind {
         /// To what.
         healthy: bool,
     },
-    /// A user asked for its end; it has its notice now.
-    KillRequested {
-        /// Who.
-        by: UserName,
+    /// It is being stopped, and has its notice.
+    Stop {
+        /// Why.
+        why: StopReason,
     },
-    /// FINISH, FAIL, KILL or LOST, as the death says.
-    Dead(Death),
+    /// It crashed, or was crashed on, so often of late that it may be to blame.
+    Suspect,
     /// A machine joined, or has a new address.
     MachineAdded,
-    /// A machine's capacity or attributes are known anew.
-    MachineDescribed,
+    /// A machine's capacity is known, or changed.
+    MachineUpdated {
+        /// What tasks can have of it now.
+        capacity: Resources,
+    },
+    /// Something about a machine changed.
+    Attribute {
+        /// What.
+        name: String,
+        /// To what; nothing where it is not so any more.
+        value: Option<String>,
+    },
     /// A machine is down.
     MachineDown,
     /// A machine is back.
     MachineBack,
+    /// A machine is to be emptied.
+    MachineDrained {
+        /// Why; may be empty.
+        reason: String,
+    },
+    /// A machine is used again.
+    MachineUndrained,
+    /// A machine is gone for good.
+    MachineRemoved,
+    /// The cores of a platform do more or less than they did.
+    Platform {
+        /// Which platform.
+        platform: String,
+        /// How much they do now.
+        factor: GcuFactor,
+    },
+    /// The cell has its name.
+    Founded,
+    /// The cell is at a higher level.
+    LevelRaised {
+        /// Which one.
+        to: Level,
+    },
+}
+
+impl EventKind {
+    /// The end of a life for good, as a death says.
+    #[must_use]
+    pub fn of(death: &Death, end: Option<&End>) -> Self {
+        match death {
+            Death::Finished => Self::Finish,
+            Death::Failed => Self::Fail { end: end.cloned() },
+            Death::Killed(why) => Self::Kill { why: why.clone() },
+        }
+    }
+
+    /// Its step in the diagram of lives; nothing for what the traces do not have.
+    #[must_use]
+    pub fn transition(&self) -> Option<Transition> {
+        Some(match self {
+            Self::Submit { .. } => Transition::Submit,
+            Self::Queue => Transition::Queue,
+            Self::Enable => Transition::Enable,
+            Self::Schedule { .. } => Transition::Schedule,
+            Self::Evict { .. } => Transition::Evict,
+            Self::Fail { .. } => Transition::Fail,
+            Self::Finish => Transition::Finish,
+            Self::Kill { .. } => Transition::Kill,
+            Self::Lost { .. } => Transition::Lost,
+            Self::UpdatePending => Transition::UpdatePending,
+            Self::UpdateRunning => Transition::UpdateRunning,
+            _ => return None,
+        })
+    }
+
+    /// Its name, as events are listed by: for a step of a life the trace's.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Start { .. } => "START",
+            Self::Health { healthy: true } => "HEALTHY",
+            Self::Health { healthy: false } => "UNHEALTHY",
+            Self::Stop { .. } => "STOP",
+            Self::Suspect => "SUSPECT",
+            Self::MachineAdded => "ADD",
+            Self::MachineUpdated { .. } => "UPDATE",
+            Self::Attribute { .. } => "ATTRIBUTE",
+            Self::MachineDown => "DOWN",
+            Self::MachineBack => "BACK",
+            Self::MachineDrained { .. } => "DRAIN",
+            Self::MachineUndrained => "UNDRAIN",
+            Self::MachineRemoved => "REMOVE",
+            Self::Platform { .. } => "PLATFORM",
+            Self::Founded => "FOUND",
+            Self::LevelRaised { .. } => "LEVEL",
+            life => life.transition().map_or("", Transition::name),
+        }
+    }
+}
+
+/// Why a task waits, in words.
+impl fmt::Display for PendingCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Submitted => f.write_str("new"),
+            Self::Failed => f.write_str("failed, and is tried again"),
+            Self::Lost => f.write_str("was lost"),
+            Self::Evicted(cause) => write!(f, "evicted: {cause}"),
+        }
+    }
+}
+
+/// The cause, in words.
+impl fmt::Display for EvictionCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Preempted { by } => write!(f, "preempted by {by}"),
+            Self::OutOfResources => f.write_str("the machine ran out of resources"),
+            Self::MachineFailure => f.write_str("machine failure"),
+            Self::MachineShutdown => f.write_str("machine shutdown"),
+            Self::Other => f.write_str("other"),
+        }
+    }
+}
+
+/// The reason, in words.
+impl fmt::Display for KillReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::User(user) => write!(f, "by {user}"),
+            Self::ParentEnded(parent) => write!(f, "its parent, job {parent}, ended"),
+            Self::PredecessorEnded(job) => {
+                write!(f, "job {job}, which it was to run after, did not finish")
+            }
+        }
+    }
 }

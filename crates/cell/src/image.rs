@@ -3,19 +3,25 @@
 
 use std::sync::Arc;
 
-use model::{CellName, CollectionId, LogIndex, MachineId, SessionId, Time, UserName};
+use model::{
+    CellName, CollectionId, GcuFactor, Level, LogIndex, MachineId, SessionId, Time, UserName,
+};
 use thiserror::Error;
 
 use crate::state::Session;
-use crate::{Cell, Job, JobState, Machine, Task, TaskState};
+use crate::{Cell, Job, LEVEL, Machine, TaskState};
 
 /// Everything in a cell that is not derived from the rest.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Image {
     /// The cell's name.
     pub name: Option<CellName>,
+    /// The level that the cell is at.
+    pub level: Level,
     /// Who may do everything.
     pub administrators: Vec<UserName>,
+    /// The platforms whose cores do more or less than the cell's normalised core.
+    pub platforms: Vec<(String, GcuFactor)>,
     /// The last operation applied.
     pub index: LogIndex,
     /// Its moment.
@@ -32,6 +38,13 @@ pub struct Image {
     pub machines: Vec<Arc<Machine>>,
     /// The sessions by id.
     pub sessions: Vec<(SessionId, Arc<Session>)>,
+}
+
+/// The image of the cell before its first operation.
+impl Default for Image {
+    fn default() -> Self {
+        Cell::empty().image()
+    }
 }
 
 /// Why an image is not that of a cell.
@@ -57,6 +70,14 @@ pub enum ImageError {
         /// How many it should have.
         wants: u32,
     },
+    /// The cell is at a level that this build does not have.
+    #[error(
+        "the cell is at level {level} of the state machine, and this build has 1 to {LEVEL}: use a newer bourg"
+    )]
+    Level {
+        /// The cell's level.
+        level: Level,
+    },
     /// A task is placed on a machine that is not there.
     #[error("a task of job {id} is on machine {machine}, which does not exist")]
     NoSuchMachine {
@@ -67,47 +88,15 @@ pub enum ImageError {
     },
 }
 
-impl Job {
-    /// A job from what is recorded of it; what is derived is computed.
-    #[must_use]
-    pub fn restore(
-        id: CollectionId,
-        owner: UserName,
-        spec: Arc<spec::JobSpec>,
-        submitted: Time,
-        state: JobState,
-        tasks: Vec<Task>,
-    ) -> Self {
-        Self::from_parts(id, owner, spec, submitted, state, tasks.into_iter().collect())
-    }
-}
-
-impl Machine {
-    /// A machine from what is recorded of it, without the tasks placed there.
-    #[must_use]
-    pub fn restore(
-        id: MachineId,
-        name: model::MachineName,
-        address: &str,
-        state: crate::MachineState,
-        report: model::MachineReport,
-        next_port: u16,
-    ) -> Self {
-        let mut machine = Self::new(id, name, address.into());
-        machine.state = state;
-        machine.report = Arc::new(report);
-        machine.next_port = next_port;
-        machine
-    }
-}
-
 impl Cell {
     /// Its image. Costs a pointer for each object.
     #[must_use]
     pub fn image(&self) -> Image {
         Image {
             name: self.name.clone(),
+            level: self.level,
             administrators: self.administrators.iter().cloned().collect(),
+            platforms: self.platforms.iter().map(|(name, by)| (name.clone(), *by)).collect(),
             index: self.index,
             time: self.time,
             last_collection: self.last_collection,
@@ -125,9 +114,14 @@ impl Cell {
     /// # Errors
     /// Where the image contradicts itself.
     pub fn from_image(image: Image) -> Result<Self, ImageError> {
+        if !(Level(1)..=LEVEL).contains(&image.level) {
+            return Err(ImageError::Level { level: image.level });
+        }
         let mut cell = Self {
             name: image.name,
+            level: image.level,
             administrators: image.administrators.into_iter().collect(),
+            platforms: image.platforms.into_iter().collect(),
             index: image.index,
             time: image.time,
             last_collection: image.last_collection,
@@ -138,10 +132,12 @@ impl Cell {
         for machine in image.machines {
             given("machine", machine.id.0, cell.last_machine.0)?;
             cell.machine_names.insert(machine.name.clone(), machine.id);
+            cell.machine_addresses.insert(Arc::clone(&machine.address), machine.id);
             let mut bare = Machine::clone(&machine);
             bare.instances.clear();
             bare.taken = model::Resources::default();
             bare.ports_taken.clear();
+            bare.derive(&cell.platforms);
             cell.machines.insert(machine.id, Arc::new(bare));
         }
         for job in image.jobs {
@@ -173,6 +169,14 @@ impl Cell {
         }
         if job.pending() > 0 {
             self.pending.insert(id);
+        }
+        if job.is_alive() {
+            for other in &job.waits_for {
+                self.waiting.insert((*other, id));
+            }
+            if let Some(parent) = job.parent {
+                self.children.insert((parent, id));
+            }
         }
         self.tasks = self.tasks.saturating_add(wants.into());
         self.job_names.insert((job.owner.clone(), job.spec.name.clone(), id));

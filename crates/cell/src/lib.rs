@@ -20,14 +20,18 @@ mod op;
 mod outcome;
 mod state;
 
-pub use check::{Counted, Violation};
-pub use event::{Event, EventKind, Subject};
+pub use apply::bounded_report;
+pub use check::{Counted, Violation, Watch};
+pub use event::{Actor, Event, EventKind, Subject};
 pub use image::{Image, ImageError};
 pub use op::{Assignment, Mutation, Observation, Op, RequestId};
-pub use outcome::{Applied, AssignmentRefused, Outcome, Rejection, Reply};
+pub use outcome::{
+    Applied, AssignmentRefused, NoVictim, ObservationRefused, Outcome, Rejection, Reply, Submission,
+};
 pub use state::{
-    Cell, Death, Health, Job, JobState, LastLife, Machine, MachineState, PendingCause, Phase,
-    Placement, Session, Task, TaskState, bounds,
+    Cell, Counts, Death, Drain, EvictionCause, FailureDomain, Health, Job, JobParts, JobState,
+    KillReason, LastLife, Machine, MachineState, PendingCause, Phase, Placement, Session,
+    StopReason, Task, TaskState, attribute, bounds, crashes, lifecycle,
 };
 
 /// The level of the state machine that this build implements. A record that needs a higher one

@@ -1,10 +1,11 @@
 //! The operations: everything that can happen to a cell. Each carries its decisions filled in.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use model::{
-    CellName, CollectionId, End, InstanceId, MachineId, MachineName, MachineReport, SessionId,
-    TaskSelection, UserName,
+    CellName, CollectionId, End, GcuFactor, InstanceId, Level, MachineId, MachineName,
+    MachineReport, SessionId, TaskSelection, UserName,
 };
 use spec::JobSpec;
 
@@ -65,6 +66,12 @@ pub enum Op {
         /// Which ones. One that is not dead is kept.
         collections: Vec<CollectionId>,
     },
+    /// Every replica can do more now: from the next operation on, the cell is at a higher level.
+    /// A level below the cell's own, or beyond this build's, changes nothing.
+    RaiseLevel {
+        /// The level.
+        to: Level,
+    },
 }
 
 /// A request's place in its session.
@@ -79,7 +86,8 @@ pub struct RequestId {
 /// What a user can change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Mutation {
-    /// Submit a job. A living job of the same name and description is the same job.
+    /// Submit a job. A living job of the same name and description is the same job; one whose
+    /// description differs in what can be changed in place is updated.
     Submit(Arc<JobSpec>),
     /// Kill a job, or some of its tasks.
     Kill {
@@ -96,6 +104,37 @@ pub enum Mutation {
         /// Where its Borglet answers, as `host:port`.
         address: String,
     },
+    /// Empty a machine: nothing is placed on it any more, and its tasks leave with their notice.
+    DrainMachine {
+        /// Which one.
+        machine: MachineName,
+        /// Why; may be empty.
+        reason: String,
+    },
+    /// Use a machine again that was drained.
+    UndrainMachine {
+        /// Which one.
+        machine: MachineName,
+    },
+    /// Remove a machine on which nothing is placed.
+    RemoveMachine {
+        /// Which one.
+        machine: MachineName,
+    },
+    /// Say something of a machine that goes before what it says itself.
+    SetAttributes {
+        /// Which machine.
+        machine: MachineName,
+        /// The attributes; without a value, nothing is said of it any more.
+        changes: BTreeMap<String, Option<String>>,
+    },
+    /// Say how much the cores of a platform do; 1 says nothing of it any more.
+    SetPlatform {
+        /// The platform, as its machines say it.
+        platform: String,
+        /// How much.
+        factor: GcuFactor,
+    },
 }
 
 /// A proposal: this life of a task, on this machine, with these ports.
@@ -107,6 +146,8 @@ pub struct Assignment {
     pub machine: MachineId,
     /// Its ports, in the order of the names in its description.
     pub ports: Vec<u16>,
+    /// What has to leave the machine for it. It starts when they have ended.
+    pub victims: Vec<InstanceId>,
 }
 
 /// Something that happened to an instance on its machine.

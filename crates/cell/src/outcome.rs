@@ -1,16 +1,21 @@
 //! What an operation gave: an answer or a refusal, and events.
 
-use model::{CollectionId, MachineId, MachineName, SessionId, TaskId, UserName};
+use model::{
+    CollectionId, InstanceId, JobName, MachineId, MachineName, SessionId, TaskId, UserName,
+};
 use thiserror::Error;
 
-use crate::Event;
 use crate::feasibility::Misfit;
+use crate::lifecycle::{NotAStep, Stage};
+use crate::{Actor, Event};
 
 /// What [`crate::Cell::apply`] gives back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Applied {
     /// The answer.
     pub outcome: Outcome,
+    /// Who caused it.
+    pub by: Actor,
     /// What happened, in order.
     pub events: Vec<Event>,
     /// The machines whose set of desired instances has changed: each needs a new order. One may
@@ -27,6 +32,8 @@ pub enum Outcome {
     Request(Result<Reply, Rejection>),
     /// To a scheduler, one for each of its assignments.
     Assigned(Vec<Result<(), AssignmentRefused>>),
+    /// To a machine: of its observations, by their position, those that were refused.
+    Observed(Vec<(usize, ObservationRefused)>),
 }
 
 /// A request that was done.
@@ -38,8 +45,8 @@ pub enum Reply {
     Submitted {
         /// Its id.
         collection: CollectionId,
-        /// Whether it was there before, with the same description.
-        unchanged: bool,
+        /// What was done for it.
+        submission: Submission,
     },
     /// The tasks are dead, or dying where they run.
     Killed {
@@ -48,6 +55,24 @@ pub enum Reply {
     },
     /// The machine is known.
     MachineAdded(MachineId),
+    /// The machine is drained: so many of its tasks are leaving.
+    Drained {
+        /// How many this request began to move.
+        tasks: u32,
+    },
+    /// It is so now.
+    Done,
+}
+
+/// What was done for a job that was submitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Submission {
+    /// It is new.
+    New,
+    /// It was there before, with the same description.
+    Unchanged,
+    /// It was there before, and has this description now.
+    Updated,
 }
 
 /// A request that was refused. It has changed nothing.
@@ -82,15 +107,71 @@ pub enum Rejection {
     /// The description is not valid.
     #[error("the job description is not valid: {0}")]
     Invalid(String),
-    /// A living job has that name, and another description.
+    /// A living job has that name, and another description that its running tasks cannot take over.
     #[error(
-        "{owner}/{name} is alive and its description differs: kill it first (bourg kill {owner}/{name})"
+        "{owner}/{name} is alive and differs in {}, which cannot change while it runs: kill it first (bourg kill {owner}/{name})",
+        .fields.join(", ")
     )]
-    DiffersFromLiving {
+    NeedsRestart {
         /// Its owner.
         owner: UserName,
         /// Its name.
-        name: model::JobName,
+        name: JobName,
+        /// In which fields it differs.
+        fields: Vec<String>,
+    },
+    /// With its new description a task would not fit where it runs.
+    #[error(
+        "{task} would no longer fit where it runs, on {machine}: {misfit}; nothing was changed"
+    )]
+    WouldNotFit {
+        /// The task.
+        task: TaskId,
+        /// Its machine.
+        machine: MachineName,
+        /// Why not.
+        misfit: Misfit,
+    },
+    /// A job that is named in the description does not exist.
+    #[error("{field} names {user}/{name}, and there is no such job{}", if *.dead { " that is alive" } else { "" })]
+    NoSuchReference {
+        /// Where it is named.
+        field: String,
+        /// Whose.
+        user: UserName,
+        /// Which.
+        name: JobName,
+        /// Whether there was one, which is dead.
+        dead: bool,
+    },
+    /// The job would wait for one that has ended, and not by finishing.
+    #[error("after names {user}/{name}, which has ended without finishing: run that again first")]
+    PredecessorEnded {
+        /// Whose.
+        user: UserName,
+        /// Which.
+        name: JobName,
+    },
+    /// There is no such machine.
+    #[error("there is no machine {0}")]
+    NoSuchMachine(MachineName),
+    /// The machine still has tasks.
+    #[error(
+        "machine {machine} still has tasks ({tasks}): drain it first (bourg machine drain {machine}), and wait until they have left"
+    )]
+    MachineInUse {
+        /// The machine.
+        machine: MachineName,
+        /// How many tasks are placed there.
+        tasks: u64,
+    },
+    /// A text is too long, or holds what cannot be shown.
+    #[error("{what} must be 1 to {most} characters, none of them a control character")]
+    BadText {
+        /// What it is.
+        what: String,
+        /// How long it may be.
+        most: u64,
     },
     /// There is no such job.
     #[error("there is no job {0}")]
@@ -115,7 +196,7 @@ pub enum Rejection {
     #[error("the cell has {has} {what}, and at most {most}")]
     Full {
         /// Of what.
-        what: &'static str,
+        what: String,
         /// How many it has.
         has: u64,
         /// How many it may have.
@@ -147,4 +228,63 @@ pub enum AssignmentRefused {
     /// The ports are not as many as it asks for, not free, or not the machine's.
     #[error("the ports {0:?} cannot be given to it")]
     Ports(Vec<u16>),
+    /// What was to leave for it may not be made to.
+    #[error("{victim} cannot be evicted for it: {why}")]
+    Victim {
+        /// What was to leave.
+        victim: InstanceId,
+        /// Why it stays.
+        why: NoVictim,
+    },
+}
+
+/// Why an instance cannot be evicted for another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum NoVictim {
+    /// It is not placed on that machine, or is leaving already.
+    #[error("it is not running there, or is being stopped already")]
+    NotThere,
+    /// Its priority is not lower.
+    #[error("its priority is not lower")]
+    NotLower,
+    /// No production task is evicted for another, and no monitoring task either.
+    #[error("both are in the same band, whose tasks do not evict each other")]
+    SameBand,
+}
+
+/// Why something that a machine reported changed nothing.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum ObservationRefused {
+    /// There is no such task, or that is not its present life.
+    #[error("{0} is not the present life of a task")]
+    NotPresent(InstanceId),
+    /// The task is on no machine.
+    #[error("{instance} is {stage}, and on no machine")]
+    NotPlaced {
+        /// Which.
+        instance: InstanceId,
+        /// Where it is in its life.
+        stage: Stage,
+    },
+    /// The task's life does not end so from where it is.
+    #[error("{instance}: {refused}")]
+    NotAStep {
+        /// Which.
+        instance: InstanceId,
+        /// The step that there is not.
+        refused: NotAStep,
+    },
+    /// The task is on another machine.
+    #[error("{instance} is placed on machine {placed}, and not on {reporting}")]
+    Elsewhere {
+        /// Which.
+        instance: InstanceId,
+        /// Where it is.
+        placed: MachineId,
+        /// Who reported it.
+        reporting: MachineId,
+    },
+    /// It was known already, or comes before the start.
+    #[error("{0}: nothing new")]
+    NothingNew(InstanceId),
 }

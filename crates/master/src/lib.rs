@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use borglet::{Order, Report};
-use cell::{Cell, JobState, MachineState, Op};
+use cell::{Cell, JobState, MachineState, Mutation, Op};
 use model::{CollectionId, LogIndex, MachineId, MachineName, Span, Stamp, Time};
 
 use link::Link;
@@ -172,7 +172,12 @@ impl Master {
                 leading.schedule(now, *machine);
             }
         }
-        if let Op::Request { .. } = op {
+        let joins = |mutation: &Mutation| {
+            matches!(mutation, Mutation::AddMachine { .. } | Mutation::RemoveMachine { .. })
+        };
+        if let Op::Request { mutation, .. } = op
+            && joins(mutation)
+        {
             leading.join_new(now, cell, index);
         }
     }
@@ -250,11 +255,9 @@ impl Leading {
         self.schedule(now, machine);
     }
 
-    /// Machines are numbered in the order in which they join, so the new ones are at the end.
+    /// A machine was added, or removed.
     fn join_new(&mut self, now: Time, cell: &Cell, index: LogIndex) {
-        if self.links.len() == cell.machine_count() {
-            return;
-        }
+        self.links.retain(|machine, _| cell.machine(*machine).is_some());
         let new: Vec<MachineId> = cell
             .machines()
             .map(|machine| machine.id)
@@ -273,7 +276,7 @@ fn forgettable(settings: &Settings, now: Time, cell: &Cell) -> Vec<CollectionId>
     let mut dead: Vec<(Time, CollectionId)> = cell
         .jobs()
         .filter_map(|job| match job.state {
-            JobState::Dead { at } => Some((at, job.id)),
+            JobState::Dead { at, .. } => Some((at, job.id)),
             _ => None,
         })
         .collect();

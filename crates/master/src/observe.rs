@@ -5,7 +5,6 @@
 //! not forgotten.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use borglet::{Report, TaskStatus};
 use cell::{Cell, Health, MachineState, Observation, Op, Phase, Placement};
@@ -23,10 +22,11 @@ pub(crate) fn compare(
     wishes: &mut Vec<Wish>,
 ) {
     let (Some(report), Some(machine)) = (link.report.clone(), cell.machine(id)) else { return };
-    let new = *machine.report != *report.machine || machine.state == MachineState::Joining;
+    let said = cell::bounded_report(&report.machine);
+    let new = machine.report != said || machine.state == MachineState::Joining;
     if new && !link.describing {
         link.describing = true;
-        let report = Arc::clone(&report.machine);
+        let report = said;
         wishes.push(Wish::Propose(Op::DescribeMachine { machine: id, report }));
     }
     if link.observing {
@@ -41,7 +41,8 @@ pub(crate) fn compare(
             Some(status) => {
                 // Without a health check the cell takes a task that runs as healthy by itself.
                 let job = cell.job(instance.collection);
-                let checked = job.is_some_and(|job| job.spec.task.health_check.is_some());
+                let checked =
+                    job.is_some_and(|job| job.spec.health_check(instance.index).is_some());
                 differs(*instance, placement, status, checked, &mut observations);
             }
             None if link.is_current(since) => {
@@ -89,7 +90,7 @@ fn differs(
 
 /// The machine has obeyed the newest order and knows nothing of the instance.
 fn missing(placement: &Placement, report: &Report) -> End {
-    match placement.killed_by {
+    match placement.stop {
         Some(_) => End::Stopped,
         None => End::Lost {
             reason: format!("its machine knows nothing of it (order {})", report.stamp.index),

@@ -16,8 +16,13 @@ pub(crate) fn for_machine(cell: &Cell, machine: MachineId, stamp: Stamp) -> Orde
 fn desired(cell: &Cell, instance: InstanceId) -> Option<Desired> {
     let job = cell.job(instance.collection)?;
     let placement = cell.placement(instance)?;
-    if placement.killed_by.is_some() {
+    if placement.stop.is_some() {
         return None;
+    }
+    let mut spec = job.spec.task(instance.index).into_owned();
+    // The cell counts in normalised cores, the machine in its own.
+    if let Some(machine) = cell.machine(placement.machine) {
+        spec.limit.cpu = machine.gcu().physical(spec.limit.cpu);
     }
     let names = job.ports(instance.index);
     Some(Desired {
@@ -27,7 +32,7 @@ fn desired(cell: &Cell, instance: InstanceId) -> Option<Desired> {
         job: job.spec.name.clone(),
         priority: job.spec.priority,
         appclass: job.spec.appclass,
-        spec: Arc::new(job.spec.task(instance.index).into_owned()),
+        spec: Arc::new(spec),
         ports: names.iter().cloned().zip(placement.ports.iter().copied()).collect(),
     })
 }

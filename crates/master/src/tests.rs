@@ -55,21 +55,19 @@ impl World {
     }
 
     fn submit(&mut self, tasks: u32) {
-        let spec = JobSpec {
-            name: model::JobName::new("web").expect("a name"),
-            priority: model::Band::Production.usual(),
-            appclass: model::Appclass::Batch,
-            labels: BTreeMap::new(),
-            tasks,
-            task: TaskSpec::of(vec!["x".to_owned()]),
-            overrides: BTreeMap::new(),
-            restart: RestartPolicy::default(),
-        };
+        let name = model::JobName::new("web").expect("a name");
+        let task = TaskSpec::of(vec!["x".to_owned()]);
+        let spec = JobSpec::of(name, model::Band::Production.usual(), tasks, task);
         self.request(Mutation::Submit(Arc::new(spec)));
     }
 
     fn assign(&mut self, index: u32) {
-        let assignment = Assignment { instance: instance(index, 1), machine: M1, ports: vec![] };
+        let assignment = Assignment {
+            instance: instance(index, 1),
+            machine: M1,
+            ports: vec![],
+            victims: vec![],
+        };
         let outcome = self.apply(&Op::Assign(vec![assignment]));
         assert_eq!(outcome, Outcome::Assigned(vec![Ok(())]));
     }

@@ -7,6 +7,7 @@
 
 mod address;
 mod id;
+mod label;
 mod machine;
 mod name;
 mod priority;
@@ -18,8 +19,11 @@ pub use id::{
     CollectionId, Generation, InstanceId, Level, LogIndex, MachineId, SessionId, Stamp, TaskId,
     TaskIndex, Term,
 };
+pub use label::{LabelQuery, LabelQueryError, LabelTerm, Labels};
 pub use machine::{End, MachineReport, PortRange};
 pub use name::{CellName, JobName, MachineName, NameError, PortName, UserName};
-pub use priority::{Appclass, Band, Priority, PriorityError};
-pub use resources::{Bytes, Dimension, MilliCores, QuantityError, Resources};
+pub use priority::{
+    Appclass, Band, Priority, PriorityError, SchedulingClass, SchedulingClassError,
+};
+pub use resources::{Bytes, Dimension, GcuFactor, MilliCores, QuantityError, Resources};
 pub use time::{Span, Time};

@@ -139,6 +139,53 @@ impl fmt::Display for Priority {
     }
 }
 
+/// How latency-sensitive a job is, 0 to 3: what it gets on its machine, where its priority decides
+/// whether it gets one (trace v3, `scheduling_class`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SchedulingClass(u8);
+
+/// Why a number is not a scheduling class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("a scheduling class is a number from 0 to 3, this one is {0}")]
+pub struct SchedulingClassError(pub i64);
+
+impl SchedulingClass {
+    /// The most latency-sensitive.
+    pub const MAX: u8 = 3;
+
+    /// Checks a number.
+    ///
+    /// # Errors
+    /// Where it is not 0 to 3.
+    pub fn new(number: i64) -> Result<Self, SchedulingClassError> {
+        match u8::try_from(number) {
+            Ok(number) if number <= Self::MAX => Ok(Self(number)),
+            _ => Err(SchedulingClassError(number)),
+        }
+    }
+
+    /// Its number.
+    #[must_use]
+    pub fn number(self) -> u8 {
+        self.0
+    }
+
+    /// The class of a job that names none: 0 for batch, 2 for what is latency-sensitive.
+    #[must_use]
+    pub fn usual(appclass: Appclass) -> Self {
+        Self(match appclass {
+            Appclass::Batch => 0,
+            Appclass::LatencySensitive => 2,
+        })
+    }
+}
+
+impl fmt::Display for SchedulingClass {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
 /// How a task is treated on its machine, apart from its priority (paper, section 6.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Appclass {
@@ -194,6 +241,14 @@ mod tests {
             assert_eq!(band.usual().band(), band);
             assert_eq!(band.name().parse(), Ok(band.usual()));
         }
+    }
+
+    #[test]
+    fn scheduling_classes_are_0_to_3() {
+        for (number, known) in [(-1, false), (0, true), (3, true), (4, false), (256, false)] {
+            assert_eq!(SchedulingClass::new(number).is_ok(), known, "{number}");
+        }
+        assert_eq!(SchedulingClass::usual(Appclass::LatencySensitive).number(), 2);
     }
 
     #[test]

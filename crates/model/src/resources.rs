@@ -14,6 +14,85 @@ pub struct MilliCores(pub u64);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Bytes(pub u64);
 
+/// How much a core of a machine's platform does, in thousandths of the cell's normalised core (GCU):
+/// 1,000 is a core like any other (paper, section 2.3: "normalised"; trace v3, "GCU"). It scales
+/// capacity, limits and usage, so that 0.1 cores are as much everywhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct GcuFactor(u32);
+
+impl GcuFactor {
+    /// A core like any other.
+    pub const ONE: Self = Self(1_000);
+    /// The largest: a core that does as much as a hundred.
+    pub const MAX: u32 = 100_000;
+
+    /// Checks a number of thousandths.
+    ///
+    /// # Errors
+    /// Where it is not 1 to 100,000.
+    pub fn from_milli(milli: u32) -> Result<Self, QuantityError> {
+        match milli {
+            1..=Self::MAX => Ok(Self(milli)),
+            _ => Err(QuantityError::NotOne {
+                text: format!("{}.{:03}", milli / 1_000, milli % 1_000),
+                expected: GCU_EXPECTED,
+            }),
+        }
+    }
+
+    /// It in thousandths.
+    #[must_use]
+    pub fn milli(self) -> u32 {
+        self.0
+    }
+
+    /// What cores of this platform do, in normalised ones.
+    #[must_use]
+    pub fn normalised(self, cores: MilliCores) -> MilliCores {
+        MilliCores(scale(cores.0, self.0, Self::ONE.0))
+    }
+
+    /// How many cores of this platform do what normalised ones do. Rounded up, and so never
+    /// nothing where something is asked.
+    #[must_use]
+    pub fn physical(self, normalised: MilliCores) -> MilliCores {
+        let up = u128::from(normalised.0) * u128::from(Self::ONE.0);
+        let cores = up.div_ceil(u128::from(self.0));
+        MilliCores(u64::try_from(cores).unwrap_or(u64::MAX))
+    }
+}
+
+fn scale(value: u64, by: u32, of: u32) -> u64 {
+    let scaled = u128::from(value) * u128::from(by) / u128::from(of);
+    u64::try_from(scaled).unwrap_or(u64::MAX)
+}
+
+impl Default for GcuFactor {
+    fn default() -> Self {
+        Self::ONE
+    }
+}
+
+/// `1.25`, with up to three decimals.
+impl FromStr for GcuFactor {
+    type Err = QuantityError;
+
+    fn from_str(text: &str) -> Result<Self, QuantityError> {
+        let not_one = || QuantityError::NotOne { text: text.to_owned(), expected: GCU_EXPECTED };
+        let Some((digits, places, "")) = decimal(text) else { return Err(not_one()) };
+        let milli = scaled(text, digits, places, 1_000, "0.001")?;
+        u32::try_from(milli).ok().and_then(|milli| Self::from_milli(milli).ok()).ok_or_else(not_one)
+    }
+}
+
+/// `1.25`.
+impl fmt::Display for GcuFactor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = format!("{}.{:03}", self.0 / 1_000, self.0 % 1_000);
+        f.pad(text.trim_end_matches('0').trim_end_matches('.'))
+    }
+}
+
 /// Why a text is not a quantity.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum QuantityError {
@@ -63,6 +142,7 @@ const BYTE_UNITS: &[(&str, u64)] = &[
 ];
 const BYTE_UNIT_NAMES: &str = "B, KiB, MiB, GiB, TiB, PiB, kB, MB, GB, TB";
 const BYTES_EXPECTED: &str = "a number of bytes, such as '64 MiB' or 67108864";
+const GCU_EXPECTED: &str = "a factor from 0.001 to 100, such as 1 or 1.25";
 const CORES_EXPECTED: &str = "a number of cores, such as 0.1, '2' or '100m'";
 
 /// Splits a decimal number from what follows it and scales it exactly, in integers.
@@ -327,6 +407,23 @@ mod tests {
             "0.0005".parse::<MilliCores>().expect_err("too fine").to_string(),
             "'0.0005' is finer than 0.001 cores"
         );
+    }
+
+    #[test]
+    fn a_platforms_factor_scales_cores_both_ways() {
+        let factor = |text: &str| text.parse::<GcuFactor>().expect(text);
+        for (text, cores, normalised) in
+            [("1", 2_000, 2_000), ("1.25", 2_000, 2_500), ("0.8", 1_000, 800), ("100", 1, 100)]
+        {
+            assert_eq!(factor(text).normalised(MilliCores(cores)), MilliCores(normalised));
+            assert_eq!(factor(text).physical(MilliCores(normalised)), MilliCores(cores));
+            assert_eq!(factor(text).to_string(), text);
+        }
+        assert_eq!(factor("100").physical(MilliCores(1)), MilliCores(1), "never nothing");
+        assert_eq!(factor("0.001").physical(MilliCores(u64::MAX)), MilliCores(u64::MAX));
+        for bad in ["0", "100.001", "1.0001", "-1", "fast", "1 core", "99999999999999999999"] {
+            assert!(bad.parse::<GcuFactor>().is_err(), "{bad}");
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 
-use model::{NameError, PriorityError};
+use model::{NameError, PriorityError, SchedulingClassError};
 use spec::{Path, Step};
 use thiserror::Error;
 
@@ -37,6 +37,9 @@ pub enum Fault {
     /// A number is not a priority.
     #[error(transparent)]
     Priority(#[from] PriorityError),
+    /// A number is not a scheduling class.
+    #[error(transparent)]
+    SchedulingClass(#[from] SchedulingClassError),
     /// A number outside its range.
     #[error("must be {least} to {most}, is {is}")]
     OutOfRange {

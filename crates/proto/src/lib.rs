@@ -13,14 +13,18 @@ mod error;
 mod read;
 
 mod borglet;
+mod cause;
 mod cell;
+mod duration;
+pub mod event;
 pub mod image;
 mod job;
 pub mod json;
 pub mod log;
+mod task;
 
+pub use duration::{Duration, duration, span};
 pub use error::{Fault, Malformed};
-pub use job::{duration, span};
 
 /// The messages, generated from `proto/bourg/v1/*.proto`.
 #[allow(missing_docs, clippy::all, clippy::pedantic, unreachable_pub, unused_qualifications)]

@@ -3,10 +3,11 @@
 //! A record that a replica has written must be readable by every replica of its level, or the cell
 //! stands still: so nothing is refused here that the core's types can hold.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cell::{Assignment, Mutation, Observation, Op, RequestId};
-use model::{CollectionId, MachineId, SessionId, Time};
+use model::{CollectionId, InstanceId, Level, MachineId, SessionId, Time};
 use prost::Message;
 
 use crate::error::{At, Fault, Malformed};
@@ -68,6 +69,7 @@ impl From<&Op> for v1::Op {
             Op::Forget { collections } => Kind::Forget(op::Forget {
                 collections: collections.iter().map(|id| id.0).collect(),
             }),
+            Op::RaiseLevel { to } => Kind::RaiseLevel(op::RaiseLevel { to: to.0 }),
         };
         Self { op: Some(kind) }
     }
@@ -107,6 +109,7 @@ impl TryFrom<v1::Op> for Op {
             Kind::Forget(forget) => Self::Forget {
                 collections: forget.collections.into_iter().map(CollectionId).collect(),
             },
+            Kind::RaiseLevel(raise) => Self::RaiseLevel { to: Level(raise.to) },
         })
     }
 }
@@ -142,6 +145,31 @@ impl From<&Mutation> for MutationMessage {
                 name: name.to_string(),
                 address: address.clone(),
             }),
+            Mutation::DrainMachine { machine, reason } => Self::DrainMachine(op::DrainMachine {
+                machine: machine.to_string(),
+                reason: reason.clone(),
+            }),
+            Mutation::UndrainMachine { machine } => {
+                Self::UndrainMachine(op::UndrainMachine { machine: machine.to_string() })
+            }
+            Mutation::RemoveMachine { machine } => {
+                Self::RemoveMachine(op::RemoveMachine { machine: machine.to_string() })
+            }
+            Mutation::SetAttributes { machine, changes } => {
+                let set = |(name, value): (&String, &Option<String>)| {
+                    value.as_ref().map(|value| (name.clone(), value.clone()))
+                };
+                let unset = changes.iter().filter(|(_, value)| value.is_none());
+                Self::SetAttributes(op::SetAttributes {
+                    machine: machine.to_string(),
+                    set: changes.iter().filter_map(set).collect(),
+                    unset: unset.map(|(name, _)| name.clone()).collect(),
+                })
+            }
+            Mutation::SetPlatform { platform, factor } => Self::SetPlatform(op::SetPlatform {
+                platform: platform.clone(),
+                factor_milli: factor.milli(),
+            }),
         }
     }
 }
@@ -162,8 +190,41 @@ impl TryFrom<MutationMessage> for Mutation {
                 name: read::name(&add.name, "name").field("addMachine")?,
                 address: add.address,
             },
+            MutationMessage::DrainMachine(drain) => Self::DrainMachine {
+                machine: read::name(&drain.machine, "machine").field("drainMachine")?,
+                reason: drain.reason,
+            },
+            MutationMessage::UndrainMachine(undrain) => Self::UndrainMachine {
+                machine: read::name(&undrain.machine, "machine").field("undrainMachine")?,
+            },
+            MutationMessage::RemoveMachine(remove) => Self::RemoveMachine {
+                machine: read::name(&remove.machine, "machine").field("removeMachine")?,
+            },
+            MutationMessage::SetAttributes(set) => Self::SetAttributes {
+                machine: read::name(&set.machine, "machine").field("setAttributes")?,
+                changes: changes(set.set, set.unset).field("setAttributes")?,
+            },
+            MutationMessage::SetPlatform(set) => Self::SetPlatform {
+                platform: set.platform,
+                factor: read::factor(set.factor_milli).field("factorMilli").field("setPlatform")?,
+            },
         })
     }
+}
+
+/// What is said of a machine, and what is said no more; no attribute is both, or the latter twice.
+fn changes(
+    set: BTreeMap<String, String>,
+    unset: Vec<String>,
+) -> Result<BTreeMap<String, Option<String>>, Malformed> {
+    let mut changes: BTreeMap<_, _> =
+        set.into_iter().map(|(name, value)| (name, Some(value))).collect();
+    for (position, name) in unset.into_iter().enumerate() {
+        if changes.insert(name, None).is_some() {
+            return Err(Fault::Twice).element(position).field("unset");
+        }
+    }
+    Ok(changes)
 }
 
 impl From<&Assignment> for v1::Assignment {
@@ -172,6 +233,7 @@ impl From<&Assignment> for v1::Assignment {
             instance: Some(assignment.instance.into()),
             machine: assignment.machine.0,
             ports: assignment.ports.iter().copied().map(u32::from).collect(),
+            victims: assignment.victims.iter().map(|victim| (*victim).into()).collect(),
         }
     }
 }
@@ -184,6 +246,7 @@ impl TryFrom<v1::Assignment> for Assignment {
             instance: read::message(assignment.instance, "instance")?,
             machine: MachineId(assignment.machine),
             ports: read::ports(&assignment.ports, "ports")?,
+            victims: assignment.victims.into_iter().map(InstanceId::from).collect(),
         })
     }
 }

@@ -6,8 +6,9 @@
 
 use std::str::FromStr;
 
-use model::NameError;
+use model::{GcuFactor, NameError, Span};
 
+use crate::duration::{self, Duration};
 use crate::error::{At, Fault, Malformed};
 
 /// A field that must be there.
@@ -46,7 +47,7 @@ pub(crate) fn name<N: FromStr<Err = NameError>>(text: &str, field: &str) -> Resu
     text.parse::<N>().map_err(Fault::from).field(field)
 }
 
-/// A name whose absence is an empty text.
+/// A name, or a job as a description names it, whose absence is an empty text.
 pub(crate) fn optional_name<N: FromStr<Err = NameError>>(
     text: &str,
     field: &str,
@@ -87,6 +88,17 @@ pub(crate) fn value<E: TryFrom<i32>, T>(
 ) -> Result<T, Malformed> {
     let known = E::try_from(number).ok().and_then(meaning);
     known.ok_or(Fault::UnknownValue(number)).field(field)
+}
+
+/// A span that must be there.
+pub(crate) fn span(value: Option<Duration>, field: &str) -> Result<Span, Malformed> {
+    duration::span(&required(value, field)?).field(field)
+}
+
+/// What a core of a platform does.
+pub(crate) fn factor(milli: u32) -> Result<GcuFactor, Fault> {
+    let (is, least, most) = (milli.into(), 1, GcuFactor::MAX.into());
+    GcuFactor::from_milli(milli).map_err(|_| Fault::OutOfRange { is, least, most })
 }
 
 /// A quantity as the format has it; what no valid description reaches becomes the highest there is.

@@ -23,6 +23,10 @@ pub trait Codec {
     /// # Errors
     /// Says what is wrong with it.
     fn decode(&self, payload: &[u8]) -> Result<(Time, Op), String>;
+
+    /// What an operation caused, for whoever keeps the events; empty where it caused nothing. The
+    /// cell is as it is right after the operation.
+    fn events(&self, cell: &Cell, applied: &Applied) -> Vec<u8>;
 }
 
 /// What a replica is set to.
@@ -111,8 +115,15 @@ pub enum Output {
     Refused(Ticket, Refusal),
     /// Poll a machine, then say what came of it ([`Input::Answered`]).
     Poll(Poll),
-    /// An operation is committed and applied; followers of the cell get it.
-    Committed(LogEntry, Applied),
+    /// An operation is committed and applied.
+    Committed {
+        /// Its record; followers of the cell get it.
+        entry: LogEntry,
+        /// The cell's time right after it.
+        at: Time,
+        /// What it caused, as [`Codec::events`] gives it.
+        events: Vec<u8>,
+    },
     /// This replica leads from now on.
     Leads(Term),
     /// This replica leads no longer.
@@ -397,7 +408,8 @@ impl<C: Codec> Replica<C> {
             outputs.push(Output::Reply(ticket, self.cell.index(), applied.outcome.clone()));
         }
         let begins_term = entry.term.0 == self.node.raft.term;
-        outputs.push(Output::Committed(entry, applied));
+        let events = self.codec.events(&self.cell, &applied);
+        outputs.push(Output::Committed { entry, at: self.cell.time(), events });
         if begins_term && self.role == StateRole::Leader && !self.master.is_leading() {
             self.lead(now, outputs);
         }

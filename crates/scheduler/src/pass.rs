@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use cell::feasibility::{Ask, Offer, fits};
 use cell::{Assignment, Cell, Machine};
-use model::{MachineId, Resources};
+use model::{MachineId, Resources, Time};
 
 use crate::queue::Waiting;
 
@@ -39,15 +39,26 @@ pub(crate) fn rooms<'a>(
     rooms
 }
 
-/// Places one task, where it fits anywhere, and takes its room.
-pub(crate) fn place(waiting: &Waiting, rooms: &mut Rooms) -> Option<Assignment> {
-    let ask = Ask::of(&waiting.job, waiting.instance.index);
+/// Places a task where it fits best: where it has not crashed of late, on a machine that is not
+/// suspect, which matches most of its soft constraints, and there where least is left. The first of
+/// these decides; a task that crashed everywhere runs where it crashed rather than nowhere.
+pub(crate) fn place(waiting: &Waiting, rooms: &mut Rooms, now: Time) -> Option<Assignment> {
+    let index = waiting.instance.index;
+    let ask = Ask::of(&waiting.job, index);
+    let task = waiting.job.task(index)?;
+    let rank = |room: &Room| {
+        let machine = &room.machine;
+        let soft = ask.constraints.iter().filter(|constraint| !constraint.hard);
+        let unmatched = soft.filter(|constraint| !constraint.matches(machine.attributes())).count();
+        let crashed = task.avoids(machine.id, now).is_some();
+        (crashed, machine.is_suspect(now), unmatched, room.score(&ask), machine.id)
+    };
     let feasible = rooms.values().filter(|room| fits(&ask, &room.offer()).is_ok());
-    let best = feasible.min_by_key(|room| (room.score(&ask), room.machine.id))?.machine.id;
+    let best = feasible.min_by_key(|room| rank(room))?.machine.id;
     let room = rooms.get_mut(&best)?;
     let ports = room.machine.free_ports(ask.ports, &room.planned_ports);
     room.take(ask.limit, &ports);
-    Some(Assignment { instance: waiting.instance, machine: best, ports })
+    Some(Assignment { instance: waiting.instance, machine: best, ports, victims: Vec::new() })
 }
 
 impl Room {
@@ -64,7 +75,7 @@ impl Room {
 
     /// Best fit: what would be left of CPU and memory, each in thousandths of the machine. Lower
     /// is better.
-    fn score(&self, ask: &Ask) -> u64 {
+    fn score(&self, ask: &Ask<'_>) -> u64 {
         let (left, all) = (self.free.minus(ask.limit), self.machine.capacity());
         let share = |left: u64, all: u64| {
             u64::try_from(u128::from(left) * 1_000 / u128::from(all.max(1))).unwrap_or(u64::MAX)

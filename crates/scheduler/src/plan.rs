@@ -86,7 +86,7 @@ impl Scheduler {
                 plan.next = Some(now);
                 break;
             }
-            match place(&waiting, &mut rooms) {
+            match place(&waiting, &mut rooms, now) {
                 Some(assignment) => {
                     let limit = waiting.job.limit(waiting.instance.index);
                     self.planned.insert(waiting.instance, (assignment.clone(), limit));

@@ -5,18 +5,21 @@
 use std::collections::BTreeMap;
 
 use cell::feasibility::{Ask, Misfit, Offer, fits};
-use cell::{Cell, Job, Machine, TaskState};
-use model::{Dimension, End, MachineId, MachineName, Resources, TaskIndex, TaskSelection, Time};
+use cell::{Cell, Job, Machine, MachineState, PendingCause, TaskState};
+use model::{Dimension, End, MachineId, MachineName, TaskIndex, TaskSelection, Time};
+use spec::Constraint;
 
 /// Pending tasks that ask for the same and wait for the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Group {
+pub struct Group<'a> {
     /// Which, as inclusive ranges.
     pub tasks: Vec<(TaskIndex, TaskIndex)>,
     /// Since when the longest of them waits.
     pub since: Time,
+    /// Why the first of them is to be placed.
+    pub cause: PendingCause,
     /// What each of them asks.
-    pub ask: Ask,
+    pub ask: Ask<'a>,
     /// They are not placed before this moment, where it is in the future.
     pub not_before: Option<Time>,
     /// How the last life of the first of them ended.
@@ -38,47 +41,67 @@ pub struct Reason {
     pub machines: usize,
     /// What they fail, as people read it: `lack RAM`.
     pub text: String,
-    /// The one of them that misses least, and by how much.
-    pub nearest: Option<(MachineName, Misfit)>,
+    /// The one of them that misses least, where that can be said.
+    pub nearest: Option<MachineName>,
+    /// What is asked and what there is, as people read it; may be empty.
+    pub nearest_text: String,
 }
 
-/// A change of one dimension of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Change {
-    /// In which dimension.
-    pub dimension: Dimension,
-    /// What is asked now.
-    pub from: u64,
-    /// What would fit now.
-    pub to: u64,
+/// A change of a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// To ask for less in one dimension.
+    Less {
+        /// In which dimension.
+        dimension: Dimension,
+        /// What is asked now.
+        from: u64,
+        /// What would fit now.
+        to: u64,
+    },
+    /// To do without a constraint.
+    Without(Constraint),
 }
 
 /// What kind of misfit it is: machines that fail alike are counted together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
     Lacks(Dimension),
     LacksPorts,
     TooSmall(Dimension),
+    Constraint(Box<Constraint>),
+    Draining,
     NotUp,
 }
 
 /// Explains the pending tasks among those chosen of a job.
 #[must_use]
-pub fn why(cell: &Cell, job: &Job, chosen: &TaskSelection, now: Time) -> Vec<Group> {
-    type Key = (Resources, usize, Option<Time>);
-    let mut groups: Vec<(Key, Group)> = Vec::new();
+pub fn why<'a>(cell: &Cell, job: &'a Job, chosen: &TaskSelection, now: Time) -> Vec<Group<'a>> {
+    type Key<'a> = (Ask<'a>, Option<Time>);
+    let mut groups: Vec<(Key<'_>, Group<'_>)> = Vec::new();
     for (index, task) in job.tasks().filter(|(index, _)| chosen.contains(*index)) {
-        let TaskState::Pending { since, not_before, .. } = task.state else { continue };
-        let ask = Ask::of(job, index);
+        let TaskState::Pending { since, not_before, cause } = task.state else { continue };
         let not_before = (not_before > now).then_some(not_before);
-        let key = (ask.limit, ask.ports, not_before);
+        let key = (Ask::of(job, index), not_before);
         if let Some((_, group)) = groups.iter_mut().find(|(other, _)| *other == key) {
             group.since = group.since.min(since);
             add(&mut group.tasks, index);
             continue;
         }
         let last_end = task.last_life.as_ref().map(|life| life.end.clone());
-        let group = explain(cell, ask, index, since, not_before, last_end);
+        let found = explain(cell, &key.0);
+        let group = Group {
+            tasks: vec![(index, index)],
+            since,
+            cause,
+            ask: key.0.clone(),
+            not_before,
+            last_end,
+            machines: cell.machine_count(),
+            fits: found.fits,
+            reasons: found.reasons,
+            smallest_change: found.change,
+        };
         groups.push((key, group));
     }
     groups.into_iter().map(|(_, group)| group).collect()
@@ -91,155 +114,164 @@ fn add(ranges: &mut Vec<(TaskIndex, TaskIndex)>, index: TaskIndex) {
     }
 }
 
-fn explain(
-    cell: &Cell,
-    ask: Ask,
-    index: TaskIndex,
-    since: Time,
-    not_before: Option<Time>,
-    last_end: Option<End>,
-) -> Group {
-    let mut kinds: BTreeMap<Kind, (usize, Option<(MachineId, Misfit)>)> = BTreeMap::new();
+/// What is found of a request by looking at every machine.
+struct Found {
+    fits: usize,
+    reasons: Vec<Reason>,
+    change: Option<Change>,
+}
+
+/// The machines that fail alike.
+#[derive(Default)]
+struct Alike {
+    machines: usize,
+    nearest: Option<(MachineId, Misfit)>,
+    /// What they have instead of what a constraint wants, and how many of them.
+    instead: BTreeMap<Box<str>, usize>,
+}
+
+fn explain(cell: &Cell, ask: &Ask<'_>) -> Found {
+    let mut kinds: BTreeMap<Kind, Alike> = BTreeMap::new();
     let (mut fitting, mut change) = (0, None);
     for machine in cell.machines() {
-        let Err(misfit) = fits(&ask, &Offer::of(machine)) else {
+        let Err(misfit) = fits(ask, &Offer::of(machine)) else {
             fitting += 1;
             continue;
         };
-        let (count, nearest) = kinds.entry(kind(misfit)).or_default();
-        *count += 1;
-        if nearest.is_none_or(|(_, nearest)| missing(misfit) < missing(nearest)) {
-            *nearest = Some((machine.id, misfit));
+        let alike = kinds.entry(kind(&misfit)).or_default();
+        alike.machines += 1;
+        if let Misfit::Constraint { has: Some(has), .. } = &misfit {
+            *alike.instead.entry(has.clone()).or_default() += 1;
         }
-        change = smaller(change, only_change(&ask, machine));
+        if alike.nearest.as_ref().is_none_or(|(_, nearest)| missing(&misfit) < missing(nearest)) {
+            alike.nearest = Some((machine.id, misfit));
+        }
+        change = better(change, only_change(ask, machine));
     }
-    let mut reasons: Vec<Reason> = kinds
-        .into_iter()
-        .map(|(kind, (machines, nearest))| reason(cell, kind, machines, nearest))
-        .collect();
+    let mut reasons: Vec<Reason> =
+        kinds.into_iter().map(|(kind, alike)| reason(cell, &kind, alike)).collect();
     reasons.sort_by_key(|reason| std::cmp::Reverse(reason.machines));
-    Group {
-        tasks: vec![(index, index)],
-        since,
-        ask,
-        not_before,
-        last_end,
-        machines: cell.machine_count(),
-        fits: fitting,
-        reasons,
-        smallest_change: change.filter(|_| fitting == 0),
-    }
+    Found { fits: fitting, reasons, change: change.filter(|_| fitting == 0) }
 }
 
-fn kind(misfit: Misfit) -> Kind {
+fn kind(misfit: &Misfit) -> Kind {
     match misfit {
         Misfit::NotUp => Kind::NotUp,
-        Misfit::TooSmall { dimension, .. } => Kind::TooSmall(dimension),
-        Misfit::Lacks { dimension, .. } => Kind::Lacks(dimension),
+        Misfit::Draining => Kind::Draining,
+        Misfit::Constraint { constraint, .. } => Kind::Constraint(constraint.clone()),
+        Misfit::TooSmall { dimension, .. } => Kind::TooSmall(*dimension),
+        Misfit::Lacks { dimension, .. } => Kind::Lacks(*dimension),
         Misfit::LacksPorts { .. } => Kind::LacksPorts,
     }
 }
 
-fn missing(misfit: Misfit) -> u64 {
+/// By how much; what cannot be measured is further away than anything that can.
+fn missing(misfit: &Misfit) -> u64 {
     match misfit {
-        Misfit::NotUp => u64::MAX,
+        Misfit::NotUp | Misfit::Draining | Misfit::Constraint { .. } => u64::MAX,
         Misfit::TooSmall { asked, has, .. } => asked - has,
         Misfit::Lacks { asked, free, .. } => asked - free,
         Misfit::LacksPorts { asked, free } => (asked - free) as u64,
     }
 }
 
-fn reason(
-    cell: &Cell,
-    kind: Kind,
-    machines: usize,
-    nearest: Option<(MachineId, Misfit)>,
-) -> Reason {
+fn reason(cell: &Cell, kind: &Kind, alike: Alike) -> Reason {
+    let Alike { machines, nearest, instead } = alike;
     let one = machines == 1;
+    let verb = |single: &str, plural: &str| if one { single.to_owned() } else { plural.to_owned() };
     let text = match kind {
-        Kind::NotUp if one => "is not up".to_owned(),
-        Kind::NotUp => "are not up".to_owned(),
-        Kind::TooSmall(dimension) if one => format!("is too small ({dimension})"),
-        Kind::TooSmall(dimension) => format!("are too small ({dimension})"),
-        Kind::Lacks(dimension) if one => format!("lacks {dimension}"),
-        Kind::Lacks(dimension) => format!("lack {dimension}"),
-        Kind::LacksPorts if one => "lacks ports".to_owned(),
-        Kind::LacksPorts => "lack ports".to_owned(),
+        Kind::NotUp => format!("{} not up", verb("is", "are")),
+        Kind::Draining => format!("{} draining", verb("is", "are")),
+        Kind::Constraint(constraint) => format!("{} not match {constraint}", verb("does", "do")),
+        Kind::TooSmall(dimension) => format!("{} too small ({dimension})", verb("is", "are")),
+        Kind::Lacks(dimension) => format!("{} {dimension}", verb("lacks", "lack")),
+        Kind::LacksPorts => format!("{} ports", verb("lacks", "lack")),
     };
-    let nearest = nearest
-        .filter(|_| kind != Kind::NotUp)
-        .and_then(|(machine, misfit)| Some((cell.machine(machine)?.name.clone(), misfit)));
-    Reason { machines, text, nearest }
+    let measured = nearest.filter(|(_, misfit)| missing(misfit) < u64::MAX);
+    let nearest = measured.and_then(|(id, misfit)| Some((&cell.machine(id)?.name, misfit)));
+    let nearest_text = match &nearest {
+        Some((machine, misfit)) => miss(misfit, machines, machine),
+        None => others(&instead),
+    };
+    Reason { machines, text, nearest: nearest.map(|(name, _)| name.clone()), nearest_text }
 }
 
-/// The change of one dimension alone that would make the task fit on the machine now.
-fn only_change(ask: &Ask, machine: &Machine) -> Option<Change> {
-    let mut offer = Offer::of(machine);
-    let dimension = ask.limit.first_above(&offer.free)?;
-    let (from, to) = (ask.limit.get(dimension), offer.free.get(dimension));
-    offer.free = more(offer.free, dimension, from);
-    // The rest fits: only the free room of this dimension stands in the way.
-    let others =
-        Dimension::ALL.into_iter().all(|other| ask.limit.get(other) <= offer.free.get(other));
-    let up = matches!(machine.state, cell::MachineState::Up);
-    (to > 0 && up && others && ask.ports <= offer.free_ports).then_some(Change {
-        dimension,
-        from,
-        to,
-    })
+/// What most of the machines have instead of what a constraint wants.
+fn others(instead: &BTreeMap<Box<str>, usize>) -> String {
+    let most = instead.iter().max_by_key(|(value, count)| (**count, std::cmp::Reverse(*value)));
+    let Some((value, count)) = most else { return String::new() };
+    let (value, say) = (value.escape_debug(), if *count == 1 { "says" } else { "say" });
+    format!("{count} of them {say} \"{value}\"")
 }
 
-fn more(mut free: Resources, dimension: Dimension, amount: u64) -> Resources {
-    match dimension {
-        Dimension::Cpu => free.cpu.0 = amount,
-        Dimension::Ram => free.ram.0 = amount,
-        Dimension::Disk => free.disk.0 = amount,
-        Dimension::DiskRate => free.disk_rate.0 = amount,
+/// What is asked, and what the nearest miss has.
+fn miss(misfit: &Misfit, machines: usize, machine: &MachineName) -> String {
+    let (asked, has) = match misfit {
+        Misfit::NotUp | Misfit::Draining | Misfit::Constraint { .. } => return String::new(),
+        Misfit::TooSmall { dimension, asked, has } => {
+            (dimension.show(*asked), format!("{} in all", dimension.show(*has)))
+        }
+        Misfit::Lacks { dimension, asked, free } => {
+            (dimension.show(*asked), format!("{} free", dimension.show(*free)))
+        }
+        Misfit::LacksPorts { asked, free } => (asked.to_string(), format!("{free} free")),
+    };
+    match machines {
+        1 => format!("{asked} asked; {machine} has {has}"),
+        _ => format!("{asked} asked; the nearest miss has {has}, on {machine}"),
     }
-    free
 }
 
-/// The change that takes the smaller share of what is asked.
-fn smaller(one: Option<Change>, other: Option<Change>) -> Option<Change> {
-    let kept = |change: &Change| u128::from(change.to) * 1_000_000 / u128::from(change.from.max(1));
+/// The one change that would make the task fit on a machine now.
+fn only_change(ask: &Ask<'_>, machine: &Machine) -> Option<Change> {
+    if machine.state != MachineState::Up || machine.drain.is_some() {
+        return None;
+    }
+    let offer = Offer::of(machine);
+    let mut unmatched = ask
+        .constraints
+        .iter()
+        .filter(|constraint| constraint.hard && !constraint.matches(machine.attributes()));
+    let (constraint, another) = (unmatched.next(), unmatched.next().is_some());
+    let above = |dimension: &Dimension| ask.limit.get(*dimension) > offer.free.get(*dimension);
+    let mut lacking = Dimension::ALL.into_iter().filter(above);
+    match (constraint, lacking.next(), ask.ports <= offer.free_ports) {
+        (Some(constraint), None, true) if !another => Some(Change::Without(constraint.clone())),
+        (None, Some(dimension), true) if lacking.next().is_none() => {
+            let (from, to) = (ask.limit.get(dimension), offer.free.get(dimension));
+            (to > 0).then_some(Change::Less { dimension, from, to })
+        }
+        _ => None,
+    }
+}
+
+/// To ask for less is better than to do without, and to keep more better than to keep less.
+fn better(one: Option<Change>, other: Option<Change>) -> Option<Change> {
+    let kept = |change: &Change| match change {
+        Change::Less { from, to, .. } => {
+            1 + u128::from(*to) * 1_000_000 / u128::from(*from.max(&1))
+        }
+        Change::Without(_) => 0,
+    };
     match (one, other) {
         (Some(one), Some(other)) => Some(if kept(&other) > kept(&one) { other } else { one }),
         (one, other) => one.or(other),
     }
 }
 
-impl Reason {
-    /// The nearest miss as people read it: `61 GiB asked; the nearest miss has 60.2 GiB free, on
-    /// m214`; empty where there is none.
-    #[must_use]
-    pub fn nearest_text(&self) -> String {
-        let Some((machine, misfit)) = &self.nearest else { return String::new() };
-        let (asked, has) = match misfit {
-            Misfit::NotUp => return String::new(),
-            Misfit::TooSmall { dimension, asked, has } => {
-                (dimension.show(*asked), format!("{} in all", dimension.show(*has)))
-            }
-            Misfit::Lacks { dimension, asked, free } => {
-                (dimension.show(*asked), format!("{} free", dimension.show(*free)))
-            }
-            Misfit::LacksPorts { asked, free } => (asked.to_string(), format!("{free} free")),
-        };
-        match self.machines {
-            1 => format!("{asked} asked; {machine} has {has}"),
-            _ => format!("{asked} asked; the nearest miss has {has}, on {machine}"),
-        }
-    }
-}
-
+/// `ram 61 GiB → 60 GiB`, `without gpu = "h200"`.
 impl std::fmt::Display for Change {
-    /// `ram 61 GiB → 60.2 GiB`, in the words of a job description.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let field = match self.dimension {
+        let (dimension, from, to) = match self {
+            Self::Less { dimension, from, to } => (dimension, from, to),
+            Self::Without(constraint) => return write!(f, "without {constraint}"),
+        };
+        let field = match dimension {
             Dimension::Cpu => "cpu",
             Dimension::Ram => "ram",
             Dimension::Disk => "disk",
             Dimension::DiskRate => "diskRate",
         };
-        write!(f, "{field} {} → {}", self.dimension.show(self.from), self.dimension.show(self.to))
+        write!(f, "{field} {} → {}", dimension.show(*from), dimension.show(*to))
     }
 }

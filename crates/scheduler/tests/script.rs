@@ -1,19 +1,18 @@
 //! A cell drawn in text, a pass, and the plan and its explanation.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cell::{Assignment, Cell, Mutation, Observation, Op, Outcome, RequestId};
 use expect_test::{Expect, expect};
 use model::{
-    Appclass, Bytes, CellName, CollectionId, JobName, MachineId, MachineName, MachineReport,
-    MilliCores, PortName, PortRange, Priority, Resources, SessionId, TaskSelection, Time, UserName,
+    Bytes, CellName, CollectionId, JobName, MachineId, MachineName, MachineReport, MilliCores,
+    PortName, PortRange, Priority, Resources, SessionId, TaskSelection, Time, UserName,
 };
 use scheduler::{Scheduler, why};
-use spec::{JobSpec, RestartPolicy, TaskSpec};
+use spec::{Constraint, JobSpec, Relation, TaskSpec};
 
-/// Machines as `name cpu ram ports`, jobs as `user/name tasks priority cpu ram ports`; CPU in
-/// milli-cores, memory in MiB.
+/// Machines as `name cpu ram ports [NAME=VALUE…]`, jobs as `user/name tasks priority cpu ram ports
+/// [NAME=VALUE[?]…]`; CPU in milli-cores, memory in MiB.
 fn cell(machines: &str, jobs: &str) -> Cell {
     let mut cell = Cell::empty();
     let at = Time(1_000_000);
@@ -35,7 +34,7 @@ fn cell(machines: &str, jobs: &str) -> Cell {
         let report = MachineReport {
             capacity: resources(words[1], words[2]),
             ports: if ports.last < ports.first { PortRange::default() } else { ports },
-            attributes: BTreeMap::new(),
+            attributes: words[4..].iter().map(|word| attribute(word)).collect(),
         };
         cell.apply(at, &Op::DescribeMachine { machine: MachineId(id), report: Arc::new(report) });
     }
@@ -46,16 +45,10 @@ fn cell(machines: &str, jobs: &str) -> Cell {
         task.limit = resources(words[3], words[4]);
         let ports = (0..number::<u16>(words[5])).map(|n| PortName::new(&format!("p{n}")));
         task.ports = ports.collect::<Result<_, _>>().expect("names");
-        let spec = JobSpec {
-            name: JobName::new(name).expect("a name"),
-            priority: Priority::new(number(words[2])).expect("a priority"),
-            appclass: Appclass::Batch,
-            labels: BTreeMap::new(),
-            tasks: number(words[1]),
-            task,
-            overrides: BTreeMap::new(),
-            restart: RestartPolicy::default(),
-        };
+        task.constraints = words[6..].iter().map(|word| constraint(word)).collect();
+        let name = JobName::new(name).expect("a name");
+        let priority = Priority::new(number(words[2])).expect("a priority");
+        let spec = JobSpec::of(name, priority, number(words[1]), task);
         let by = UserName::new(user).expect("a name");
         cell.apply(at, &Op::OpenSession { user: by.clone() });
         let session = cell.image().last_session;
@@ -65,6 +58,18 @@ fn cell(machines: &str, jobs: &str) -> Cell {
         assert!(matches!(outcome, Outcome::Request(Ok(_))), "{outcome:?}");
     }
     cell
+}
+
+fn attribute(word: &str) -> (String, String) {
+    let (name, value) = word.split_once('=').expect("NAME=VALUE");
+    (name.to_owned(), value.to_owned())
+}
+
+/// `NAME=VALUE`, with a `?` behind it a preference.
+fn constraint(word: &str) -> Constraint {
+    let (word, hard) = word.strip_suffix('?').map_or((word, true), |word| (word, false));
+    let (attribute, value) = attribute(word);
+    Constraint { attribute, relation: Relation::Equal, value, hard }
 }
 
 fn number<T: std::str::FromStr<Err: std::fmt::Debug>>(word: &str) -> T {
@@ -178,6 +183,41 @@ fn a_task_that_waits_for_its_next_try_says_when() {
     assert_eq!(scheduler.pass(Time(3_000_000)).assignments.len(), 1);
 }
 
+#[test]
+fn hard_constraints_decide_and_soft_ones_come_before_the_fuller_machine() {
+    plan(
+        "m1 4000 4000 0 gpu=H200
+         m2 1000 1000 0 ssd=1
+         m3 2000 2000 0",
+        "ana/train 2 200 500 500 0 gpu=H200
+         bob/cache 2 200 600 500 0 ssd=1?",
+        &expect![[r#"
+            ana/train/0 -> m1
+            bob/cache/0 -> m2
+            ana/train/1 -> m1
+            bob/cache/1 -> m1
+            unplaced 0
+        "#]],
+    );
+}
+
+/// A task that failed is tried on another machine as long as one fits, and on the same again where
+/// none does.
+#[test]
+fn a_pairing_that_crashed_is_not_repeated_while_there_is_another() {
+    for (machines, again) in [("m1 900 900 0\nm2 1000 1000 0", 2), ("m1 900 900 0", 1)] {
+        let mut cell = cell(machines, "ana/web 1 200 600 100 0");
+        let plan = Scheduler::new(cell.clone()).pass(Time(1_000_000));
+        assert_eq!(plan.assignments[0].machine, MachineId(1), "the fuller one");
+        cell.apply(Time(1_000_000), &Op::Assign(plan.assignments.clone()));
+        let (instance, end) = (plan.assignments[0].instance, model::End::Exited { code: 3 });
+        let observations = vec![Observation::Ended { instance, end }];
+        cell.apply(Time(2_000_000), &Op::Observe { machine: MachineId(1), observations });
+        let plan = Scheduler::new(cell).pass(Time(9_000_000));
+        assert_eq!(plan.assignments[0].machine, MachineId(again));
+    }
+}
+
 fn explained(machines: &str, jobs: &str, expected: &Expect) {
     let cell = cell(machines, jobs);
     let job = cell.job(CollectionId(1)).expect("the first job");
@@ -186,7 +226,7 @@ fn explained(machines: &str, jobs: &str, expected: &Expect) {
         let ranges = TaskSelection::Some(group.tasks.clone());
         text += &format!("tasks {ranges}: fits {} of {}\n", group.fits, group.machines);
         for reason in &group.reasons {
-            text += &format!("  {} {} ({})\n", reason.machines, reason.text, reason.nearest_text());
+            text += &format!("  {} {} ({})\n", reason.machines, reason.text, reason.nearest_text);
         }
         if let Some(change) = group.smallest_change {
             text += &format!("  change: {change}\n");
@@ -211,6 +251,22 @@ fn every_machine_is_counted_under_what_it_fails_with_the_nearest_miss() {
               1 is too small (CPU) (1.5 cores asked; m1 has 1 core in all)
               1 is not up ()
               change: ram 1020 MiB → 1000 MiB
+        "#]],
+    );
+}
+
+#[test]
+fn a_constraint_that_nothing_matches_is_named_with_what_there_is_instead() {
+    explained(
+        "m1 1000 1000 0 gpu=H200
+         m2 1000 1000 0 gpu=H200
+         m3 1000 1000 0 gpu=L4
+         m4 1000 1000 0",
+        "ana/train 1 110 500 500 0 gpu=h200",
+        &expect![[r#"
+            tasks 0: fits 0 of 4
+              4 do not match gpu = "h200" (2 of them say "H200")
+              change: without gpu = "h200"
         "#]],
     );
 }

@@ -2,9 +2,15 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::str::FromStr;
 
-use model::{Appclass, JobName, PortName, Priority, Resources, Span, TaskIndex};
+use model::{
+    Appclass, JobName, NameError, PortName, Priority, Resources, SchedulingClass, Span, TaskIndex,
+    UserName,
+};
 
+use crate::Constraint;
 use crate::template::{self, Reference};
 
 /// What a user asks for: a number of tasks that run the same program.
@@ -16,6 +22,8 @@ pub struct JobSpec {
     pub priority: Priority,
     /// How its tasks are treated on their machines.
     pub appclass: Appclass,
+    /// How latency-sensitive it is.
+    pub scheduling_class: SchedulingClass,
     /// Free words to find it by.
     pub labels: BTreeMap<String, String>,
     /// How many tasks: at least 1.
@@ -26,6 +34,42 @@ pub struct JobSpec {
     pub overrides: BTreeMap<TaskIndex, TaskOverride>,
     /// What happens when a task fails.
     pub restart: RestartPolicy,
+    /// The jobs that have to finish before this one starts (trace v3, "run after"). Where one ends
+    /// otherwise, this one is killed.
+    pub after: BTreeSet<JobReference>,
+    /// The job with which this one ends, where it has one (trace v3, "parent").
+    pub parent: Option<JobReference>,
+}
+
+/// Another job, as a description names it: `extract`, `ana/extract`. Where the user is left out,
+/// it is the one who submits.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct JobReference {
+    /// Whose.
+    pub user: Option<UserName>,
+    /// Which.
+    pub job: JobName,
+}
+
+impl FromStr for JobReference {
+    type Err = NameError;
+
+    fn from_str(text: &str) -> Result<Self, NameError> {
+        let (user, job) = match text.split_once('/') {
+            Some((user, job)) => (Some(UserName::new(user)?), job),
+            None => (None, text),
+        };
+        Ok(Self { user, job: JobName::new(job)? })
+    }
+}
+
+impl fmt::Display for JobReference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.user {
+            Some(user) => write!(f, "{user}/{}", self.job),
+            None => self.job.fmt(f),
+        }
+    }
 }
 
 /// What a task is: a program with its limits.
@@ -46,6 +90,8 @@ pub struct TaskSpec {
     pub health_check: Option<HealthCheck>,
     /// How long it has between SIGTERM and SIGKILL.
     pub notice: Span,
+    /// What it wants of its machine.
+    pub constraints: Vec<Constraint>,
 }
 
 /// An HTTP health check (paper, section 2.6): a task that does not answer promptly, or answers
@@ -79,7 +125,8 @@ pub struct RestartPolicy {
     pub delay_max: Span,
 }
 
-/// What is different in one task: each field given replaces the job's; environments are joined.
+/// What is different in one task: each field given replaces the job's; environments and labels are
+/// joined.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TaskOverride {
     /// Another program or arguments.
@@ -90,9 +137,38 @@ pub struct TaskOverride {
     pub limit: Option<Resources>,
     /// Another number of processes.
     pub processes: Option<u32>,
+    /// Other ports.
+    pub ports: Option<BTreeSet<PortName>>,
+    /// Another health check.
+    pub health_check: Option<HealthCheck>,
+    /// Another notice.
+    pub notice: Option<Span>,
+    /// Other constraints.
+    pub constraints: Option<Vec<Constraint>>,
+    /// Labels that are added or replaced.
+    pub labels: BTreeMap<String, String>,
 }
 
 impl JobSpec {
+    /// A job of so many tasks with nothing else said: batch, no labels, no overrides, the usual
+    /// restarts.
+    #[must_use]
+    pub fn of(name: JobName, priority: Priority, tasks: u32, task: TaskSpec) -> Self {
+        Self {
+            name,
+            priority,
+            appclass: Appclass::Batch,
+            scheduling_class: SchedulingClass::usual(Appclass::Batch),
+            labels: BTreeMap::new(),
+            tasks,
+            task,
+            overrides: BTreeMap::new(),
+            restart: RestartPolicy::default(),
+            after: BTreeSet::new(),
+            parent: None,
+        }
+    }
+
     /// What the task at an index is, its overrides applied.
     #[must_use]
     pub fn task(&self, index: TaskIndex) -> Cow<'_, TaskSpec> {
@@ -104,7 +180,38 @@ impl JobSpec {
         task.env.extend(change.env.iter().map(|(name, value)| (name.clone(), value.clone())));
         task.limit = change.limit.unwrap_or(task.limit);
         task.processes = change.processes.unwrap_or(task.processes);
+        if let Some(ports) = &change.ports {
+            task.ports.clone_from(ports);
+        }
+        if let Some(check) = &change.health_check {
+            task.health_check = Some(check.clone());
+        }
+        task.notice = change.notice.unwrap_or(task.notice);
+        if let Some(constraints) = &change.constraints {
+            task.constraints.clone_from(constraints);
+        }
         Cow::Owned(task)
+    }
+
+    /// What the task at an index wants of its machine.
+    #[must_use]
+    pub fn constraints(&self, index: TaskIndex) -> &[Constraint] {
+        let change = self.overrides.get(&index).and_then(|change| change.constraints.as_ref());
+        change.unwrap_or(&self.task.constraints)
+    }
+
+    /// The health check of the task at an index.
+    #[must_use]
+    pub fn health_check(&self, index: TaskIndex) -> Option<&HealthCheck> {
+        let change = self.overrides.get(&index).and_then(|change| change.health_check.as_ref());
+        change.or(self.task.health_check.as_ref())
+    }
+
+    /// A label of the task at an index.
+    #[must_use]
+    pub fn label(&self, index: TaskIndex, key: &str) -> Option<&str> {
+        let change = self.overrides.get(&index).and_then(|change| change.labels.get(key));
+        change.or_else(|| self.labels.get(key)).map(String::as_str)
     }
 
     /// The limit of the task at an index.
@@ -193,6 +300,7 @@ impl TaskSpec {
             ports: BTreeSet::new(),
             health_check: None,
             notice: Span::from_secs(10),
+            constraints: Vec::new(),
         }
     }
 }

@@ -5,12 +5,17 @@
 //! once overrides and references are filled in. It does not know how a description is written
 //! (crate `bcl`), sent (crate `proto`), admitted or placed.
 
+mod constraint;
 mod job;
 mod path;
 mod template;
+#[cfg(test)]
+mod testing;
+mod update;
 mod validate;
 
-pub use job::{HealthCheck, JobSpec, RestartPolicy, TaskOverride, TaskSpec};
+pub use constraint::{Constraint, NoSuchRelation, Relation};
+pub use job::{HealthCheck, JobReference, JobSpec, RestartPolicy, TaskOverride, TaskSpec};
 pub use path::{Path, Step};
 pub use template::{Reference, TaskField, expand, references};
 pub use validate::{Problem, ProblemKind, limits};

@@ -49,6 +49,51 @@ impl Path {
     }
 }
 
+/// Where a validation is: a path whose steps are on the stack, so that looking at what is right
+/// allocates nothing.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place<'a> {
+    above: Option<(&'a Place<'a>, PlaceStep<'a>)>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum PlaceStep<'a> {
+    Field(&'static str),
+    Key(&'a str),
+    Element(usize),
+}
+
+impl<'a> Place<'a> {
+    /// The top.
+    pub(crate) const TOP: Self = Self { above: None };
+
+    /// A named field below this.
+    pub(crate) fn field(&'a self, name: &'static str) -> Self {
+        Self { above: Some((self, PlaceStep::Field(name))) }
+    }
+
+    /// A key of the map at this.
+    pub(crate) fn key(&'a self, key: &'a str) -> Self {
+        Self { above: Some((self, PlaceStep::Key(key))) }
+    }
+
+    /// An element of the list at this.
+    pub(crate) fn element(&'a self, position: usize) -> Self {
+        Self { above: Some((self, PlaceStep::Element(position))) }
+    }
+
+    /// It as a path of its own.
+    pub(crate) fn path(&self) -> Path {
+        let Some((above, step)) = self.above else { return Path::top() };
+        let above = above.path();
+        match step {
+            PlaceStep::Field(name) => above.field(name),
+            PlaceStep::Key(key) => above.key(key),
+            PlaceStep::Element(position) => above.element(position),
+        }
+    }
+}
+
 impl fmt::Display for Path {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.0.is_empty() {

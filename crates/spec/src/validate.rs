@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use model::{Bytes, MilliCores, Resources, Span};
 use thiserror::Error;
 
-use crate::path::Path;
+use crate::path::{Path, Place};
 use crate::template::{self, TaskField};
-use crate::{HealthCheck, JobSpec, TaskSpec};
+use crate::{Constraint, HealthCheck, JobSpec, RestartPolicy, TaskOverride, TaskSpec};
 
 /// The bounds of a description. They keep one job from filling the log, a machine's argument list
 /// or a terminal; nothing that people run comes near them.
@@ -43,6 +43,10 @@ pub mod limits {
     pub const HEALTH_PATH_BYTES_MAX: usize = 2_048;
     /// Failures that a policy may allow, and failures in a row of a health check.
     pub const FAILURES_MAX: u32 = 1_000_000;
+    /// Constraints of a task.
+    pub const CONSTRAINTS_MAX: usize = 64;
+    /// Jobs that a job may run after.
+    pub const AFTER_MAX: usize = 64;
 }
 
 /// Something in a description that cannot be.
@@ -112,6 +116,26 @@ pub enum ProblemKind {
     /// A health check's path that does not begin with a slash.
     #[error("must begin with '/'")]
     NotAPath,
+    /// The value of a constraint that is compared as an integer.
+    #[error("'{}' is not an integer, and {relation} compares integers", .value.escape_debug())]
+    NotAnInteger {
+        /// The value.
+        value: String,
+        /// The relation's name.
+        relation: &'static str,
+    },
+    /// A value where none is looked at.
+    #[error("{relation} looks at no value: leave it out")]
+    NoValue {
+        /// The relation's name.
+        relation: &'static str,
+    },
+    /// A label or an attribute without a name.
+    #[error("has an empty name")]
+    NoName,
+    /// A job that is to run after itself, or to end with itself.
+    #[error("names the job itself: name another one, or leave it out")]
+    Itself,
     /// A wait that is longer than its own maximum.
     #[error("is longer than {other} ({most})")]
     LongerThan {
@@ -131,42 +155,36 @@ impl JobSpec {
     #[must_use]
     pub fn problems(&self) -> Vec<Problem> {
         let mut found = Found { problems: Vec::new() };
-        let top = Path::top();
+        let top = Place::TOP;
         found.range(&top.field("tasks"), self.tasks, 1, limits::TASKS_MAX);
         found.labels(&top.field("labels"), &self.labels);
         found.task(&top, &self.task);
+        let overrides = top.field("overrides");
         for (index, change) in &self.overrides {
-            let at = top.field("overrides").key(&index.to_string());
+            let key = index.to_string();
+            let at = overrides.key(&key);
             if index.0 >= self.tasks {
                 let last = self.tasks.saturating_sub(1);
-                found.add(at, ProblemKind::NoSuchTask { index: index.0, last });
+                found.add(&at, ProblemKind::NoSuchTask { index: index.0, last });
                 continue;
             }
-            if let Some(cmd) = &change.cmd {
-                found.cmd(&at.field("cmd"), cmd);
-            }
-            found.env(&at.field("env"), &change.env);
-            if change.cmd.is_some() || !change.env.is_empty() {
+            found.change(&at, change);
+            if change.cmd.is_some() || change.ports.is_some() || !change.env.is_empty() {
                 let ports = self.task(*index).all_ports().len();
                 found.count(&at.field("ports"), ports, limits::PORTS_MAX, "ports");
             }
-            if let Some(limit) = change.limit {
-                found.limit(&at, &limit);
-            }
-            if let Some(processes) = change.processes {
-                found.range(&at.field("processes"), processes, 1, limits::PROCESSES_MAX);
+        }
+        found.restart(&top.field("restart"), self.restart);
+        let after = top.field("after");
+        found.count(&after, self.after.len(), limits::AFTER_MAX, "jobs");
+        for (position, other) in self.after.iter().enumerate() {
+            // With the user named, only the cell can tell.
+            if other.user.is_none() && other.job == self.name {
+                found.add(&after.element(position), ProblemKind::Itself);
             }
         }
-        let restart = top.field("restart");
-        if let Some(failures) = self.restart.failures_max {
-            found.range(&restart.field("failures"), failures, 0, limits::FAILURES_MAX);
-        }
-        let longest = Span::from_secs(limits::SPAN_SECONDS_MAX);
-        found.span(&restart.field("delay"), self.restart.delay, Span::ZERO, longest);
-        found.span(&restart.field("delayMax"), self.restart.delay_max, Span::ZERO, longest);
-        if self.restart.delay > self.restart.delay_max {
-            let (other, most) = ("delayMax", self.restart.delay_max);
-            found.add(restart.field("delay"), ProblemKind::LongerThan { other, most });
+        if self.parent.as_ref().is_some_and(|p| p.user.is_none() && p.job == self.name) {
+            found.add(&top.field("parent"), ProblemKind::Itself);
         }
         let total = self.total();
         if found.problems.is_empty() && total.cpu.0 > limits::CPU_MILLI_MAX {
@@ -189,56 +207,51 @@ struct Found {
 }
 
 impl Found {
-    fn add(&mut self, path: Path, kind: ProblemKind) {
-        self.problems.push(Problem { path, kind });
+    fn add(&mut self, place: &Place<'_>, kind: ProblemKind) {
+        self.problems.push(Problem { path: place.path(), kind });
     }
 
-    fn range<T: PartialOrd + ToString + Copy>(&mut self, path: &Path, is: T, least: T, most: T) {
+    fn range<T: PartialOrd + ToString + Copy>(&mut self, at: &Place<'_>, is: T, least: T, most: T) {
         if is < least || is > most {
             let (is, least, most) = (is.to_string(), least.to_string(), most.to_string());
-            self.add(path.clone(), ProblemKind::OutOfRange { is, least, most });
+            self.add(at, ProblemKind::OutOfRange { is, least, most });
         }
     }
 
-    fn span(&mut self, path: &Path, is: Span, least: Span, most: Span) {
-        self.range(path, Shown(is), Shown(least), Shown(most));
+    fn span(&mut self, at: &Place<'_>, is: Span, least: Span, most: Span) {
+        self.range(at, Shown(is), Shown(least), Shown(most));
     }
 
-    fn count(&mut self, path: &Path, has: usize, most: usize, unit: &'static str) {
+    fn count(&mut self, at: &Place<'_>, has: usize, most: usize, unit: &'static str) {
         if has > most {
-            self.add(path.clone(), ProblemKind::TooMany { has, most, unit });
+            self.add(at, ProblemKind::TooMany { has, most, unit });
         }
     }
 
-    fn no_zero_byte(&mut self, path: &Path, text: &str) {
+    fn no_zero_byte(&mut self, at: &Place<'_>, text: &str) {
         if text.contains('\0') {
             let character = "a zero byte".to_owned();
-            self.add(path.clone(), ProblemKind::BadCharacter { character });
+            self.add(at, ProblemKind::BadCharacter { character });
         }
     }
 
-    fn references(&mut self, path: &Path, text: &str) {
+    fn references(&mut self, at: &Place<'_>, text: &str) {
         for reference in template::references(text).filter_map(|(_, found)| found.err()) {
-            self.add(path.clone(), ProblemKind::BadReference { reference });
+            self.add(at, ProblemKind::BadReference { reference });
         }
     }
 
-    fn labels(&mut self, path: &Path, labels: &BTreeMap<String, String>) {
-        self.count(path, labels.len(), limits::LABELS_MAX, "labels");
+    fn labels(&mut self, at: &Place<'_>, labels: &BTreeMap<String, String>) {
+        self.count(at, labels.len(), limits::LABELS_MAX, "labels");
         for (key, value) in labels {
-            let at = path.key(key);
-            self.range(&at, key.len().min(1), 1, 1);
-            for text in [key, value] {
-                self.count(&at, text.chars().count(), limits::LABEL_CHARACTERS_MAX, "characters");
-                if let Some(control) = text.chars().find(|c| c.is_control()) {
-                    let character = format!("the control character {}", control.escape_default());
-                    self.add(at.clone(), ProblemKind::BadCharacter { character });
-                }
-            }
+            let at = at.key(key);
+            self.named(&at, key);
+            self.word(&at, key);
+            self.word(&at, value);
         }
     }
 
-    fn task(&mut self, top: &Path, task: &TaskSpec) {
+    fn task(&mut self, top: &Place<'_>, task: &TaskSpec) {
         self.cmd(&top.field("cmd"), &task.cmd);
         self.env(&top.field("env"), &task.env);
         self.limit(top, &task.limit);
@@ -247,44 +260,119 @@ impl Found {
         if let Some(check) = &task.health_check {
             self.health_check(&top.field("healthCheck"), check);
         }
-        let longest = Span::from_secs(limits::SPAN_SECONDS_MAX);
-        self.span(&top.field("notice"), task.notice, Span::ZERO, longest);
+        self.notice(&top.field("notice"), task.notice);
+        self.constraints(&top.field("constraints"), &task.constraints);
     }
 
-    fn cmd(&mut self, path: &Path, cmd: &[String]) {
+    fn change(&mut self, at: &Place<'_>, change: &TaskOverride) {
+        if let Some(cmd) = &change.cmd {
+            self.cmd(&at.field("cmd"), cmd);
+        }
+        self.env(&at.field("env"), &change.env);
+        if let Some(limit) = change.limit {
+            self.limit(at, &limit);
+        }
+        if let Some(processes) = change.processes {
+            self.range(&at.field("processes"), processes, 1, limits::PROCESSES_MAX);
+        }
+        if let Some(check) = &change.health_check {
+            self.health_check(&at.field("healthCheck"), check);
+        }
+        if let Some(notice) = change.notice {
+            self.notice(&at.field("notice"), notice);
+        }
+        if let Some(constraints) = &change.constraints {
+            self.constraints(&at.field("constraints"), constraints);
+        }
+        self.labels(&at.field("labels"), &change.labels);
+    }
+
+    fn notice(&mut self, at: &Place<'_>, notice: Span) {
+        self.span(at, notice, Span::ZERO, Span::from_secs(limits::SPAN_SECONDS_MAX));
+    }
+
+    fn restart(&mut self, at: &Place<'_>, restart: RestartPolicy) {
+        if let Some(failures) = restart.failures_max {
+            self.range(&at.field("failures"), failures, 0, limits::FAILURES_MAX);
+        }
+        let longest = Span::from_secs(limits::SPAN_SECONDS_MAX);
+        self.span(&at.field("delay"), restart.delay, Span::ZERO, longest);
+        self.span(&at.field("delayMax"), restart.delay_max, Span::ZERO, longest);
+        if restart.delay > restart.delay_max {
+            let (other, most) = ("delayMax", restart.delay_max);
+            self.add(&at.field("delay"), ProblemKind::LongerThan { other, most });
+        }
+    }
+
+    fn constraints(&mut self, at: &Place<'_>, constraints: &[Constraint]) {
+        self.count(at, constraints.len(), limits::CONSTRAINTS_MAX, "constraints");
+        for (position, constraint) in constraints.iter().enumerate() {
+            let at = at.element(position);
+            let (name, value) = (at.field("attribute"), at.field("value"));
+            self.named(&name, &constraint.attribute);
+            self.word(&name, &constraint.attribute);
+            self.word(&value, &constraint.value);
+            let relation = constraint.relation.name();
+            if !constraint.relation.has_value() && !constraint.value.is_empty() {
+                self.add(&value, ProblemKind::NoValue { relation });
+            }
+            let number = constraint.value.trim().parse::<i64>();
+            if constraint.relation.is_numeric() && number.is_err() {
+                let value_text = constraint.value.clone();
+                self.add(&value, ProblemKind::NotAnInteger { value: value_text, relation });
+            }
+        }
+    }
+
+    fn named(&mut self, at: &Place<'_>, name: &str) {
+        if name.is_empty() {
+            self.add(at, ProblemKind::NoName);
+        }
+    }
+
+    /// A text that is shown on terminals: a label, an attribute.
+    fn word(&mut self, at: &Place<'_>, text: &str) {
+        self.count(at, text.chars().count(), limits::LABEL_CHARACTERS_MAX, "characters");
+        if let Some(control) = text.chars().find(|c| c.is_control()) {
+            let character = format!("the control character {}", control.escape_default());
+            self.add(at, ProblemKind::BadCharacter { character });
+        }
+    }
+
+    fn cmd(&mut self, at: &Place<'_>, cmd: &[String]) {
         match cmd.first() {
-            None => self.add(path.clone(), ProblemKind::NoCommand),
+            None => self.add(at, ProblemKind::NoCommand),
             Some(program) if program.is_empty() => {
-                self.add(path.element(0), ProblemKind::EmptyProgram);
+                self.add(&at.element(0), ProblemKind::EmptyProgram);
             }
             Some(_) => {}
         }
-        self.count(path, cmd.len(), limits::CMD_ARGUMENTS_MAX, "arguments");
+        self.count(at, cmd.len(), limits::CMD_ARGUMENTS_MAX, "arguments");
         let bytes = cmd.iter().map(String::len).sum();
-        self.count(path, bytes, limits::CMD_BYTES_MAX, "bytes");
+        self.count(at, bytes, limits::CMD_BYTES_MAX, "bytes");
         for (position, argument) in cmd.iter().enumerate() {
-            self.no_zero_byte(&path.element(position), argument);
-            self.references(&path.element(position), argument);
+            self.no_zero_byte(&at.element(position), argument);
+            self.references(&at.element(position), argument);
         }
     }
 
-    fn env(&mut self, path: &Path, env: &BTreeMap<String, String>) {
-        self.count(path, env.len(), limits::ENV_VARIABLES_MAX, "variables");
+    fn env(&mut self, at: &Place<'_>, env: &BTreeMap<String, String>) {
+        self.count(at, env.len(), limits::ENV_VARIABLES_MAX, "variables");
         let bytes = env.iter().map(|(name, value)| name.len() + value.len()).sum();
-        self.count(path, bytes, limits::ENV_BYTES_MAX, "bytes");
+        self.count(at, bytes, limits::ENV_BYTES_MAX, "bytes");
         for (name, value) in env {
             let mut characters = name.chars();
             let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
             let first = characters.next().is_some_and(|c| word(c) && !c.is_ascii_digit());
             if !first || !characters.all(word) {
-                self.add(path.key(name), ProblemKind::BadVariable);
+                self.add(&at.key(name), ProblemKind::BadVariable);
             }
-            self.no_zero_byte(&path.key(name), value);
-            self.references(&path.key(name), value);
+            self.no_zero_byte(&at.key(name), value);
+            self.references(&at.key(name), value);
         }
     }
 
-    fn limit(&mut self, at: &Path, limit: &Resources) {
+    fn limit(&mut self, at: &Place<'_>, limit: &Resources) {
         let most = MilliCores(limits::CPU_MILLI_MAX);
         self.range(&at.field("cpu"), limit.cpu, MilliCores(1), most);
         let (least, most) = (Bytes(limits::RAM_BYTES_MIN), Bytes(limits::BYTES_MAX));
@@ -293,15 +381,15 @@ impl Found {
         self.range(&at.field("diskRate"), limit.disk_rate, Bytes(0), most);
     }
 
-    fn health_check(&mut self, at: &Path, check: &HealthCheck) {
+    fn health_check(&mut self, at: &Place<'_>, check: &HealthCheck) {
         let path = at.field("path");
         if !check.path.starts_with('/') {
-            self.add(path.clone(), ProblemKind::NotAPath);
+            self.add(&path, ProblemKind::NotAPath);
         }
         self.count(&path, check.path.len(), limits::HEALTH_PATH_BYTES_MAX, "bytes");
         if let Some(bad) = check.path.chars().find(|c| !c.is_ascii_graphic()) {
             let character = format!("'{}'", bad.escape_default());
-            self.add(path, ProblemKind::BadCharacter { character });
+            self.add(&path, ProblemKind::BadCharacter { character });
         }
         let (shortest, longest) =
             (Span::from_millis(10), Span::from_secs(limits::SPAN_SECONDS_MAX));
@@ -325,21 +413,9 @@ impl std::fmt::Display for Shown {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{RestartPolicy, TaskOverride};
-    use model::{Appclass, Band, JobName, TaskIndex};
-
-    fn job() -> JobSpec {
-        JobSpec {
-            name: JobName::new("web").expect("a name"),
-            priority: Band::Production.usual(),
-            appclass: Appclass::LatencySensitive,
-            labels: BTreeMap::new(),
-            tasks: 3,
-            task: TaskSpec::of(vec!["server".to_owned(), "--port=${port.http}".to_owned()]),
-            overrides: BTreeMap::new(),
-            restart: RestartPolicy::default(),
-        }
-    }
+    use crate::testing::job;
+    use crate::{Relation, RestartPolicy, TaskOverride};
+    use model::TaskIndex;
 
     fn problems(change: impl FnOnce(&mut JobSpec)) -> Vec<String> {
         let mut job = job();
@@ -389,6 +465,33 @@ mod tests {
         one(
             |job| drop(job.labels.insert("team".to_owned(), "\u{1b}[31m".to_owned())),
             "labels[\"team\"]: holds the control character \\u{1b}, which is not possible here",
+        );
+    }
+
+    #[test]
+    fn constraints_and_other_jobs_are_looked_at() {
+        let constraint = |relation, value: &str| Constraint {
+            attribute: "cores".to_owned(),
+            relation,
+            value: value.to_owned(),
+            hard: true,
+        };
+        let says = problems(|job| {
+            job.task.constraints = vec![
+                constraint(Relation::GreaterThan, "8"),
+                constraint(Relation::LessThan, "many"),
+                constraint(Relation::Present, "8"),
+            ];
+            job.after.insert("web".parse().expect("a job"));
+            job.parent = Some("ana/web".parse().expect("a job"));
+        });
+        assert_eq!(
+            says,
+            [
+                "constraints[1].value: 'many' is not an integer, and less-than compares integers",
+                "constraints[2].value: present looks at no value: leave it out",
+                "after[0]: names the job itself: name another one, or leave it out",
+            ]
         );
     }
 

@@ -1,13 +1,18 @@
 //! The canonical JSON of a description is BCL, and gives that very description.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use model::{Appclass, Bytes, JobName, MilliCores, PortName, Priority, Resources, Span, TaskIndex};
+use model::{
+    Appclass, Bytes, JobName, MilliCores, PortName, Priority, Resources, SchedulingClass, Span,
+    TaskIndex, UserName,
+};
 use proptest::collection::{btree_map, btree_set, vec};
 use proptest::option;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
-use spec::{HealthCheck, JobSpec, RestartPolicy, TaskOverride, TaskSpec};
+use spec::{
+    Constraint, HealthCheck, JobReference, JobSpec, Relation, RestartPolicy, TaskOverride, TaskSpec,
+};
 
 use crate::with_files;
 
@@ -32,6 +37,34 @@ fn limit(fields: &mut Map<String, Value>, limit: &Resources) {
     long("diskRateBytes", limit.disk_rate.0);
 }
 
+fn constraints_json(constraints: &[Constraint]) -> Value {
+    let constraint = |constraint: &Constraint| {
+        let relation = constraint.relation.name().replace('-', "_").to_uppercase();
+        let mut fields = json!({ "attribute": constraint.attribute, "relation": relation });
+        // As protobuf: what is empty or false is left out.
+        if !constraint.value.is_empty() {
+            fields["value"] = json!(constraint.value);
+        }
+        if !constraint.hard {
+            fields["soft"] = json!(true);
+        }
+        fields
+    };
+    constraints.iter().map(constraint).collect()
+}
+
+fn ports_json(ports: &BTreeSet<PortName>) -> Value {
+    ports.iter().map(PortName::as_str).collect()
+}
+
+fn check_json(check: &HealthCheck) -> Value {
+    json!({
+        "port": check.port.as_str(), "path": check.path, "interval": span(check.interval),
+        "timeout": span(check.timeout), "startGrace": span(check.start_grace),
+        "failures": check.failures_max,
+    })
+}
+
 fn canonical(job: &JobSpec) -> Value {
     let mut fields = Map::new();
     let mut field = |name: &str, value: Value| drop(fields.insert(name.to_owned(), value));
@@ -39,19 +72,20 @@ fn canonical(job: &JobSpec) -> Value {
     field("tasks", json!(job.tasks));
     field("priority", json!(job.priority.number()));
     field("appclass", json!(job.appclass.name().replace('-', "_").to_uppercase()));
+    field("schedulingClass", json!(job.scheduling_class.number()));
     field("labels", json!(job.labels));
+    field("after", job.after.iter().map(ToString::to_string).collect());
+    if let Some(parent) = &job.parent {
+        field("parent", json!(parent.to_string()));
+    }
+    field("constraints", constraints_json(&job.task.constraints));
     field("cmd", json!(job.task.cmd));
     field("env", json!(job.task.env));
     field("processes", json!(job.task.processes));
-    field("ports", json!(job.task.ports.iter().map(PortName::as_str).collect::<Vec<_>>()));
+    field("ports", ports_json(&job.task.ports));
     field("notice", span(job.task.notice));
     if let Some(check) = &job.task.health_check {
-        let check = json!({
-            "port": check.port.as_str(), "path": check.path, "interval": span(check.interval),
-            "timeout": span(check.timeout), "startGrace": span(check.start_grace),
-            "failures": check.failures_max,
-        });
-        field("healthCheck", check);
+        field("healthCheck", check_json(check));
     }
     let mut restart = json!({
         "delay": span(job.restart.delay), "delayMax": span(job.restart.delay_max),
@@ -73,6 +107,21 @@ fn canonical(job: &JobSpec) -> Value {
         }
         if !change.env.is_empty() {
             fields.insert("env".to_owned(), json!(change.env));
+        }
+        if !change.labels.is_empty() {
+            fields.insert("labels".to_owned(), json!(change.labels));
+        }
+        if let Some(names) = &change.ports {
+            fields.insert("ports".to_owned(), ports_json(names));
+        }
+        if let Some(check) = &change.health_check {
+            fields.insert("healthCheck".to_owned(), check_json(check));
+        }
+        if let Some(notice) = change.notice {
+            fields.insert("notice".to_owned(), span(notice));
+        }
+        if let Some(list) = &change.constraints {
+            fields.insert("constraints".to_owned(), constraints_json(list));
         }
         (index.to_string(), Value::Object(fields))
     });
@@ -138,23 +187,54 @@ fn health_check() -> impl Strategy<Value = HealthCheck> {
     )
 }
 
+fn constraint() -> impl Strategy<Value = Constraint> {
+    let relation = proptest::sample::select(Relation::ALL.to_vec());
+    ("[^\\p{Cc}]{1,5}", relation, "[^\\p{Cc}]{0,5}", any::<i64>(), any::<bool>()).prop_map(
+        |(attribute, relation, text, number, hard)| {
+            let value = match relation.is_numeric() {
+                true => number.to_string(),
+                false => text,
+            };
+            let value = if relation.has_value() { value } else { String::new() };
+            Constraint { attribute, relation, value, hard }
+        },
+    )
+}
+
+/// A job that cannot be the one that names it, whose name is shorter.
+fn reference() -> impl Strategy<Value = JobReference> {
+    (option::of(label()), label()).prop_map(|(user, job)| JobReference {
+        user: user.map(|user| UserName::new(&user).expect("a label")),
+        job: JobName::new(&format!("other-than-that-{job}")).expect("a label"),
+    })
+}
+
+fn labels() -> impl Strategy<Value = BTreeMap<String, String>> {
+    btree_map("[a-z ]{1,5}", "[^\\p{Cc}]{0,5}", 0..3)
+}
+
 fn task() -> impl Strategy<Value = TaskSpec> {
     let ports = btree_set(port(), 0..3);
-    (cmd(), env(), resources(), 1..1_u32 << 20, ports, option::of(health_check()), spans())
-        .prop_map(|(cmd, env, limit, processes, ports, health_check, notice)| TaskSpec {
-            cmd,
-            env,
-            limit,
-            processes,
-            ports,
-            health_check,
-            notice,
-        })
+    let limits = (resources(), 1..1_u32 << 20, spans());
+    let wants = (ports, option::of(health_check()), vec(constraint(), 0..3));
+    (cmd(), env(), limits, wants).prop_map(|(cmd, env, limits, wants)| {
+        let ((limit, processes, notice), (ports, health_check, constraints)) = (limits, wants);
+        TaskSpec { cmd, env, limit, processes, ports, health_check, notice, constraints }
+    })
 }
 
 fn change() -> impl Strategy<Value = TaskOverride> {
-    (option::of(cmd()), env(), option::of(resources()), option::of(1..1_u32 << 20))
-        .prop_map(|(cmd, env, limit, processes)| TaskOverride { cmd, env, limit, processes })
+    (task(), labels(), any::<[bool; 7]>()).prop_map(|(task, labels, given)| TaskOverride {
+        cmd: given[0].then_some(task.cmd),
+        env: task.env,
+        limit: given[1].then_some(task.limit),
+        processes: given[2].then_some(task.processes),
+        ports: given[3].then_some(task.ports),
+        health_check: task.health_check.filter(|_| given[4]),
+        notice: given[5].then_some(task.notice),
+        constraints: given[6].then_some(task.constraints),
+        labels,
+    })
 }
 
 prop_compose! {
@@ -162,23 +242,29 @@ prop_compose! {
         name in label(),
         priority in 0..=450_i64,
         appclass in prop_oneof![Just(Appclass::Batch), Just(Appclass::LatencySensitive)],
-        labels in btree_map("[a-z ]{1,5}", "[^\\p{Cc}]{0,5}", 0..3),
+        class in 0..=3_i64,
+        labels in labels(),
         tasks in 5..30_u32,
         task in task(),
         overrides in btree_map((0..5_u32).prop_map(TaskIndex), change(), 0..4),
         failures_max in option::of(0..1_000_000_u32),
         delays in (spans(), spans()),
+        after in btree_set(reference(), 0..3),
+        parent in option::of(reference()),
     ) -> JobSpec {
         let (delay, delay_max) = (delays.0.min(delays.1), delays.0.max(delays.1));
         JobSpec {
             name: JobName::new(&name).expect("a label"),
             priority: Priority::new(priority).expect("in range"),
             appclass,
+            scheduling_class: SchedulingClass::new(class).expect("in range"),
             labels,
             tasks,
             task,
             overrides,
             restart: RestartPolicy { failures_max, delay, delay_max },
+            after,
+            parent,
         }
     }
 }
@@ -205,7 +291,8 @@ proptest! {
 
     #[test]
     fn whatever_a_field_holds_nothing_panics(
-        field in "name|tasks|priority|cpu|cpuMilli|ram|ramBytes|notice|overrides|restart|labels",
+        field in "name|tasks|priority|cpu|cpuMilli|ram|ramBytes|notice|overrides|restart|labels|\
+                  schedulingClass|after|parent|constraints|ports|healthCheck",
         value in prop_oneof![
             any::<f64>().prop_filter("a number", |number| number.is_finite()).prop_map(|n| json!(n)),
             any::<i64>().prop_map(|n| json!(n)),
@@ -213,6 +300,10 @@ proptest! {
             any::<String>().prop_map(|text| json!({ text: 1 })),
             "[0-9]{1,40}([.][0-9]{0,40})? ?[a-zA-Zµ/]{0,4}".prop_map(|text| json!(text)),
             "[0-9,-]{1,12}".prop_map(|text| json!({ text: { "cpu": 1 } })),
+            any::<String>().prop_map(|text| json!([text])),
+            any::<(String, f64)>().prop_map(|(text, number)| {
+                json!([{ "attribute": text, "value": number }, { "relation": text, "soft": text }])
+            }),
         ],
     ) {
         let mut job = json!({ "name": "x", "cmd": ["a"] });

@@ -2,7 +2,7 @@
 
 use crate::{Files, settings};
 use model::{Bytes, MilliCores, TaskIndex};
-use spec::JobSpec;
+use spec::{JobReference, JobSpec};
 
 macro_rules! example {
     ($name:literal) => {
@@ -10,11 +10,13 @@ macro_rules! example {
     };
 }
 
-const EXAMPLES: [(&str, &str); 4] = [
+const EXAMPLES: [(&str, &str); 6] = [
     example!("hello.bcl"),
     example!("batch.bcl"),
     example!("too-big.bcl"),
     example!("overrides.bcl"),
+    example!("pipeline.bcl"),
+    example!("workers.bcl"),
 ];
 
 fn evaluate(name: &str) -> Vec<JobSpec> {
@@ -73,4 +75,34 @@ fn overrides_are_those_of_the_comments() {
     assert_eq!(index.limit(TaskIndex(0)).ram, Bytes(64 << 20));
     assert_eq!(index.limit(TaskIndex(2)).ram, Bytes(192 << 20));
     assert_eq!(index.priority.to_string(), "mid(117)");
+}
+
+#[test]
+fn each_step_of_the_pipeline_runs_after_those_before() {
+    let jobs = evaluate("pipeline.bcl");
+    let steps: Vec<_> = jobs.iter().map(|job| (job.name.as_str(), job.tasks)).collect();
+    assert_eq!(steps, [("extract", 1), ("transform", 4), ("load", 1)]);
+    let after = |job: &JobSpec| job.after.iter().map(ToString::to_string).collect::<Vec<_>>();
+    assert_eq!(after(&jobs[0]), [""; 0]);
+    assert_eq!(after(&jobs[1]), ["extract"]);
+    assert_eq!(after(&jobs[2]), ["extract", "transform"]);
+}
+
+#[test]
+fn the_workers_end_with_their_parent_and_say_what_suits_them() {
+    let jobs = evaluate("workers.bcl");
+    let [crawler, workers] = &jobs[..] else { panic!("two jobs") };
+    let wants = |job: &JobSpec, index| {
+        let shown = |c: &spec::Constraint| format!("{}{c}", if c.hard { "" } else { "soft: " });
+        job.constraints(TaskIndex(index)).iter().map(shown).collect::<Vec<_>>()
+    };
+    assert_eq!(wants(crawler, 0), ["cores >= 1", "soft: ssd is present"]);
+    let usual = ["arch != \"riscv64\"", "soft: gpu is not present"];
+    assert_eq!(wants(workers, 1), usual);
+    assert_eq!(wants(workers, 0), [usual[0], usual[1], "kernel is present"]);
+    let parent = JobReference { user: None, job: crawler.name.clone() };
+    assert_eq!((&crawler.parent, &workers.parent), (&None, &Some(parent)));
+    assert_eq!(workers.scheduling_class.number(), 1);
+    assert_eq!(workers.label(TaskIndex(0), "tier"), Some("canary"));
+    assert_eq!(workers.label(TaskIndex(0), "app"), Some("crawler"));
 }

@@ -1,9 +1,9 @@
 //! Files that give a job, and the fields that it then has.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use model::{Appclass, Band, Bytes, MilliCores, PortName, Span, TaskIndex};
-use spec::{HealthCheck, JobSpec, RestartPolicy, TaskSpec};
+use model::{Appclass, Band, Bytes, MilliCores, PortName, SchedulingClass, Span, TaskIndex};
+use spec::{Constraint, HealthCheck, JobSpec, Relation, RestartPolicy, TaskSpec};
 
 use crate::{job, jobs, with_files};
 
@@ -12,12 +12,19 @@ fn usual() -> JobSpec {
         name: "x".parse().expect("a name"),
         priority: Band::BestEffortBatch.usual(),
         appclass: Appclass::Batch,
+        scheduling_class: SchedulingClass::usual(Appclass::Batch),
         labels: BTreeMap::new(),
         tasks: 1,
         task: TaskSpec::of(vec!["a".to_owned()]),
         overrides: BTreeMap::new(),
         restart: RestartPolicy::default(),
+        after: BTreeSet::new(),
+        parent: None,
     }
+}
+
+fn constraint(attribute: &str, relation: Relation, value: &str, hard: bool) -> Constraint {
+    Constraint { attribute: attribute.to_owned(), relation, value: value.to_owned(), hard }
 }
 
 /// Checks that a job with these fields is the usual one but for a change.
@@ -38,9 +45,23 @@ fn each_field_can_be_given_in_each_of_its_spellings() {
         check(&format!("priority: {production}"), change);
     }
     for appclass in ["latency-sensitive", "LATENCY_SENSITIVE"] {
-        let change = |job: &mut JobSpec| job.appclass = Appclass::LatencySensitive;
-        check(&format!("appclass: '{appclass}'"), change);
+        check(&format!("appclass: '{appclass}'"), |job| {
+            job.appclass = Appclass::LatencySensitive;
+            job.scheduling_class = SchedulingClass::usual(Appclass::LatencySensitive);
+        });
     }
+    for class in ["3", "'3'"] {
+        let change = |job: &mut JobSpec| {
+            job.scheduling_class = SchedulingClass::new(3).expect("a class");
+        };
+        check(&format!("schedulingClass: {class}"), change);
+    }
+    check("after: ['load', 'ana/extract', 'load'], parent: 'master'", |job| {
+        let named = |name: &str| name.parse().expect("a job");
+        job.after = [named("ana/extract"), named("load")].into();
+        job.parent = Some(named("master"));
+    });
+    check("after: [], parent: null, constraints: []", |_| {});
     for cpu in ["cpu: 0.25", "cpu: '0.25'", "cpu: '250m'", "cpuMilli: 250", "cpuMilli: '250'"] {
         check(cpu, |job| job.task.limit.cpu = MilliCores(250));
     }
@@ -69,6 +90,60 @@ fn each_field_can_be_given_in_each_of_its_spellings() {
         job.task.ports = ["admin", "http"].map(|port| port.parse().expect(port)).into();
     });
     check("tasks: null, healthCheck: null, overrides: null, env: null", |_| {});
+}
+
+#[test]
+fn constraints_are_given_by_relation_and_value() {
+    let one = |fields: &str, expected: Constraint| {
+        check(&format!("constraints: [{{ {fields} }}]"), |job| {
+            job.task.constraints = vec![expected];
+        });
+    };
+    for relation in Relation::ALL {
+        let (value, written) = match relation.has_value() {
+            true => ("8", ", value: 8"),
+            false => ("", ""),
+        };
+        let trace = relation.name().replace('-', "_").to_uppercase();
+        for name in [relation.name(), trace.as_str()] {
+            let fields = format!("attribute: 'x', relation: '{name}'{written}");
+            one(&fields, constraint("x", relation, value, true));
+        }
+    }
+    one("attribute: 'gpu', value: 'H200'", constraint("gpu", Relation::Equal, "H200", true));
+    one("attribute: 'x', value: -8", constraint("x", Relation::Equal, "-8", true));
+    one("attribute: 'x', value: ''", constraint("x", Relation::Equal, "", true));
+    one("attribute: 'ssd'", constraint("ssd", Relation::Present, "", true));
+    // Canonical JSON leaves out what is empty.
+    one("attribute: 'x', relation: 'EQUAL'", constraint("x", Relation::Equal, "", true));
+    one("attribute: 'x', soft: true", constraint("x", Relation::Present, "", false));
+    one("attribute: 'x', soft: false", constraint("x", Relation::Present, "", true));
+}
+
+#[test]
+fn the_librarys_constraints_read_as_what_they_mean() {
+    for (written, attribute, relation, value, hard) in [
+        ("attribute('ssd')", "ssd", Relation::Present, "", true),
+        ("attribute('ssd').present", "ssd", Relation::Present, "", true),
+        ("attribute('ssd').notPresent", "ssd", Relation::NotPresent, "", true),
+        ("attribute('gpu').equal('H200')", "gpu", Relation::Equal, "H200", true),
+        ("attribute('gpu').notEqual('H200')", "gpu", Relation::NotEqual, "H200", true),
+        ("attribute('cores').lessThan(8)", "cores", Relation::LessThan, "8", true),
+        ("attribute('cores').atMost(8)", "cores", Relation::LessThanEqual, "8", true),
+        ("attribute('cores').greaterThan(8)", "cores", Relation::GreaterThan, "8", true),
+        ("attribute('cores').atLeast('8')", "cores", Relation::GreaterThanEqual, "8", true),
+        ("attribute('rack').equal('b').preferred", "rack", Relation::Equal, "b", false),
+        ("attribute('rack').preferred.equal('b')", "rack", Relation::Equal, "b", false),
+        ("attribute('ssd').preferred", "ssd", Relation::Present, "", false),
+        ("attribute('rack').equal('b') { soft: true }", "rack", Relation::Equal, "b", false),
+    ] {
+        let source = format!("borg.batch('x', cmd=['a']) {{ constraints: [borg.{written}] }}");
+        let expected = constraint(attribute, relation, value, hard);
+        assert_eq!(job(&source).task.constraints, [expected], "{written}");
+    }
+    let job_ = job("local gpu = { constraints+: [borg.attribute('gpu')] };
+        borg.batch('x', cmd=['a']) { constraints: [borg.attribute('ssd')] } + gpu");
+    assert_eq!(job_.task.constraints.len(), 2);
 }
 
 #[test]
@@ -124,6 +199,39 @@ fn overrides_are_given_by_index_range_or_list() {
 }
 
 #[test]
+fn everything_of_a_task_can_be_overridden() {
+    let source = "{ name: 'x', cmd: ['a'], tasks: 3, ports: ['admin'], notice: '5s',
+        labels: { tier: 'prod', team: 'search' }, constraints: [{ attribute: 'ssd' }],
+        healthCheck: { port: 'admin', interval: '9s' },
+        overrides: {
+          '0-1': {
+            ports: ['debug'], notice: 1, labels: { tier: 'canary', shard: 7 },
+            healthCheck: { port: 'debug', path: '/leader' },
+            constraints: [{ attribute: 'gpu', value: 'H200' }],
+          },
+          '2': { ports: [], constraints: [] },
+        } }";
+    let job = &jobs(source)[0];
+    let port = |name: &str| PortName::new(name).expect("a name");
+    let (first, last) = (job.task(TaskIndex(1)), job.task(TaskIndex(2)));
+    assert_eq!(first.ports, BTreeSet::from([port("debug")]));
+    assert_eq!(first.notice, Span::from_secs(1));
+    let check = HealthCheck { path: "/leader".to_owned(), ..HealthCheck::on(port("debug")) };
+    assert_eq!(first.health_check, Some(check), "the whole check is replaced");
+    assert_eq!(first.constraints, [constraint("gpu", Relation::Equal, "H200", true)]);
+    let label = |index, key| job.label(TaskIndex(index), key);
+    assert_eq!((label(1, "tier"), label(2, "tier")), (Some("canary"), Some("prod")));
+    assert_eq!((label(1, "shard"), label(1, "team")), (Some("7"), Some("search")));
+    assert_eq!((last.ports.len(), last.constraints.len()), (0, 0));
+    assert_eq!((last.notice, &last.health_check), (job.task.notice, &job.task.health_check));
+    // Without a check for all, there may be one for some.
+    let source = "{ name: 'x', cmd: ['a'], tasks: 2, healthCheck: { port: null },
+        overrides: { '0': { healthCheck: { port: 'http' } }, '1': { healthCheck: null } } }";
+    let job = &jobs(source)[0];
+    assert!(job.health_check(TaskIndex(0)).is_some() && job.health_check(TaskIndex(1)).is_none());
+}
+
+#[test]
 fn templates_compute_from_the_final_fields() {
     let served = "borg.service('x', tasks=2, cmd=['a', borg.port('http')])";
     let check = |source: &str| job(source).task.health_check;
@@ -176,6 +284,18 @@ fn per_task_gives_only_what_differs() {
     assert_eq!(job_.task(TaskIndex(1)).cmd, ["b", "1"]);
     let job_ = job("borg.batch('x', tasks=3, cmd=['a'], perTask=function(i) {})");
     assert!(job_.overrides.is_empty());
+    let job_ = job("borg.service('x', tasks=2, cmd=['a', borg.port('http')],
+         perTask=function(i) if i == 0 then {} else {
+           labels+: { tier: 'canary' }, healthCheck+: { path: '/leader' }, ports: ['admin'],
+           notice: '1s', constraints+: [borg.attribute('gpu')],
+         }) { labels: { team: 'search' }, constraints: [borg.attribute('ssd')] }");
+    assert_eq!(job_.overrides.keys().collect::<Vec<_>>(), [&TaskIndex(1)]);
+    let last = &job_.overrides[&TaskIndex(1)];
+    assert_eq!(last.labels, BTreeMap::from([("tier".to_owned(), "canary".to_owned())]));
+    let check = last.health_check.as_ref().expect("a check");
+    assert_eq!((check.port.as_str(), check.path.as_str()), ("http", "/leader"));
+    assert_eq!(last.constraints.as_ref().map(Vec::len), Some(2));
+    assert_eq!((&last.cmd, last.limit, last.processes), (&None, None, None));
 }
 
 #[test]

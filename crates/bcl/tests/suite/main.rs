@@ -7,6 +7,7 @@ mod good;
 mod places;
 mod wrong_evaluation;
 mod wrong_fields;
+mod wrong_wishes;
 
 use std::collections::BTreeMap;
 

@@ -103,6 +103,57 @@ fn in_the_arguments_of_a_template() {
 }
 
 #[test]
+fn in_the_librarys_constraints() {
+    let cases = [
+        "borg.batch('x', cmd=['a']) { constraints: [borg.attribute('cores').atLeast('many')] }",
+        "borg.batch('x', cmd=['a']) { constraints: [borg.attribute('').preferred.equal({})] }",
+        "borg.batch('x', cmd=['a']) { constraints: [borg.attribute(7), borg.attribute(8).preferred] }",
+        "local gpu(kind) = borg.attribute('gpu').equal(kind);\n\
+         borg.batch('x', cmd=['a']) { constraints+: [gpu('H200'), gpu([])] }",
+        "borg.batch('x', cmd=['a']) { constraints: [borg.attribute('a').equal('b') { soft: 1 }] }",
+        "borg.batch('x', tasks=2, cmd=['a'], perTask=function(i) {\n  \
+         constraints: [borg.attribute('rack').lessThan('r' + i)] })",
+    ];
+    check(
+        &cases,
+        &expect![[r#"
+            borg.batch('x', cmd=['a']) { constraints: [borg.attribute('cores').atLeast('many')] }
+                constraints[0].value: 'many' is not an integer, and greater-than-equal compares integers
+                at job.bcl:2:76 `'many'`
+
+            borg.batch('x', cmd=['a']) { constraints: [borg.attribute('').preferred.equal({})] }
+                constraints[0].attribute: must be the name of an attribute, such as 'gpu', is the text ''
+                around job.bcl:2:44 `borg.attribute('').preferred.equal({})`
+                constraints[0].value: must be a text or a whole number, such as 'H200' or 8, is an object
+                around job.bcl:2:44 `borg.attribute('').preferred.equal({})`
+
+            borg.batch('x', cmd=['a']) { constraints: [borg.attribute(7), borg.attribute(8).preferred] }
+                constraints[0].attribute: must be the name of an attribute, such as 'gpu', is the number 7
+                at job.bcl:2:59 `7`
+                constraints[1].attribute: must be the name of an attribute, such as 'gpu', is the number 8
+                at job.bcl:2:78 `8`
+
+            local gpu(kind) = borg.attribute('gpu').equal(kind);
+            borg.batch('x', cmd=['a']) { constraints+: [gpu('H200'), gpu([])] }
+                constraints[1].value: must be a text or a whole number, such as 'H200' or 8, is a list
+                at job.bcl:3:62 `[]`
+
+            borg.batch('x', cmd=['a']) { constraints: [borg.attribute('a').equal('b') { soft: 1 }] }
+                constraints[0].soft: must be true or false, is the number 1
+                at job.bcl:2:77 `soft: 1`
+
+            borg.batch('x', tasks=2, cmd=['a'], perTask=function(i) {
+              constraints: [borg.attribute('rack').lessThan('r' + i)] })
+                overrides["0"].constraints[0].value: 'r0' is not an integer, and less-than compares integers
+                at job.bcl:3:49 `'r' + i`
+                overrides["1"].constraints[0].value: 'r1' is not an integer, and less-than compares integers
+                at job.bcl:3:49 `'r' + i`
+
+        "#]],
+    );
+}
+
+#[test]
 fn through_locals_functions_and_imports() {
     let cases = [
         "local web(name) = borg.service(name, cmd=['a']) { cpu: -1 };\n[web('x'), web('Y')]",

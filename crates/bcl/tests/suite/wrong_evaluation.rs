@@ -102,6 +102,10 @@ fn what_fails_while_it_is_evaluated() {
         "local borg = import 'borg.libsonnet';\nborg.service('x')",
         "local borg = import 'borg.libsonnet';\nborg.service('x', cmd=5)",
         "local borg = import 'borg.libsonnet';\nborg.batch('x', cmd=['a'], perTask=function(i) { env: {} }) { env: { A: 1 } }",
+        "local borg = import 'borg.libsonnet';\nborg.batch('x', cmd=['a'], perTask=function(i) { labels: {} }) { labels: { a: 1 } }",
+        "local borg = import 'borg.libsonnet';\nborg.attribute('gpu').equals('H200')",
+        "local borg = import 'borg.libsonnet';\nborg.attribute('gpu').equal",
+        "local borg = import 'borg.libsonnet';\nborg.equal('gpu')",
     ];
     check(
         &cases,
@@ -162,8 +166,29 @@ fn what_fails_while_it_is_evaluated() {
         local borg = import 'borg.libsonnet';
         borg.batch('x', cmd=['a'], perTask=function(i) { env: {} }) { env: { A: 1 } }
             assertion failed: perTask cannot remove variables, as it does with A: use env+: { ... }
-            around job.bcl:2:1 `borg.batch('x', cmd=['a'], perTask=function(i) { env: {} })`
-            from borg.libsonnet:101:7
+            at job.bcl:2:50 `env: {}`
+            from borg.libsonnet:136:7
+
+        local borg = import 'borg.libsonnet';
+        borg.batch('x', cmd=['a'], perTask=function(i) { labels: {} }) { labels: { a: 1 } }
+            assertion failed: perTask cannot remove labels, as it does with a: use labels+: { ... }
+            at job.bcl:2:50 `labels: {}`
+            from borg.libsonnet:136:7
+
+        local borg = import 'borg.libsonnet';
+        borg.attribute('gpu').equals('H200')
+            there is no field 'equals' here; the nearest of the library's is 'equal'
+            at job.bcl:2:1 `borg.attribute('gpu').equals`
+
+        local borg = import 'borg.libsonnet';
+        borg.attribute('gpu').equal
+            a file must give a job (an object) or a list of jobs, this one gives a function; call it, or read std.extVar('user') and std.extVar('cell')
+            at job.bcl:2:1 `borg.attribute('gpu').equal`
+
+        local borg = import 'borg.libsonnet';
+        borg.equal('gpu')
+            there is no field 'equal' here
+            at job.bcl:2:1 `borg.equal`
 
     "#]],
     );

@@ -9,7 +9,7 @@ fn with(fields: &str) -> String {
 }
 
 /// What is said about a job with these fields beside the required ones.
-fn check(cases: &[&str], expected: &Expect) {
+pub(crate) fn check(cases: &[&str], expected: &Expect) {
     expected.assert_eq(&table(cases.iter().map(|fields| (*fields, with(fields))), &[]));
 }
 
@@ -57,7 +57,7 @@ fn wrong_names() {
                 at job.bcl:2:3 `health_check`
 
             flavour: 'vanilla'
-                'flavour' is not a field of a job; its fields are name, tasks, priority, appclass, labels, cmd, env, cpu, ram, disk, diskRate, processes, ports, healthCheck, notice, overrides, restart
+                'flavour' is not a field of a job; its fields are name, tasks, priority, appclass, schedulingClass, labels, cmd, env, cpu, ram, disk, diskRate, processes, ports, healthCheck, notice, constraints, overrides, restart, after, parent
                 at job.bcl:2:3 `flavour`
 
             healthCheck: { prot: 'http', port: 'http' }
@@ -67,7 +67,7 @@ fn wrong_names() {
             overrides: { '0': { priority: 3, Ram: 1 } }
                 'Ram' is not a field of an override; the nearest is 'ram'
                 at job.bcl:2:36 `Ram`
-                'priority' is not a field of an override; its fields are cmd, env, cpu, ram, disk, diskRate, processes
+                'priority' is not a field of an override; its fields are labels, cmd, env, cpu, ram, disk, diskRate, processes, ports, healthCheck, notice, constraints
                 at job.bcl:2:23 `priority`
 
             restart: { max: 3 }
@@ -367,7 +367,7 @@ fn overrides_that_are_too_large_are_refused() {
         &["tasks: 100000, overrides: { '0-99999': { cmd: [std.repeat('x', 1000)] } }"],
         &expect![[r#"
             tasks: 100000, overrides: { '0-99999': { cmd: [std.repeat('x', 1000)] } }
-                overrides: the overrides of all tasks together have more than 67108864 bytes of commands and environments
+                overrides: the overrides of all tasks together have more than 67108864 bytes of text
                 at job.bcl:2:18 `overrides: { '0-99999': { cmd: [std.repeat('x', 1000)] } }`
 
         "#]],

@@ -1,9 +1,66 @@
 //! Benchmarks as commands: they measure this program on this machine, and say what they did.
 
+mod apply;
 mod recovery;
 mod start;
 
-pub(crate) use recovery::recovery;
+use clap::Subcommand;
+
 #[cfg(test)]
 pub(crate) use recovery::write_history;
-pub(crate) use start::start;
+
+use crate::cli::Done;
+
+/// What can be measured.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Benchmark {
+    /// From submission to running: one-task jobs on an idle dev cell, one after the other.
+    Start {
+        /// How many jobs.
+        #[arg(long, default_value_t = 50)]
+        runs: usize,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// A master's start on a log without a checkpoint, until it leads.
+    Recovery {
+        /// How many operations the log has.
+        #[arg(long, default_value_t = 1_000_000)]
+        operations: u64,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// The state machine: operations a second, snapshots, and the size of the state.
+    Apply {
+        /// Machines of the cell.
+        #[arg(long, default_value_t = 12_583)]
+        machines: u64,
+        /// Tasks of the cell, all placed.
+        #[arg(long, default_value_t = 144_339)]
+        tasks: u32,
+        /// How many operations are measured.
+        #[arg(long, default_value_t = 3_000_000)]
+        operations: u64,
+        /// What the draws of machines and tasks begin with.
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+impl Benchmark {
+    /// Measures, and prints what was found.
+    pub(crate) fn measure(self) -> Done {
+        match self {
+            Self::Start { runs, json } => start::start(runs, json),
+            Self::Recovery { operations, json } => recovery::recovery(operations, json),
+            Self::Apply { machines, tasks, operations, seed, json } => {
+                apply::apply(apply::Size { machines, tasks, operations, seed }, json)
+            }
+        }
+    }
+}

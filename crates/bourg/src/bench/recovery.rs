@@ -16,7 +16,7 @@ use model::{
 };
 use replica::{HardState, Input, Output, Replica};
 use serde::Serialize;
-use spec::{JobSpec, RestartPolicy, TaskSpec};
+use spec::{JobSpec, TaskSpec};
 use store::DataDirectory;
 use store::log::{Kind, Log, Options, RecordRef};
 
@@ -123,7 +123,7 @@ impl History {
                 self.step = 1;
                 self.request(Mutation::Submit(Arc::clone(&self.spec)))
             }
-            2 => Op::Assign(vec![Assignment { instance, machine, ports: vec![] }]),
+            2 => Op::Assign(vec![Assignment { instance, machine, ports: vec![], victims: vec![] }]),
             3 => observe(Observation::Started { instance }),
             _ => {
                 self.step = 0;
@@ -150,16 +150,9 @@ pub(crate) fn write_history(directory: &DataDirectory, operations: u64) -> anyho
     let promise = HardState { term: Term(1), vote: 1 }.to_bytes();
     let (kind, term) = (Kind::HardState, 1);
     log.append(&[RecordRef { kind, term, index: 0, level: 0, payload: &promise }])?;
-    let spec = JobSpec {
-        name: model::JobName::new("job")?,
-        priority: model::Band::Production.usual(),
-        appclass: model::Appclass::Batch,
-        labels: std::collections::BTreeMap::new(),
-        tasks: 1,
-        task: TaskSpec::of(vec!["compute".to_owned(), "--seed=${task.index}".to_owned()]),
-        overrides: std::collections::BTreeMap::new(),
-        restart: RestartPolicy::default(),
-    };
+    let task = TaskSpec::of(vec!["compute".to_owned(), "--seed=${task.index}".to_owned()]);
+    let name = model::JobName::new("job")?;
+    let spec = JobSpec::of(name, model::Band::Production.usual(), 1, task);
     let user = UserName::new("bench")?;
     let mut history = History { user, spec: Arc::new(spec), sequence: 0, jobs: 0, step: 0 };
     let (mut written, mut bytes) = (0, 0);

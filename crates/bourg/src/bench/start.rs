@@ -60,16 +60,8 @@ async fn one(client: &mut Client, run: usize) -> Result<Duration, Failure> {
     let connection = &mut client.connection;
     let mut task = TaskSpec::of(vec!["sleep".to_owned(), "3600".to_owned()]);
     task.notice = model::Span::from_millis(100);
-    let job = JobSpec {
-        name: model::JobName::new(&format!("start-{run}")).map_err(Failure::failed)?,
-        priority: model::Band::Production.usual(),
-        appclass: model::Appclass::Batch,
-        labels: std::collections::BTreeMap::new(),
-        tasks: 1,
-        task,
-        overrides: std::collections::BTreeMap::new(),
-        restart: spec::RestartPolicy::default(),
-    };
+    let name = model::JobName::new(&format!("start-{run}")).map_err(Failure::failed)?;
+    let job = JobSpec::of(name, model::Band::Production.usual(), 1, task);
     let address = v1::JobAddress { user: String::new(), job: job.name.to_string() };
     let id = Some(connection.request_id().await?);
     let begun = Instant::now();

@@ -58,7 +58,7 @@ enum Command {
     Cell(ListArgs),
     /// Measure this program on this machine.
     #[command(subcommand)]
-    Bench(BenchCommand),
+    Bench(bench::Benchmark),
     /// A Borgmaster replica.
     Master(MasterArgs),
     /// A scheduler.
@@ -183,28 +183,6 @@ struct ListArgs {
     watch: bool,
 }
 
-#[derive(Debug, Subcommand)]
-enum BenchCommand {
-    /// From submission to running: one-task jobs on an idle dev cell, one after the other.
-    Start {
-        /// How many jobs.
-        #[arg(long, default_value_t = 50)]
-        runs: usize,
-        /// Print JSON.
-        #[arg(long)]
-        json: bool,
-    },
-    /// A master's start on a log without a checkpoint, until it leads.
-    Recovery {
-        /// How many operations the log has.
-        #[arg(long, default_value_t = 1_000_000)]
-        operations: u64,
-        /// Print JSON.
-        #[arg(long)]
-        json: bool,
-    },
-}
-
 #[derive(Debug, Args)]
 struct ListenArgs {
     /// Where to listen.
@@ -322,10 +300,7 @@ fn execute(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Kill(args) => kill::kill(cell, &args)?,
         Command::Machines(args) => show::machines(cell, &args)?,
         Command::Cell(args) => show::cell(cell, &args)?,
-        Command::Bench(BenchCommand::Start { runs, json }) => bench::start(runs, json)?,
-        Command::Bench(BenchCommand::Recovery { operations, json }) => {
-            bench::recovery(operations, json)?;
-        }
+        Command::Bench(what) => what.measure()?,
         Command::Master(args) => roles::master(args)?,
         Command::Scheduler(args) => roles::scheduler(args)?,
         Command::Borglet(args) => roles::borglet(args)?,

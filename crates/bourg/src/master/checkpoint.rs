@@ -1,7 +1,7 @@
 //! Checkpoints while serving: a view of the cell is written by a thread of its own, then the log
 //! before the last but one checkpoint is deleted. The core never waits for it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use cell::Cell;
 use model::{LogIndex, Term};
@@ -66,7 +66,7 @@ impl Checkpoints {
 }
 
 /// Writes a checkpoint, removes the oldest, and gives the index of the oldest that is left.
-pub(crate) fn write(directory: &PathBuf, cell: &Cell, term: Term) -> anyhow::Result<LogIndex> {
+pub(crate) fn write(directory: &Path, cell: &Cell, term: Term) -> anyhow::Result<LogIndex> {
     let mut writer = CheckpointWriter::create(directory, cell.index().0, term.0)?;
     let mut failed = None;
     proto::image::write_image(&cell.image(), &mut |piece| {

@@ -26,6 +26,7 @@ use tokio::sync::mpsc;
 
 use crate::shutdown;
 
+pub(crate) use self::checkpoint::write as write_checkpoint;
 pub(crate) use self::core::Records;
 
 /// How a master is started.

@@ -58,7 +58,8 @@ fn newest(directory: &DataDirectory) -> anyhow::Result<Option<(Cell, Term)>> {
     broken.map_or(Ok(None), Err)
 }
 
-fn read(checkpoint: &checkpoint::Checkpoint) -> anyhow::Result<(Cell, Term)> {
+/// The cell of a checkpoint, and the term of its last record.
+pub(crate) fn read(checkpoint: &checkpoint::Checkpoint) -> anyhow::Result<(Cell, Term)> {
     let mut reader = CheckpointReader::open(&checkpoint.path)?;
     let mut image = Vec::new();
     reader.for_each(|kind, section| {

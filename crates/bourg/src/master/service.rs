@@ -4,7 +4,7 @@
 use std::pin::Pin;
 use std::sync::Arc;
 
-use cell::{Job, Mutation, Outcome, Rejection, Reply, RequestId, TaskState};
+use cell::{Job, Mutation, Outcome, Rejection, Reply, RequestId, Submission, TaskState};
 use model::{InstanceId, LogIndex, MachineId, MachineName, TaskSelection, UserName};
 use proto::v1;
 use rpc::Identity;
@@ -171,12 +171,13 @@ impl Borgmaster for Service {
         let spec: spec::JobSpec = spec.try_into().map_err(|error| malformed(&error))?;
         let mutation = Mutation::Submit(Arc::new(spec));
         match self.mutate(id, user.clone(), mutation).await? {
-            (index, Reply::Submitted { collection, unchanged }) => {
+            (index, Reply::Submitted { collection, submission }) => {
                 Ok(Response::new(v1::SubmitResponse {
                     index: index.0,
                     collection: collection.0,
                     user: user.to_string(),
-                    unchanged,
+                    unchanged: submission == Submission::Unchanged,
+                    updated: submission == Submission::Updated,
                 }))
             }
             (_, other) => Err(unexpected(&other)),
@@ -308,7 +309,7 @@ impl Borgmaster for Service {
             index: view.cell.index().0,
             time: wall_clock().0,
             state_hash: hash.to_string(),
-            level: cell::LEVEL.0,
+            level: view.cell.level().0,
             machines: count(view.cell.machine_count()),
             machines_up: count(up.count()),
             jobs: count(view.cell.job_count()),

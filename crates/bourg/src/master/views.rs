@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use cell::{Cell, Death, Health, Job, JobState, Machine, MachineState, Phase, TaskState};
+use cell::{
+    Cell, Death, Health, Job, JobState, Machine, MachineState, Phase, StopReason, TaskState,
+};
 use model::{Resources, TaskIndex, TaskSelection, Time, UserName};
 use proto::v1;
 use scheduler::why::{Group, Reason};
@@ -13,10 +15,11 @@ pub(crate) fn job_status(cell: &Cell, job: &Job, with_tasks: bool) -> v1::JobSta
     for (_, task) in job.tasks() {
         count(&mut counts, &task.state);
     }
-    let state = match job.state {
+    let state = match &job.state {
+        JobState::Queued => "queued",
         JobState::Pending => "pending",
         JobState::Running => "running",
-        JobState::Dead { .. } => death(job.death()),
+        JobState::Dead { death, .. } => self::death(death),
     };
     let tasks = match with_tasks {
         true => job.tasks().map(|(index, _)| task_status(cell, job, index)).collect(),
@@ -35,6 +38,7 @@ pub(crate) fn job_status(cell: &Cell, job: &Job, with_tasks: bool) -> v1::JobSta
 
 fn count(counts: &mut v1::JobCounts, state: &TaskState) {
     match state {
+        TaskState::Queued { .. } => counts.queued += 1,
         TaskState::Pending { .. } => counts.pending += 1,
         TaskState::Running(placement) => {
             counts.scheduled += 1;
@@ -46,16 +50,16 @@ fn count(counts: &mut v1::JobCounts, state: &TaskState) {
         TaskState::Dead { death, .. } => match death {
             Death::Finished => counts.finished += 1,
             Death::Failed => counts.failed += 1,
-            Death::Killed => counts.killed += 1,
+            Death::Killed(_) => counts.killed += 1,
         },
     }
 }
 
-fn death(death: Death) -> &'static str {
+fn death(death: &Death) -> &'static str {
     match death {
         Death::Finished => "finished",
         Death::Failed => "failed",
-        Death::Killed => "killed",
+        Death::Killed(_) => "killed",
     }
 }
 
@@ -70,19 +74,25 @@ fn task_status(cell: &Cell, job: &Job, index: TaskIndex) -> v1::TaskStatus {
         status.machine = machine_name(cell, life.machine);
     }
     match &task.state {
-        TaskState::Pending { since, not_before, .. } => {
+        TaskState::Queued { since } => {
+            status.state = "queued".to_owned();
+            status.since = since.0;
+        }
+        TaskState::Pending { since, not_before, cause } => {
             status.state = "pending".to_owned();
+            status.reason = cause.to_string();
             status.since = since.0;
             status.not_before = if not_before > since { not_before.0 } else { 0 };
         }
         TaskState::Running(placement) => {
             let (state, since) = match placement.phase {
-                _ if placement.killed_by.is_some() => ("stopping", placement.since),
+                _ if placement.stop.is_some() => ("stopping", placement.since),
                 Phase::Starting => ("starting", placement.since),
                 Phase::Started { at, .. } => ("running", at),
             };
             status.state = state.to_owned();
             status.since = since.0;
+            status.reason = placement.stop.as_deref().map(stop_reason).unwrap_or_default();
             status.machine = machine_name(cell, placement.machine);
             status.host = cell
                 .machine(placement.machine)
@@ -104,11 +114,21 @@ fn task_status(cell: &Cell, job: &Job, index: TaskIndex) -> v1::TaskStatus {
             }
         }
         TaskState::Dead { at, death: how } => {
-            status.state = death(*how).to_owned();
+            status.state = death(how).to_owned();
             status.since = at.0;
+            if let Death::Killed(why) = how {
+                status.reason = why.to_string();
+            }
         }
     }
     status
+}
+
+fn stop_reason(why: &StopReason) -> String {
+    match why {
+        StopReason::Kill(why) => format!("killed {why}"),
+        StopReason::Evict(cause) => format!("evicted: {cause}"),
+    }
 }
 
 fn machine_name(cell: &Cell, id: model::MachineId) -> String {
@@ -134,19 +154,15 @@ pub(crate) fn why_pending(
     }
 }
 
-fn group(group: &Group) -> v1::PendingGroup {
+fn group(group: &Group<'_>) -> v1::PendingGroup {
     let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
     let range =
         |(first, last): &(TaskIndex, TaskIndex)| v1::IndexRange { first: first.0, last: last.0 };
     let misfit = |reason: &Reason| v1::Misfit {
         machines: count(reason.machines),
         reason: reason.text.clone(),
-        nearest_machine: reason
-            .nearest
-            .as_ref()
-            .map(|(name, _)| name.to_string())
-            .unwrap_or_default(),
-        nearest: reason.nearest_text(),
+        nearest_machine: reason.nearest.as_ref().map(ToString::to_string).unwrap_or_default(),
+        nearest: reason.nearest_text.clone(),
     };
     v1::PendingGroup {
         tasks: group.tasks.iter().map(range).collect(),

@@ -1,8 +1,15 @@
 //! Accepting or refusing a scheduler's proposals.
 
+use std::sync::Arc;
+
+use model::{Band, InstanceId, Priority, Resources};
+
 use super::Events;
 use crate::feasibility::{Ask, Offer, fits};
-use crate::{Assignment, AssignmentRefused, Cell, Phase, Placement, TaskState};
+use crate::{
+    Assignment, AssignmentRefused, Cell, EvictionCause, Machine, NoVictim, Phase, Placement,
+    StopReason, TaskState,
+};
 
 impl Cell {
     pub(super) fn assign(
@@ -11,6 +18,10 @@ impl Cell {
         events: &mut Events,
     ) -> Result<(), AssignmentRefused> {
         let placement = self.consider(assignment)?;
+        for victim in &assignment.victims {
+            let cause = EvictionCause::Preempted { by: assignment.instance };
+            self.stop(*victim, StopReason::Evict(cause), events);
+        }
         self.place(assignment.instance, placement, events);
         Ok(())
     }
@@ -34,8 +45,12 @@ impl Cell {
             .get(assignment.machine)
             .ok_or(AssignmentRefused::NoSuchMachine(assignment.machine))?;
         let ask = Ask::of(job, id.index);
-        fits(&ask, &Offer::of(machine))
-            .map_err(|misfit| AssignmentRefused::DoesNotFit(machine.id, misfit))?;
+        let mut offer = Offer::of(machine);
+        if !assignment.victims.is_empty() {
+            let staying = self.staying(machine, job.spec.priority, &assignment.victims)?;
+            offer.free = machine.capacity().minus(staying);
+        }
+        fits(&ask, &offer).map_err(|misfit| AssignmentRefused::DoesNotFit(machine.id, misfit))?;
         let ports = &assignment.ports;
         let can_be_given = |(position, port): (usize, &u16)| {
             machine.report.ports.contains(*port)
@@ -47,10 +62,41 @@ impl Cell {
         }
         Ok(Placement {
             machine: machine.id,
-            ports: ports.as_slice().into(),
+            // Many have none, and share that.
+            ports: if ports.is_empty() { Arc::default() } else { ports.as_slice().into() },
             since: self.time,
             phase: Phase::Starting,
-            killed_by: None,
+            stop: None,
         })
+    }
+
+    /// What is taken of a machine once the victims of a task of that priority, and all others that
+    /// are leaving, have left; if each of the victims may be one (design, section 5).
+    fn staying(
+        &self,
+        machine: &Machine,
+        priority: Priority,
+        victims: &[InstanceId],
+    ) -> Result<Resources, AssignmentRefused> {
+        let stays = |id: &InstanceId| self.placement(*id).is_some_and(|p| p.stop.is_none());
+        for (position, victim) in victims.iter().enumerate() {
+            let refused = |why| AssignmentRefused::Victim { victim: *victim, why };
+            let there = machine.instances().binary_search(victim).is_ok() && stays(victim);
+            let job = self.jobs.get(victim.collection);
+            let (Some(job), true, false) = (job, there, victims[..position].contains(victim))
+            else {
+                return Err(refused(NoVictim::NotThere));
+            };
+            let theirs = job.spec.priority;
+            if theirs >= priority {
+                return Err(refused(NoVictim::NotLower));
+            }
+            if theirs.band() == priority.band() && theirs.band() >= Band::Production {
+                return Err(refused(NoVictim::SameBand));
+            }
+        }
+        let kept = machine.instances().iter().filter(|id| stays(id) && !victims.contains(id));
+        let limits = kept.filter_map(|id| Some(self.jobs.get(id.collection)?.limit(id.index)));
+        Ok(limits.fold(Resources::default(), Resources::plus))
     }
 }

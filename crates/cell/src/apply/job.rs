@@ -2,14 +2,23 @@
 
 use std::sync::Arc;
 
-use model::{CollectionId, TaskIndex, TaskSelection, UserName};
-use spec::JobSpec;
+use model::{CollectionId, JobName, TaskIndex, TaskSelection, UserName};
+use spec::{JobReference, JobSpec};
 
 use super::{Events, ids_used_up};
+use crate::lifecycle::Transition;
 use crate::state::bounds::TASKS_MAX;
 use crate::{
-    Cell, Death, EventKind, Job, JobState, PendingCause, Rejection, Reply, Subject, TaskState,
+    Cell, Death, EventKind, Job, JobParts, JobState, KillReason, PendingCause, Rejection, Reply,
+    StopReason, Subject, Submission, Task, TaskState,
 };
+
+/// The jobs that a description names, found.
+struct Related {
+    after: Vec<CollectionId>,
+    waits_for: Vec<CollectionId>,
+    parent: Option<CollectionId>,
+}
 
 impl Cell {
     pub(super) fn submit(
@@ -24,33 +33,112 @@ impl Cell {
         if let Some(job) = self.job_named(by, &spec.name)
             && job.is_alive()
         {
-            return match job.spec == *spec {
-                true => Ok(Reply::Submitted { collection: job.id, unchanged: true }),
+            let collection = job.id;
+            let submission = match job.spec == *spec {
+                true => Submission::Unchanged,
                 false => {
-                    Err(Rejection::DiffersFromLiving { owner: by.clone(), name: spec.name.clone() })
+                    self.update(collection, spec, events)?;
+                    Submission::Updated
                 }
             };
+            return Ok(Reply::Submitted { collection, submission });
         }
         let tasks = self.tasks.saturating_add(spec.tasks.into());
         if tasks > TASKS_MAX {
-            return Err(Rejection::Full { what: "tasks", has: self.tasks, most: TASKS_MAX });
+            let (what, has) = ("tasks".to_owned(), self.tasks);
+            return Err(Rejection::Full { what, has, most: TASKS_MAX });
         }
+        let Related { after, waits_for, parent } = self.related(by, spec)?;
         let last = self.last_collection.0;
-        let id = CollectionId(last.checked_add(1).ok_or(ids_used_up("job ids", last))?);
+        let id = CollectionId(last.checked_add(1).ok_or_else(|| ids_used_up("job ids", last))?);
         self.last_collection = id;
         self.tasks = tasks;
-        let job = Job::new(id, by.clone(), Arc::clone(spec), self.time);
+        let waits = !waits_for.is_empty();
+        for other in &waits_for {
+            self.waiting.insert((*other, id));
+        }
+        if let Some(parent) = parent {
+            self.children.insert((parent, id));
+        }
+        let mut job = Job::from_parts(JobParts {
+            id,
+            owner: by.clone(),
+            spec: Arc::clone(spec),
+            submitted: self.time,
+            state: JobState::Pending,
+            after,
+            waits_for,
+            parent,
+            tasks: vec![Task::new(self.time); spec.tasks as usize],
+        });
         let submitted = EventKind::Submit { cause: PendingCause::Submitted };
         events.add(Subject::Job(id), submitted.clone());
-        for (index, _) in job.tasks() {
-            if let Some(instance) = job.instance(index) {
-                events.add(Subject::Task(instance), submitted.clone());
+        if waits {
+            job.state = JobState::Queued;
+            events.add(Subject::Job(id), EventKind::Queue);
+        }
+        for index in (0..spec.tasks).map(TaskIndex) {
+            let Some(instance) = job.instance(index) else { continue };
+            events.add(Subject::Task(instance), submitted.clone());
+            let queued = TaskState::Queued { since: self.time };
+            if waits && job.step(index, Transition::Queue, queued).is_ok() {
+                events.add(Subject::Task(instance), EventKind::Queue);
             }
+        }
+        if !waits {
+            self.pending.insert(id);
         }
         self.jobs.insert(id, Arc::new(job));
         self.job_names.insert((by.clone(), spec.name.clone(), id));
-        self.pending.insert(id);
-        Ok(Reply::Submitted { collection: id, unchanged: false })
+        Ok(Reply::Submitted { collection: id, submission: Submission::New })
+    }
+
+    /// Finds the jobs that a description names. As each of them was there before it, none can wait
+    /// for it in turn: there are no cycles but a job that names itself.
+    fn related(&self, by: &UserName, spec: &JobSpec) -> Result<Related, Rejection> {
+        let (mut after, mut waits_for) = (Vec::new(), Vec::new());
+        for reference in &spec.after {
+            let predecessor = self.referred("after", by, spec, reference)?;
+            if let JobState::Dead { death, .. } = &predecessor.state
+                && *death != Death::Finished
+            {
+                let (user, name) = (predecessor.owner.clone(), predecessor.spec.name.clone());
+                return Err(Rejection::PredecessorEnded { user, name });
+            }
+            if !after.contains(&predecessor.id) {
+                after.push(predecessor.id);
+                waits_for.extend(predecessor.is_alive().then_some(predecessor.id));
+            }
+        }
+        let parent = spec.parent.as_ref().map(|reference| {
+            let parent = self.referred("parent", by, spec, reference)?;
+            if parent.is_alive() {
+                return Ok(parent.id);
+            }
+            let (user, name) = (parent.owner.clone(), parent.spec.name.clone());
+            Err(Rejection::NoSuchReference { field: "parent".to_owned(), user, name, dead: true })
+        });
+        Ok(Related { after, waits_for, parent: parent.transpose()? })
+    }
+
+    fn referred(
+        &self,
+        field: &str,
+        by: &UserName,
+        spec: &JobSpec,
+        reference: &JobReference,
+    ) -> Result<&Arc<Job>, Rejection> {
+        let user = reference.user.as_ref().unwrap_or(by);
+        let name: &JobName = &reference.job;
+        if user == by && *name == spec.name {
+            return Err(Rejection::Invalid(format!("{field}: names the job itself")));
+        }
+        self.job_named(user, name).ok_or_else(|| Rejection::NoSuchReference {
+            field: field.to_owned(),
+            user: user.clone(),
+            name: name.clone(),
+            dead: false,
+        })
     }
 
     pub(super) fn kill(
@@ -60,7 +148,7 @@ impl Cell {
         selection: &TaskSelection,
         events: &mut Events,
     ) -> Result<Reply, Rejection> {
-        let job = Arc::clone(self.jobs.get(id).ok_or(Rejection::NoSuchJob(id))?);
+        let job = self.jobs.get(id).ok_or(Rejection::NoSuchJob(id))?;
         if *by != job.owner && !self.is_administrator(by) {
             return Err(Rejection::NotAllowed {
                 by: by.clone(),
@@ -74,44 +162,40 @@ impl Cell {
         {
             return Err(Rejection::NoSuchTask { last });
         }
+        let why = KillReason::User(by.clone());
+        let chosen = (0..=last).map(TaskIndex).filter(|index| selection.contains(*index));
         let mut killed = 0;
-        let chosen: Vec<TaskIndex> = job
-            .tasks()
-            .map(|(index, _)| index)
-            .filter(|index| selection.contains(*index))
-            .collect();
-        drop(job);
         for index in chosen {
-            killed += u32::from(self.kill_task(by, id, index, events));
+            killed += u32::from(self.kill_task(id, index, &why, events));
         }
         Ok(Reply::Killed { tasks: killed })
     }
 
-    /// Whether the task was alive and nobody had asked for its end before.
+    /// Ends every task of a job.
+    pub(super) fn kill_job(&mut self, id: CollectionId, why: &KillReason, events: &mut Events) {
+        let Some(job) = self.jobs.get(id) else { return };
+        for index in (0..job.spec.tasks).map(TaskIndex) {
+            self.kill_task(id, index, why, events);
+        }
+    }
+
+    /// Whether the task was alive and nobody had asked for its death before.
     fn kill_task(
         &mut self,
-        by: &UserName,
         id: CollectionId,
         index: TaskIndex,
+        why: &KillReason,
         events: &mut Events,
     ) -> bool {
-        let Some(job) = self.jobs.get_mut(id) else { return false };
-        let Some(instance) = job.instance(index) else { return false };
-        let Some(task) = job.tasks.get_mut(index.0 as usize) else { return false };
-        match &mut task.state {
+        let Some(job) = self.jobs.get(id) else { return false };
+        let (Some(task), Some(instance)) = (job.task(index), job.instance(index)) else {
+            return false;
+        };
+        match task.state {
             TaskState::Dead { .. } => false,
-            TaskState::Running(placement) if placement.killed_by.is_some() => false,
-            TaskState::Running(placement) => {
-                placement.killed_by = Some(by.clone());
-                events.reorder(placement.machine);
-                let asked = EventKind::KillRequested { by: by.clone() };
-                events.add(Subject::Task(instance), asked);
-                true
-            }
-            TaskState::Pending { .. } => {
-                let asked = EventKind::KillRequested { by: by.clone() };
-                events.add(Subject::Task(instance), asked);
-                self.die(instance, Death::Killed, events);
+            TaskState::Running(_) => self.stop(instance, StopReason::Kill(why.clone()), events),
+            TaskState::Queued { .. } | TaskState::Pending { .. } => {
+                self.die(instance, Death::Killed(why.clone()), None, events);
                 true
             }
         }
@@ -120,7 +204,7 @@ impl Cell {
     /// Removes a dead job. A living one is kept.
     pub(super) fn forget(&mut self, id: CollectionId) {
         let Some(job) = self.jobs.get(id) else { return };
-        if !matches!(job.state, JobState::Dead { .. }) {
+        if job.is_alive() {
             return;
         }
         self.job_names.remove(&(job.owner.clone(), job.spec.name.clone(), id));

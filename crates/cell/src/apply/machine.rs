@@ -1,16 +1,38 @@
-//! Machines join, describe themselves, fall silent and return.
+//! Machines join, describe themselves, fall silent, return, are emptied and leave.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use model::{End, MachineId, MachineName, MachineReport, Span, UserName};
+use model::{End, GcuFactor, MachineId, MachineName, MachineReport, Span, UserName};
 
+use super::task::Again;
 use super::{Events, ids_used_up};
-use crate::state::bounds::MACHINES_MAX;
+use crate::state::bounds::{
+    ATTRIBUTE_CHARACTERS_MAX, ATTRIBUTES_MAX, MACHINES_MAX, PLATFORMS_MAX, REASON_CHARACTERS_MAX,
+};
 use crate::{
-    Cell, Death, EventKind, Machine, MachineState, PendingCause, Rejection, Reply, Subject,
+    Cell, Death, Drain, EventKind, EvictionCause, Machine, MachineState, Rejection, Reply,
+    StopReason, Subject,
 };
 
 impl Cell {
+    pub(super) fn only_administrators(
+        &self,
+        by: &UserName,
+        what: impl FnOnce() -> String,
+    ) -> Result<(), Rejection> {
+        if self.is_administrator(by) {
+            return Ok(());
+        }
+        let who = "an administrator".to_owned();
+        Err(Rejection::NotAllowed { by: by.clone(), what: what(), who })
+    }
+
+    fn machine_id(&self, name: &MachineName) -> Result<MachineId, Rejection> {
+        let id = self.machine_names.get(name).copied();
+        id.ok_or_else(|| Rejection::NoSuchMachine(name.clone()))
+    }
+
     pub(super) fn add_machine(
         &mut self,
         by: &UserName,
@@ -18,35 +40,37 @@ impl Cell {
         address: &str,
         events: &mut Events,
     ) -> Result<Reply, Rejection> {
-        if !self.is_administrator(by) {
-            return Err(Rejection::NotAllowed {
-                by: by.clone(),
-                what: format!("add machine {name}"),
-                who: "an administrator".to_owned(),
-            });
-        }
-        let other = |machine: &&Arc<Machine>| machine.name != *name && *machine.address == *address;
-        if let Some(other) = self.machines.iter().find(other) {
+        self.only_administrators(by, || format!("add machine {name}"))?;
+        text("a machine's address", address, false)?;
+        let known = self.machine_names.get(name).copied();
+        if let Some(other) = self.machine_addresses.get(address)
+            && Some(*other) != known
+            && let Some(other) = self.machines.get(*other)
+        {
             return Err(Rejection::AddressTaken(other.name.clone()));
         }
-        if let Some(id) = self.machine_names.get(name).copied() {
+        if let Some(id) = known {
             if let Some(machine) = self.machines.get_mut(id)
                 && *machine.address != *address
             {
+                self.machine_addresses.remove(&machine.address);
                 machine.address = address.into();
+                self.machine_addresses.insert(Arc::clone(&machine.address), id);
                 events.add(Subject::Machine(id), EventKind::MachineAdded);
             }
             return Ok(Reply::MachineAdded(id));
         }
         let has = self.machines.len() as u64;
         if has >= MACHINES_MAX {
-            return Err(Rejection::Full { what: "machines", has, most: MACHINES_MAX });
+            return Err(Rejection::Full { what: "machines".to_owned(), has, most: MACHINES_MAX });
         }
         let last = self.last_machine.0;
-        let id = MachineId(last.checked_add(1).ok_or(ids_used_up("machine ids", last))?);
+        let id = MachineId(last.checked_add(1).ok_or_else(|| ids_used_up("machine ids", last))?);
         self.last_machine = id;
-        self.machines.insert(id, Arc::new(Machine::new(id, name.clone(), address.into())));
+        let machine = Machine::new(id, name.clone(), address.into());
+        self.machine_addresses.insert(Arc::clone(&machine.address), id);
         self.machine_names.insert(name.clone(), id);
+        self.machines.insert(id, Arc::new(machine));
         events.add(Subject::Machine(id), EventKind::MachineAdded);
         Ok(Reply::MachineAdded(id))
     }
@@ -57,13 +81,42 @@ impl Cell {
         report: &Arc<MachineReport>,
         events: &mut Events,
     ) {
-        let Some(machine) = self.machines.get_mut(id) else { return };
-        if machine.report != *report || machine.state == MachineState::Joining {
-            machine.report = Arc::clone(report);
-            events.add(Subject::Machine(id), EventKind::MachineDescribed);
+        let Some(machine) = self.machines.get(id) else { return };
+        let joins = machine.state == MachineState::Joining;
+        if machine.report != *report || joins {
+            let report = bounded_report(report);
+            self.change_machine(id, joins, events, |machine| machine.report = report);
         }
-        if machine.state == MachineState::Joining {
+        if let Some(machine) = self.machines.get_mut(id)
+            && joins
+        {
             machine.state = MachineState::Up;
+        }
+    }
+
+    /// Changes what is known of a machine, and says what is new.
+    fn change_machine(
+        &mut self,
+        id: MachineId,
+        joins: bool,
+        events: &mut Events,
+        change: impl FnOnce(&mut Machine),
+    ) {
+        let Some(machine) = self.machines.get_mut(id) else { return };
+        let (capacity, before) = (machine.capacity(), Arc::clone(&machine.attributes));
+        change(machine);
+        machine.derive(&self.platforms);
+        let after = &machine.attributes;
+        if machine.capacity() != capacity || joins {
+            let capacity = machine.capacity();
+            events.add(Subject::Machine(id), EventKind::MachineUpdated { capacity });
+        }
+        let gone = before.keys().filter(|name| !after.contains_key(*name));
+        let gone = gone.map(|name| (name, None));
+        let new = after.iter().filter(|(name, value)| before.get(*name) != Some(value));
+        for (name, value) in gone.chain(new.map(|(name, value)| (name, Some(value)))) {
+            let (name, value) = (name.clone(), value.cloned());
+            events.add(Subject::Machine(id), EventKind::Attribute { name, value });
         }
     }
 
@@ -78,11 +131,15 @@ impl Cell {
         let instances = machine.instances.clone();
         events.add(Subject::Machine(id), EventKind::MachineDown);
         for instance in instances {
-            if self.placement(instance).is_some_and(|placed| placed.killed_by.is_some()) {
-                self.ended_for_good(instance, &end, Death::Killed, events);
-            } else {
-                let cause = PendingCause::Lost;
-                self.begin_again(instance, cause, Span::ZERO, &end, events);
+            let stop = self.placement(instance).and_then(|placed| placed.stop.clone());
+            match stop.as_deref() {
+                Some(StopReason::Kill(why)) => {
+                    self.ended_for_good(instance, &end, Death::Killed(why.clone()), events);
+                }
+                Some(StopReason::Evict(_)) | None => {
+                    let how = Again::Evicted(EvictionCause::MachineFailure);
+                    self.begin_again(instance, how, Span::ZERO, &end, events);
+                }
             }
         }
     }
@@ -98,4 +155,167 @@ impl Cell {
             events.add(Subject::Machine(id), EventKind::MachineBack);
         }
     }
+
+    pub(super) fn drain_machine(
+        &mut self,
+        by: &UserName,
+        name: &MachineName,
+        reason: &str,
+        events: &mut Events,
+    ) -> Result<Reply, Rejection> {
+        self.only_administrators(by, || format!("drain machine {name}"))?;
+        if reason.chars().count() > REASON_CHARACTERS_MAX || reason.chars().any(char::is_control) {
+            let most = REASON_CHARACTERS_MAX as u64;
+            return Err(Rejection::BadText { what: "a reason".to_owned(), most });
+        }
+        let id = self.machine_id(name)?;
+        let drain = Drain { since: self.time, by: by.clone(), reason: reason.to_owned() };
+        let mut instances = Vec::new();
+        if let Some(machine) = self.machines.get_mut(id) {
+            instances.clone_from(&machine.instances);
+            if machine.drain.as_ref().is_none_or(|drain| drain.reason != reason) {
+                machine.drain = Some(Arc::new(drain));
+                let reason = reason.to_owned();
+                events.add(Subject::Machine(id), EventKind::MachineDrained { reason });
+            }
+        }
+        let mut tasks = 0;
+        for instance in instances {
+            let why = StopReason::Evict(EvictionCause::MachineShutdown);
+            tasks += u32::from(self.stop(instance, why, events));
+        }
+        Ok(Reply::Drained { tasks })
+    }
+
+    pub(super) fn undrain_machine(
+        &mut self,
+        by: &UserName,
+        name: &MachineName,
+        events: &mut Events,
+    ) -> Result<Reply, Rejection> {
+        self.only_administrators(by, || format!("undrain machine {name}"))?;
+        let id = self.machine_id(name)?;
+        if let Some(machine) = self.machines.get_mut(id)
+            && machine.drain.take().is_some()
+        {
+            events.add(Subject::Machine(id), EventKind::MachineUndrained);
+        }
+        Ok(Reply::Done)
+    }
+
+    pub(super) fn remove_machine(
+        &mut self,
+        by: &UserName,
+        name: &MachineName,
+        events: &mut Events,
+    ) -> Result<Reply, Rejection> {
+        self.only_administrators(by, || format!("remove machine {name}"))?;
+        let id = self.machine_id(name)?;
+        if let Some(machine) = self.machines.get(id) {
+            let tasks = machine.instances.len() as u64;
+            if tasks > 0 {
+                return Err(Rejection::MachineInUse { machine: name.clone(), tasks });
+            }
+            self.machine_addresses.remove(&machine.address);
+        }
+        self.machine_names.remove(name);
+        self.machines.remove(id);
+        events.reorder(id);
+        events.add(Subject::Machine(id), EventKind::MachineRemoved);
+        Ok(Reply::Done)
+    }
+
+    pub(super) fn set_attributes(
+        &mut self,
+        by: &UserName,
+        name: &MachineName,
+        changes: &BTreeMap<String, Option<String>>,
+        events: &mut Events,
+    ) -> Result<Reply, Rejection> {
+        self.only_administrators(by, || format!("say anything of machine {name}"))?;
+        for (name, value) in changes {
+            text("an attribute's name", name, false)?;
+            text("an attribute's value", value.as_deref().unwrap_or_default(), true)?;
+        }
+        let id = self.machine_id(name)?;
+        let Some(machine) = self.machines.get(id) else { return Ok(Reply::Done) };
+        let mut said = BTreeMap::clone(&machine.operator_attributes);
+        for (name, value) in changes {
+            match value {
+                Some(value) => drop(said.insert(name.clone(), value.clone())),
+                None => drop(said.remove(name)),
+            }
+        }
+        if said.len() > ATTRIBUTES_MAX {
+            let (what, has) = (format!("attributes of {name}"), said.len() as u64);
+            return Err(Rejection::Full { what, has, most: ATTRIBUTES_MAX as u64 });
+        }
+        if said != *machine.operator_attributes {
+            let said = Arc::new(said);
+            self.change_machine(id, false, events, |machine| machine.operator_attributes = said);
+        }
+        Ok(Reply::Done)
+    }
+
+    pub(super) fn set_platform(
+        &mut self,
+        by: &UserName,
+        platform: &str,
+        factor: GcuFactor,
+        events: &mut Events,
+    ) -> Result<Reply, Rejection> {
+        self.only_administrators(by, || "say how much a platform's cores do".to_owned())?;
+        text("a platform", platform, false)?;
+        let known = self.platforms.get(platform).copied().unwrap_or_default();
+        if known == factor {
+            return Ok(Reply::Done);
+        }
+        let has = self.platforms.len();
+        match factor == GcuFactor::ONE {
+            true => drop(self.platforms.remove(platform)),
+            false if has >= PLATFORMS_MAX && !self.platforms.contains_key(platform) => {
+                let (what, most) = ("platforms".to_owned(), PLATFORMS_MAX as u64);
+                return Err(Rejection::Full { what, has: has as u64, most });
+            }
+            false => drop(self.platforms.insert(platform.to_owned(), factor)),
+        }
+        let kind = EventKind::Platform { platform: platform.to_owned(), factor };
+        events.add(Subject::Cell, kind);
+        let of_it = |machine: &&Arc<Machine>| {
+            machine.attribute(crate::attribute::PLATFORM) == Some(platform)
+        };
+        let machines: Vec<_> =
+            self.machines.iter().filter(of_it).map(|machine| machine.id).collect();
+        for id in machines {
+            self.change_machine(id, false, events, |_| {});
+            // The limits of its tasks are as many cores as before no longer.
+            events.reorder(id);
+        }
+        Ok(Reply::Done)
+    }
+}
+
+fn text(what: &str, text: &str, may_be_empty: bool) -> Result<(), Rejection> {
+    let long = text.chars().count() > ATTRIBUTE_CHARACTERS_MAX;
+    if long || text.chars().any(char::is_control) || (text.is_empty() && !may_be_empty) {
+        let most = ATTRIBUTE_CHARACTERS_MAX as u64;
+        return Err(Rejection::BadText { what: what.to_owned(), most });
+    }
+    Ok(())
+}
+
+/// What a machine says, with attributes of a bounded number and length, as the cell keeps it.
+#[must_use]
+pub fn bounded_report(report: &Arc<MachineReport>) -> Arc<MachineReport> {
+    let long = |text: &String| text.chars().nth(ATTRIBUTE_CHARACTERS_MAX).is_some();
+    let attributes = &report.attributes;
+    let within = attributes.len() <= ATTRIBUTES_MAX
+        && !attributes.iter().any(|(name, value)| long(name) || long(value));
+    if within {
+        return Arc::clone(report);
+    }
+    let cut = |text: &String| text.chars().take(ATTRIBUTE_CHARACTERS_MAX).collect();
+    let kept = attributes.iter().take(ATTRIBUTES_MAX);
+    let attributes = kept.map(|(name, value)| (cut(name), cut(value))).collect();
+    Arc::new(MachineReport { attributes, ..MachineReport::clone(report) })
 }

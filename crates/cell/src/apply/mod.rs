@@ -6,17 +6,23 @@ mod job;
 mod machine;
 mod observe;
 mod request;
+mod settle;
 mod task;
+mod update;
 
-use model::{LogIndex, MachineId, Time};
+pub use machine::bounded_report;
 
-use crate::{Applied, Cell, Event, EventKind, Op, Outcome, Rejection, Subject};
+use model::{CollectionId, LogIndex, MachineId, Time};
+
+use crate::{Actor, Applied, Cell, Event, EventKind, LEVEL, Op, Outcome, Rejection, Subject};
 
 /// What one operation does beside its answer, as it comes.
 #[derive(Debug, Default)]
 pub(crate) struct Events {
     events: Vec<Event>,
     reordered: Vec<MachineId>,
+    /// The jobs that died by it, and whose end others wait for; see [`Cell::settle`].
+    ended: Vec<CollectionId>,
 }
 
 impl Events {
@@ -25,13 +31,36 @@ impl Events {
     }
 
     fn reorder(&mut self, machine: MachineId) {
-        self.reordered.push(machine);
+        if self.reordered.last() != Some(&machine) {
+            self.reordered.push(machine);
+        }
     }
 }
 
 /// Ids are given once. A cell that was loaded from an edited image can be at their end.
-fn ids_used_up(what: &'static str, last: u64) -> Rejection {
-    Rejection::Full { what, has: last, most: u64::MAX }
+fn ids_used_up(what: &str, last: u64) -> Rejection {
+    Rejection::Full { what: what.to_owned(), has: last, most: u64::MAX }
+}
+
+impl Op {
+    /// Who caused it.
+    #[must_use]
+    pub fn actor(&self) -> Actor {
+        match self {
+            Self::OpenSession { user } => Actor::User(user.clone()),
+            Self::Found { administrator, .. } => Actor::User(administrator.clone()),
+            Self::Request { by, .. } => Actor::User(by.clone()),
+            Self::Assign(_) => Actor::Scheduler,
+            Self::Observe { machine, .. } | Self::DescribeMachine { machine, .. } => {
+                Actor::Machine(*machine)
+            }
+            Self::Nothing
+            | Self::MachineSilent { .. }
+            | Self::MachineBack { .. }
+            | Self::Forget { .. }
+            | Self::RaiseLevel { .. } => Actor::Master,
+        }
+    }
 }
 
 impl Cell {
@@ -44,47 +73,51 @@ impl Cell {
         self.index = LogIndex(self.index.0.saturating_add(1));
         self.time = self.time.max(at);
         let mut events = Events::default();
-        let outcome = match op {
-            Op::Nothing => Outcome::Done,
+        let outcome = self.dispatch(op, &mut events);
+        self.settle(&mut events);
+        Applied { outcome, by: op.actor(), events: events.events, reordered: events.reordered }
+    }
+
+    fn dispatch(&mut self, op: &Op, events: &mut Events) -> Outcome {
+        match op {
+            Op::Nothing => {}
             Op::Found { name, administrator } => {
                 if self.name.is_none() {
                     self.name = Some(name.clone());
                     self.administrators.insert(administrator.clone());
+                    events.add(Subject::Cell, EventKind::Founded);
                 }
-                Outcome::Done
             }
-            Op::OpenSession { user } => Outcome::Request(self.open_session(user)),
+            Op::OpenSession { user } => return Outcome::Request(self.open_session(user)),
             Op::Request { id, by, mutation } => {
-                Outcome::Request(self.request(*id, by, mutation, &mut events))
+                return Outcome::Request(self.request(*id, by, mutation, events));
             }
             Op::Assign(assignments) => {
-                let accepted =
-                    assignments.iter().map(|assignment| self.assign(assignment, &mut events));
-                Outcome::Assigned(accepted.collect())
+                let accepted = assignments.iter().map(|assignment| self.assign(assignment, events));
+                return Outcome::Assigned(accepted.collect());
             }
             Op::Observe { machine, observations } => {
-                for observation in observations {
-                    self.observe(*machine, observation, &mut events);
+                let mut refused = Vec::new();
+                for (position, observation) in observations.iter().enumerate() {
+                    if let Err(why) = self.observe(*machine, observation, events) {
+                        refused.push((position, why));
+                    }
                 }
-                Outcome::Done
+                return Outcome::Observed(refused);
             }
             Op::DescribeMachine { machine, report } => {
-                self.describe_machine(*machine, report, &mut events);
-                Outcome::Done
+                self.describe_machine(*machine, report, events);
             }
-            Op::MachineSilent { machine } => {
-                self.machine_silent(*machine, &mut events);
-                Outcome::Done
+            Op::MachineSilent { machine } => self.machine_silent(*machine, events),
+            Op::MachineBack { machine } => self.machine_back(*machine, events),
+            Op::Forget { collections } => collections.iter().for_each(|id| self.forget(*id)),
+            Op::RaiseLevel { to } => {
+                if (self.level..=LEVEL).contains(to) && *to != self.level {
+                    self.level = *to;
+                    events.add(Subject::Cell, EventKind::LevelRaised { to: *to });
+                }
             }
-            Op::MachineBack { machine } => {
-                self.machine_back(*machine, &mut events);
-                Outcome::Done
-            }
-            Op::Forget { collections } => {
-                collections.iter().for_each(|id| self.forget(*id));
-                Outcome::Done
-            }
-        };
-        Applied { outcome, events: events.events, reordered: events.reordered }
+        }
+        Outcome::Done
     }
 }

@@ -1,13 +1,18 @@
 //! What machines report of the instances placed on them. A report about an instance that is not,
-//! or no longer, placed on the machine that reports it changes nothing.
+//! or no longer, placed on the machine that reports it is refused and changes nothing.
 
 use model::{End, InstanceId, MachineId};
 
 use super::Events;
+use super::task::Again;
+use crate::lifecycle::{NotAStep, Transition};
 use crate::state::bounds::REASON_CHARACTERS_MAX;
 use crate::{
-    Cell, Death, EventKind, Health, Observation, PendingCause, Phase, Placement, Subject, TaskState,
+    Cell, Death, EventKind, Health, Observation, ObservationRefused, Phase, Placement, StopReason,
+    Subject, TaskState,
 };
+
+type Observed = Result<(), ObservationRefused>;
 
 impl Cell {
     pub(super) fn observe(
@@ -15,41 +20,67 @@ impl Cell {
         machine: MachineId,
         observation: &Observation,
         events: &mut Events,
-    ) {
+    ) -> Observed {
         match observation {
             Observation::Started { instance } => self.started(machine, *instance, events),
             Observation::Health { instance, healthy } => {
-                self.health(machine, *instance, *healthy, events);
+                self.health(machine, *instance, *healthy, events)
             }
             Observation::Ended { instance, end } => self.ended(machine, *instance, end, events),
         }
     }
 
-    fn placed_there(&mut self, machine: MachineId, instance: InstanceId) -> Option<&mut Placement> {
-        let job = self.jobs.get_mut(instance.collection)?;
-        let task = job.tasks.get_mut(instance.index.0 as usize)?;
-        match &mut task.state {
-            TaskState::Running(placement)
-                if task.generation == instance.generation && placement.machine == machine =>
-            {
-                Some(placement)
-            }
-            _ => None,
+    /// The placement that a report is about; `step` is what it says in terms of the life cycle, where
+    /// it says anything.
+    fn placed_there(
+        &mut self,
+        machine: MachineId,
+        instance: InstanceId,
+        step: Option<Transition>,
+    ) -> Result<&mut Placement, ObservationRefused> {
+        let not_present = ObservationRefused::NotPresent(instance);
+        let job = self.jobs.get_mut(instance.collection).ok_or(not_present.clone())?;
+        let task = job.task_mut(instance.index).ok_or(not_present.clone())?;
+        if task.generation != instance.generation {
+            return Err(not_present);
         }
+        let stage = task.state.stage();
+        let TaskState::Running(placement) = &mut task.state else {
+            return Err(match step {
+                Some(transition) => {
+                    let refused = NotAStep { stage, transition };
+                    ObservationRefused::NotAStep { instance, refused }
+                }
+                None => ObservationRefused::NotPlaced { instance, stage },
+            });
+        };
+        let placed = placement.machine;
+        if placed != machine {
+            let reporting = machine;
+            return Err(ObservationRefused::Elsewhere { instance, placed, reporting });
+        }
+        Ok(placement)
     }
 
-    fn started(&mut self, machine: MachineId, instance: InstanceId, events: &mut Events) {
+    fn started(
+        &mut self,
+        machine: MachineId,
+        instance: InstanceId,
+        events: &mut Events,
+    ) -> Observed {
         let at = self.time;
-        let Some(job) = self.jobs.get(instance.collection) else { return };
-        let health = match job.spec.task.health_check {
-            Some(_) => Health::Unknown,
-            None => Health::Healthy,
-        };
-        let Some(placement) = self.placed_there(machine, instance) else { return };
-        if placement.phase == Phase::Starting {
-            placement.phase = Phase::Started { at, health };
-            events.add(Subject::Task(instance), EventKind::Start { machine });
+        let checked = self
+            .jobs
+            .get(instance.collection)
+            .is_some_and(|job| job.spec.health_check(instance.index).is_some());
+        let health = if checked { Health::Unknown } else { Health::Healthy };
+        let placement = self.placed_there(machine, instance, None)?;
+        if placement.phase != Phase::Starting {
+            return Err(ObservationRefused::NothingNew(instance));
         }
+        placement.phase = Phase::Started { at, health };
+        events.add(Subject::Task(instance), EventKind::Start { machine });
+        Ok(())
     }
 
     fn health(
@@ -58,46 +89,85 @@ impl Cell {
         instance: InstanceId,
         healthy: bool,
         events: &mut Events,
-    ) {
-        let Some(placement) = self.placed_there(machine, instance) else { return };
-        let Phase::Started { health, .. } = &mut placement.phase else { return };
+    ) -> Observed {
+        let placement = self.placed_there(machine, instance, None)?;
         let new = if healthy { Health::Healthy } else { Health::Unhealthy };
-        if *health != new {
-            *health = new;
-            events.add(Subject::Task(instance), EventKind::Health { healthy });
+        match &mut placement.phase {
+            Phase::Started { health, .. } if *health != new => *health = new,
+            _ => return Err(ObservationRefused::NothingNew(instance)),
         }
+        events.add(Subject::Task(instance), EventKind::Health { healthy });
+        Ok(())
     }
 
-    fn ended(&mut self, machine: MachineId, instance: InstanceId, end: &End, events: &mut Events) {
-        let Some(placement) = self.placed_there(machine, instance) else { return };
-        let killed = placement.killed_by.is_some();
+    fn ended(
+        &mut self,
+        machine: MachineId,
+        instance: InstanceId,
+        end: &End,
+        events: &mut Events,
+    ) -> Observed {
+        let step = match end {
+            End::Exited { code: 0 } => Transition::Finish,
+            End::Lost { .. } | End::Stopped => Transition::Lost,
+            _ => Transition::Fail,
+        };
+        let stop = self.placed_there(machine, instance, Some(step))?.stop.clone();
         let end = &bounded(end);
-        match end {
-            _ if killed => self.ended_for_good(instance, end, Death::Killed, events),
-            End::Exited { code: 0 } => {
+        match (stop.as_deref(), step) {
+            (Some(StopReason::Kill(why)), _) => {
+                self.ended_for_good(instance, end, Death::Killed(why.clone()), events);
+            }
+            // However it took its notice: it did not end of itself.
+            (Some(StopReason::Evict(cause)), _) => {
+                let wait = model::Span::ZERO;
+                self.begin_again(instance, Again::Evicted(*cause), wait, end, events);
+            }
+            (None, Transition::Finish) => {
                 self.ended_for_good(instance, end, Death::Finished, events);
             }
-            End::Lost { .. } | End::Stopped => {
+            (None, Transition::Lost) => {
                 // It is nobody's failure, but what is lost again and again must not spin.
                 let wait = self.jobs.get(instance.collection).map(|job| job.spec.restart.delay);
-                let (cause, wait) = (PendingCause::Lost, wait.unwrap_or_default());
-                self.begin_again(instance, cause, wait, end, events);
+                self.begin_again(instance, Again::Lost, wait.unwrap_or_default(), end, events);
             }
-            _ => self.failed(instance, end, events),
+            (None, _) => self.failed(machine, instance, end, events),
         }
+        Ok(())
     }
 
-    fn failed(&mut self, instance: InstanceId, end: &End, events: &mut Events) {
+    fn failed(&mut self, machine: MachineId, instance: InstanceId, end: &End, events: &mut Events) {
+        let now = self.time;
         let Some(job) = self.jobs.get_mut(instance.collection) else { return };
         let policy = job.spec.restart;
-        let Some(task) = job.tasks.get_mut(instance.index.0 as usize) else { return };
+        let Some(task) = job.task_mut(instance.index) else { return };
         task.failures = task.failures.saturating_add(1);
         let failures = task.failures;
+        // What wants more memory than its limit does so everywhere.
+        let crashed = !matches!(end, End::OutOfMemory { .. });
+        let was_suspect = task.is_suspect(now);
+        if crashed {
+            task.crashed_on(machine, now);
+        }
+        let suspect = task.is_suspect(now);
         if policy.allows(failures) {
             let wait = policy.delay_after(failures);
-            self.begin_again(instance, PendingCause::Failed, wait, end, events);
+            self.begin_again(instance, Again::Failed, wait, end, events);
         } else {
             self.ended_for_good(instance, end, Death::Failed, events);
+        }
+        if suspect && !was_suspect {
+            events.add(Subject::Task(instance), EventKind::Suspect);
+        }
+        if suspect || !crashed {
+            return;
+        }
+        if let Some(machine) = self.machines.get_mut(machine) {
+            let was_suspect = machine.is_suspect(now);
+            machine.saw_crash(instance.task(), now);
+            if machine.is_suspect(now) && !was_suspect {
+                events.add(Subject::Machine(machine.id), EventKind::Suspect);
+            }
         }
     }
 }

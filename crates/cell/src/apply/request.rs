@@ -11,7 +11,7 @@ use crate::{Cell, Mutation, Rejection, Reply, RequestId, Session};
 impl Cell {
     pub(super) fn open_session(&mut self, user: &UserName) -> Result<Reply, Rejection> {
         let last = self.last_session.0;
-        let id = SessionId(last.checked_add(1).ok_or(ids_used_up("session ids", last))?);
+        let id = SessionId(last.checked_add(1).ok_or_else(|| ids_used_up("session ids", last))?);
         while self.sessions.len() >= SESSIONS_MAX {
             let Some((used, oldest)) = self.sessions_by_use.get_min().copied() else { break };
             self.sessions_by_use.remove(&(used, oldest));
@@ -66,6 +66,17 @@ impl Cell {
             Mutation::Submit(spec) => self.submit(by, spec, events),
             Mutation::Kill { collection, tasks } => self.kill(by, *collection, tasks, events),
             Mutation::AddMachine { name, address } => self.add_machine(by, name, address, events),
+            Mutation::DrainMachine { machine, reason } => {
+                self.drain_machine(by, machine, reason, events)
+            }
+            Mutation::UndrainMachine { machine } => self.undrain_machine(by, machine, events),
+            Mutation::RemoveMachine { machine } => self.remove_machine(by, machine, events),
+            Mutation::SetAttributes { machine, changes } => {
+                self.set_attributes(by, machine, changes, events)
+            }
+            Mutation::SetPlatform { platform, factor } => {
+                self.set_platform(by, platform, *factor, events)
+            }
         }
     }
 }

@@ -1,14 +1,25 @@
 //! The steps of a task's life, and what they do to its job and its machine. Every change of a
-//! task's state goes through here, so that what is derived from it is changed with it.
+//! task's state goes through here and through [`crate::lifecycle`], so that what is derived from it is
+//! changed with it.
 
 use std::sync::Arc;
 
 use model::{End, Generation, InstanceId, Span};
 
 use super::Events;
+use crate::lifecycle::Transition;
 use crate::{
-    Cell, Death, EventKind, JobState, LastLife, PendingCause, Placement, Subject, TaskState,
+    Cell, Death, EventKind, EvictionCause, JobState, LastLife, PendingCause, Placement, StopReason,
+    Subject, TaskState,
 };
+
+/// How a life on a machine ends that is not the task's last one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Again {
+    Failed,
+    Lost,
+    Evicted(EvictionCause),
+}
 
 impl Cell {
     /// A pending task gets its machine.
@@ -18,29 +29,54 @@ impl Cell {
         placement: Placement,
         events: &mut Events,
     ) {
-        let machine = placement.machine;
+        let id = placement.machine;
         let Some(job) = self.jobs.get_mut(instance.collection) else { return };
         let limit = job.limit(instance.index);
-        let Some(task) = job.tasks.get_mut(instance.index.0 as usize) else { return };
-        if let Some(machine) = self.machines.get_mut(machine) {
-            machine.place(instance, limit, &placement.ports);
-            if let Some(last) = placement.ports.last() {
+        let ports = Arc::clone(&placement.ports);
+        if job.step(instance.index, Transition::Schedule, TaskState::Running(placement)).is_err() {
+            return;
+        }
+        if let Some(machine) = self.machines.get_mut(id) {
+            machine.place(instance, limit, &ports);
+            if let Some(last) = ports.last() {
                 // After the last port of all comes 0, from where the first of the range is taken.
                 machine.next_port = last.wrapping_add(1);
             }
         }
-        events.reorder(machine);
-        task.state = TaskState::Running(placement);
-        job.pending -= 1;
-        job.running += 1;
-        if job.pending == 0 {
+        events.reorder(id);
+        if job.pending() == 0 {
             self.pending.remove(&instance.collection);
         }
         if job.state == JobState::Pending {
             job.state = JobState::Running;
-            events.add(Subject::Job(instance.collection), EventKind::Schedule { machine });
+            events.add(Subject::Job(instance.collection), EventKind::Schedule { machine: id });
         }
-        events.add(Subject::Task(instance), EventKind::Schedule { machine });
+        events.add(Subject::Task(instance), EventKind::Schedule { machine: id });
+    }
+
+    /// A placed task is to be stopped, and holds what it has until its machine says that it ended.
+    /// Whether that is new: one that is being evicted can still be killed, and nothing else.
+    pub(super) fn stop(
+        &mut self,
+        instance: InstanceId,
+        why: StopReason,
+        events: &mut Events,
+    ) -> bool {
+        let Some(job) = self.jobs.get_mut(instance.collection) else { return false };
+        let Some(task) = job.task_mut(instance.index) else { return false };
+        let TaskState::Running(placement) = &mut task.state else { return false };
+        let may = match placement.stop.as_deref() {
+            None => true,
+            Some(StopReason::Evict(_)) => matches!(why, StopReason::Kill(_)),
+            Some(StopReason::Kill(_)) => false,
+        };
+        if may && task.generation == instance.generation {
+            placement.stop = Some(Arc::new(why.clone()));
+            events.reorder(placement.machine);
+            events.add(Subject::Task(instance), EventKind::Stop { why });
+            return true;
+        }
+        false
     }
 
     /// A placed life ends, and the task begins another one, pending. It may be tried again after
@@ -48,21 +84,44 @@ impl Cell {
     pub(super) fn begin_again(
         &mut self,
         instance: InstanceId,
-        cause: PendingCause,
+        how: Again,
         wait: Span,
         end: &End,
         events: &mut Events,
     ) {
+        let (now, not_before) = (self.time, self.time + wait);
+        let (transition, death, kind, cause) = match how {
+            Again::Failed => {
+                let kind = EventKind::Fail { end: Some(end.clone()) };
+                (Transition::Fail, Death::Failed, kind, PendingCause::Failed)
+            }
+            Again::Lost => {
+                let kind = EventKind::Lost { end: end.clone() };
+                (Transition::Lost, Death::Failed, kind, PendingCause::Lost)
+            }
+            Again::Evicted(cause) => {
+                let kind = EventKind::Evict { cause };
+                (Transition::Evict, Death::Failed, kind, PendingCause::Evicted(cause))
+            }
+        };
         self.take_off_machine(instance, end, events);
-        let now = self.time;
         let Some(job) = self.jobs.get_mut(instance.collection) else { return };
-        let Some(task) = job.tasks.get_mut(instance.index.0 as usize) else { return };
-        task.generation = Generation(task.generation.0.saturating_add(1));
-        task.state = TaskState::Pending { since: now, not_before: now + wait, cause };
-        let instance = instance.task().generation(task.generation);
-        job.pending += 1;
-        self.pending.insert(instance.collection);
-        events.add(Subject::Task(instance), EventKind::Submit { cause });
+        if job.step(instance.index, transition, TaskState::Dead { at: now, death }).is_err() {
+            return;
+        }
+        events.add(Subject::Task(instance), kind);
+        let pending = TaskState::Pending { since: now, not_before, cause };
+        let again = job.step(instance.index, Transition::Submit, pending);
+        debug_assert!(again.is_ok(), "what is dead can be submitted again");
+        if let Some(task) = job.task_mut(instance.index) {
+            task.generation = Generation(task.generation.0.saturating_add(1));
+            let instance = instance.task().generation(task.generation);
+            events.add(Subject::Task(instance), EventKind::Submit { cause });
+        }
+        // With others pending it is listed already.
+        if job.pending() == 1 {
+            self.pending.insert(instance.collection);
+        }
     }
 
     /// A placed life ends, and its task dies with it.
@@ -74,34 +133,44 @@ impl Cell {
         events: &mut Events,
     ) {
         self.take_off_machine(instance, end, events);
-        self.die(instance, death, events);
+        self.die(instance, death, Some(end), events);
     }
 
     /// A task that is on no machine dies, and with the last of them its job.
-    pub(super) fn die(&mut self, instance: InstanceId, death: Death, events: &mut Events) {
-        let now = self.time;
-        let Some(job) = self.jobs.get_mut(instance.collection) else { return };
-        let Some(task) = job.tasks.get_mut(instance.index.0 as usize) else { return };
-        if let TaskState::Pending { .. } = task.state {
-            job.pending -= 1;
-            if job.pending == 0 {
-                self.pending.remove(&instance.collection);
-            }
+    pub(super) fn die(
+        &mut self,
+        instance: InstanceId,
+        death: Death,
+        end: Option<&End>,
+        events: &mut Events,
+    ) {
+        let (now, id) = (self.time, instance.collection);
+        let Some(job) = self.jobs.get_mut(id) else { return };
+        let (transition, kind) = (death.transition(), EventKind::of(&death, end));
+        if job.step(instance.index, transition, TaskState::Dead { at: now, death }).is_err() {
+            return;
         }
-        task.state = TaskState::Dead { at: now, death };
-        events.add(Subject::Task(instance), EventKind::Dead(death));
-        if job.pending == 0 && job.running == 0 {
-            job.state = JobState::Dead { at: now };
-            let death = job.death();
-            events.add(Subject::Job(instance.collection), EventKind::Dead(death));
+        if job.pending() == 0 {
+            self.pending.remove(&id);
         }
+        events.add(Subject::Task(instance), kind);
+        if job.counts.alive() > 0 {
+            return;
+        }
+        let death = job.worst_death();
+        events.add(Subject::Job(id), EventKind::of(&death, None));
+        job.state = JobState::Dead { at: now, death };
+        for predecessor in std::mem::take(&mut job.waits_for) {
+            self.waiting.remove(&(predecessor, id));
+        }
+        events.ended.push(id);
     }
 
     /// The machine's part of the end of a placed life: its resources and ports are free again.
     fn take_off_machine(&mut self, instance: InstanceId, end: &End, events: &mut Events) {
         let Some(job) = self.jobs.get_mut(instance.collection) else { return };
         let limit = job.limit(instance.index);
-        let Some(task) = job.tasks.get_mut(instance.index.0 as usize) else { return };
+        let Some(task) = job.task_mut(instance.index) else { return };
         let TaskState::Running(placement) = &task.state else { return };
         if let Some(machine) = self.machines.get_mut(placement.machine) {
             machine.release(instance, limit, &placement.ports);
@@ -109,6 +178,5 @@ impl Cell {
         events.reorder(placement.machine);
         let (generation, machine) = (instance.generation, placement.machine);
         task.last_life = Some(Arc::new(LastLife { generation, machine, end: end.clone() }));
-        job.running -= 1;
     }
 }

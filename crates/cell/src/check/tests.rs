@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use model::{
-    Appclass, Band, CellName, CollectionId, JobName, MachineId, MachineName, MachineReport,
-    MilliCores, Resources, SessionId, TaskId, TaskIndex, Time, UserName,
+    Band, CellName, CollectionId, JobName, MachineId, MachineName, MachineReport, MilliCores,
+    Resources, SessionId, TaskId, TaskIndex, Time, UserName,
 };
-use spec::{JobSpec, RestartPolicy, TaskSpec};
+use spec::{JobSpec, TaskSpec};
 
 use crate::{Assignment, Cell, Job, JobState, Machine, Mutation, Op, RequestId, TaskState};
 
@@ -22,16 +22,8 @@ fn user(name: &str) -> UserName {
 fn sound() -> Cell {
     let mut task = TaskSpec::of(vec!["server".to_owned(), "${port.http}".to_owned()]);
     task.limit.cpu = MilliCores(100);
-    let spec = JobSpec {
-        name: JobName::new("web").expect("a name"),
-        priority: Band::Production.usual(),
-        appclass: Appclass::LatencySensitive,
-        labels: BTreeMap::new(),
-        tasks: 3,
-        task,
-        overrides: BTreeMap::new(),
-        restart: RestartPolicy::default(),
-    };
+    let name = JobName::new("web").expect("a name");
+    let spec = JobSpec::of(name, Band::Production.usual(), 3, task);
     let report = MachineReport {
         capacity: Resources {
             cpu: MilliCores(1_000),
@@ -52,6 +44,7 @@ fn sound() -> Cell {
             .generation(model::Generation(1)),
         machine: MACHINE,
         ports: vec![port],
+        victims: Vec::new(),
     };
     let mut cell = Cell::empty();
     for op in [
@@ -92,15 +85,16 @@ fn a_sound_cell_has_nothing_to_say() {
 fn whatever_is_spoilt_is_named() {
     type Spoil = fn(&mut Cell);
     let cases: &[(Spoil, &[&str])] = &[
-        (|cell| job(cell).pending = 7, &["job 1: 7 pending tasks kept, 1 counted"]),
-        (|cell| job(cell).running = 0, &["job 1: 0 running tasks kept, 2 counted"]),
+        (|cell| job(cell).counts.pending = 7, &["job 1: 7 pending tasks kept, 1 counted"]),
+        (|cell| job(cell).counts.running = 0, &["job 1: 0 running tasks kept, 2 counted"]),
         (
             |cell| job(cell).state = JobState::Pending,
-            &["job 1 is Pending with 1 tasks pending and 2 running"],
+            &["job 1 is Pending with 0 tasks queued, 1 pending and 2 running"],
         ),
         (
-            |cell| job(cell).state = JobState::Dead { at: Time(5) },
-            &["job 1 is Dead { at: Time(5) } with 1 tasks pending and 2 running"],
+            |cell| job(cell).state = JobState::Dead { at: Time(5), death: crate::Death::Finished },
+            &["job 1 is Dead { at: Time(5), death: Finished } with 0 tasks queued, 1 pending and \
+                 2 running"],
         ),
         (
             |cell| job(cell).ports = Arc::from([]),
@@ -135,12 +129,45 @@ fn whatever_is_spoilt_is_named() {
             &[
                 "m1 and machine 1 do not lead to each other",
                 "m1 and machine 2 do not lead to each other",
+                "m1:1 and machine 1 do not lead to each other",
+                "m1:1 and machine 2 do not lead to each other",
                 "machine 2 is beyond the last that was given (1), or kept under another id",
                 "machine 2 lists 1-0-1, which is not placed there",
                 "machine 2 lists 1-1-1, which is not placed there",
                 "machine 2: 0.2 cores, 128 MiB taken, 0 cores, 0 B by its tasks' limits",
                 "machine 2: ports [31000, 31001] taken, [] by its tasks",
             ],
+        ),
+        (|cell| cell.machine_addresses.clear(), &["m1:1 and machine 1 do not lead to each other"]),
+        (
+            |cell| machine(cell).gcu = "2".parse().expect("a factor"),
+            &["machine 1 does not keep the attributes and the factor that were said of it"],
+        ),
+        (|cell| cell.level = model::Level(9), &["the cell is at level 9"]),
+        (
+            |cell| job(cell).waits_for.push(CollectionId(7)),
+            &[
+                "job 1 is Running with 0 tasks queued, 1 pending and 2 running",
+                "job 1 waits for job 7, which is not alive or not what it was to run after",
+                "that job 1 waits for job 7 is kept or true, and not both",
+            ],
+        ),
+        (
+            |cell| {
+                job(cell).parent = Some(CollectionId(7));
+                cell.children.insert((CollectionId(7), JOB));
+            },
+            &["task 1/0 lives on, and the parent of its job, job 7, is dead"],
+        ),
+        (
+            |cell| {
+                cell.children.insert((JOB, CollectionId(8)));
+            },
+            &["that job 8 is a child of job 1 is kept or true, and not both"],
+        ),
+        (
+            |cell| job(cell).tasks.get_mut(2).expect("a task").generation = model::Generation(0),
+            &["task 1/2 is in generation 0"],
         ),
         (
             |cell| cell.last_session = SessionId(0),

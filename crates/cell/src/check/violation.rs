@@ -1,12 +1,13 @@
 //! What can be wrong with a cell.
 
 use model::{
-    CollectionId, InstanceId, JobName, LogIndex, MachineId, MachineName, Resources, SessionId,
-    UserName,
+    CollectionId, Generation, InstanceId, JobName, Level, LogIndex, MachineId, MachineName,
+    Resources, SessionId, TaskId, UserName,
 };
 use thiserror::Error;
 
-use crate::JobState;
+use crate::lifecycle::{NotAStep, Stage};
+use crate::{Counts, JobState, Subject};
 
 /// Something in a cell that contradicts the rest of it.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -35,16 +36,126 @@ pub enum Violation {
     },
     /// A job's state is not that of its tasks: it is dead exactly when all of them are, and has
     /// been placed when one of them is.
-    #[error("job {job} is {state:?} with {pending} tasks pending and {running} running")]
+    #[error(
+        "job {job} is {state:?} with {} tasks queued, {} pending and {} running",
+        .counts.queued, .counts.pending, .counts.running
+    )]
     JobState {
         /// The job.
         job: CollectionId,
         /// Its state.
         state: JobState,
-        /// How many of its tasks wait to be placed.
-        pending: u64,
-        /// How many of its tasks have a machine.
-        running: u64,
+        /// Where its tasks are.
+        counts: Counts,
+    },
+    /// A task has never begun a life.
+    #[error("task {0} is in generation 0")]
+    NoGeneration(TaskId),
+    /// A job waits for one that is dead or gone, or that its description does not name.
+    #[error("job {job} waits for job {other}, which is not alive or not what it was to run after")]
+    WaitsInVain {
+        /// The job.
+        job: CollectionId,
+        /// For whom it waits.
+        other: CollectionId,
+    },
+    /// A task lives on though the parent of its job is dead.
+    #[error("task {task} lives on, and the parent of its job, job {parent}, is dead")]
+    OutlivesParent {
+        /// The task.
+        task: TaskId,
+        /// The parent.
+        parent: CollectionId,
+    },
+    /// An index of relations between jobs is not that of the jobs.
+    #[error("that job {job} {what} job {other} is kept or true, and not both")]
+    Relation {
+        /// What they are to each other.
+        what: &'static str,
+        /// The one.
+        job: CollectionId,
+        /// The other.
+        other: CollectionId,
+    },
+    /// A machine is not found by its address, or an address leads to a machine that does not have it.
+    #[error("{address} and machine {machine} do not lead to each other")]
+    MachineAddress {
+        /// The address.
+        address: String,
+        /// The machine.
+        machine: MachineId,
+    },
+    /// What is known of a machine is not what was said of it.
+    #[error("machine {0} does not keep the attributes and the factor that were said of it")]
+    Attributes(MachineId),
+    /// The cell is at a level that does not exist.
+    #[error("the cell is at level {0}")]
+    Level(Level),
+    /// A decision took a machine beyond its capacity.
+    #[error(
+        "{instance} was placed on machine {machine}, whose {whose} tasks then had {taken} of {capacity}"
+    )]
+    Overcommitted {
+        /// What was placed.
+        instance: InstanceId,
+        /// Where.
+        machine: MachineId,
+        /// Whose limits are too much.
+        whose: &'static str,
+        /// Their sum.
+        taken: Resources,
+        /// What the machine has.
+        capacity: Resources,
+    },
+    /// A task was placed on a machine that takes none, or that does not match it.
+    #[error("{instance} was placed on machine {machine}, which {why}")]
+    Misplaced {
+        /// What was placed.
+        instance: InstanceId,
+        /// Where.
+        machine: MachineId,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A task was evicted for one that may not do that.
+    #[error("{victim} was evicted for {by}, which may not do that")]
+    Victim {
+        /// What is to leave.
+        victim: InstanceId,
+        /// For whom.
+        by: InstanceId,
+    },
+    /// A life ended, and its task is neither pending again nor dead, or without the event that says
+    /// why.
+    #[error("{0} lost its machine without a stated reason")]
+    NoReason(InstanceId),
+    /// An event tells a step that the diagram of lives does not have, or not from there.
+    #[error("{subject:?}: {refused}")]
+    NotAStep {
+        /// Whose life.
+        subject: Subject,
+        /// The step.
+        refused: NotAStep,
+    },
+    /// The events of an operation lead elsewhere than the state does.
+    #[error("{subject:?} is {is} by its events, and {kept} in the cell")]
+    EventsDisagree {
+        /// Whose life.
+        subject: Subject,
+        /// Where its events lead.
+        is: Stage,
+        /// Where it is.
+        kept: Stage,
+    },
+    /// A task's generation did not grow with its new life.
+    #[error("task {task} went from generation {before} to {after}")]
+    Generation {
+        /// The task.
+        task: TaskId,
+        /// Its generation before.
+        before: Generation,
+        /// Its generation after.
+        after: Generation,
     },
     /// The names of a job's ports are not those of its description.
     #[error("job {0} does not keep the port names of its description")]

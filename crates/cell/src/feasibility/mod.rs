@@ -5,22 +5,26 @@
 //! offers, and either passes or names the [`Misfit`], which is the text of "why pending?". The
 //! registry [`CHECKS`] has them cheapest first; a machine fits when all pass. Nothing here scores.
 
+mod constraints;
 mod ports;
 mod resources;
 mod up;
 
 use model::{Dimension, Resources};
+use spec::Constraint;
 use thiserror::Error;
 
 use crate::{Job, Machine};
 
 /// What a task asks of a machine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ask {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ask<'a> {
     /// Its limit.
     pub limit: Resources,
     /// How many ports it wants.
     pub ports: usize,
+    /// What it wants of the machine's attributes; only the hard ones decide here.
+    pub constraints: &'a [Constraint],
 }
 
 /// What a machine offers: the machine, and what is left of it in the eyes of whoever asks. A
@@ -36,11 +40,22 @@ pub struct Offer<'a> {
 }
 
 /// Why a task does not fit on a machine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Error)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Error)]
 pub enum Misfit {
     /// The machine does not answer, or has not said yet what it is.
     #[error("is not up")]
     NotUp,
+    /// The machine is being emptied.
+    #[error("is draining")]
+    Draining,
+    /// The machine is not as the task's constraints want it.
+    #[error("does not match {constraint}: {}", shown(has.as_deref()))]
+    Constraint {
+        /// The first hard constraint that it does not match.
+        constraint: Box<Constraint>,
+        /// What it has instead, where it has the attribute.
+        has: Option<Box<str>>,
+    },
     /// The machine is too small for it, even when empty.
     #[error("is too small: {} of {dimension} asked, it has {}", .dimension.show(*asked), .dimension.show(*has))]
     TooSmall {
@@ -71,25 +86,46 @@ pub enum Misfit {
     },
 }
 
-/// A check: passes, or says why not.
-pub type Check = fn(&Ask, &Offer<'_>) -> Result<(), Misfit>;
+fn shown(has: Option<&str>) -> String {
+    match has {
+        Some(value) => format!("it has \"{}\"", value.escape_debug()),
+        None => "it does not have that attribute".to_owned(),
+    }
+}
 
-/// Every check, cheapest first.
-pub const CHECKS: &[Check] = &[up::check, resources::check, ports::check];
+/// A check: passes, or says why not.
+pub type Check = fn(&Ask<'_>, &Offer<'_>) -> Result<(), Misfit>;
+
+/// Every check, cheapest first; a machine that can never fit is told before one that is full.
+pub const CHECKS: &[Check] = &[up::check, constraints::check, resources::check, ports::check];
 
 /// Whether what is asked fits what is offered.
 ///
 /// # Errors
 /// The first misfit.
-pub fn fits(ask: &Ask, offer: &Offer<'_>) -> Result<(), Misfit> {
+pub fn fits(ask: &Ask<'_>, offer: &Offer<'_>) -> Result<(), Misfit> {
     CHECKS.iter().try_for_each(|check| check(ask, offer))
 }
 
-impl Ask {
+/// Whether a task that runs on a machine can ask this of it from now on: it need not be up, and where
+/// the task does not grow there need not be room for more.
+///
+/// # Errors
+/// The first misfit.
+pub fn fits_a_running_task(ask: &Ask<'_>, offer: &Offer<'_>, grows: bool) -> Result<(), Misfit> {
+    constraints::check(ask, offer)?;
+    if grows { resources::check(ask, offer) } else { Ok(()) }
+}
+
+impl<'a> Ask<'a> {
     /// What a task of a job asks.
     #[must_use]
-    pub fn of(job: &Job, index: model::TaskIndex) -> Self {
-        Self { limit: job.limit(index), ports: job.ports(index).len() }
+    pub fn of(job: &'a Job, index: model::TaskIndex) -> Self {
+        Self {
+            limit: job.limit(index),
+            ports: job.ports(index).len(),
+            constraints: job.spec.constraints(index),
+        }
     }
 }
 
@@ -105,7 +141,7 @@ impl<'a> Offer<'a> {
 pub(crate) mod testing {
     use std::sync::Arc;
 
-    use model::{Bytes, MachineId, MachineName, MachineReport, MilliCores, PortRange};
+    use model::{Bytes, MachineReport, MilliCores, PortRange};
 
     use super::{Ask, Misfit, Offer, Resources};
     use crate::{Machine, MachineState};
@@ -121,8 +157,7 @@ pub(crate) mod testing {
         ask: (u64, u64, usize),
         taken: (u64, u64, usize),
     ) -> Option<Misfit> {
-        let name = MachineName::new("m1").expect("a name");
-        let mut machine = Machine::new(MachineId(1), name, Arc::from("h:1"));
+        let mut machine = Machine::testing();
         machine.state = MachineState::Up;
         machine.report = Arc::new(MachineReport {
             capacity: resources(1_000, 1_000),
@@ -131,6 +166,7 @@ pub(crate) mod testing {
         });
         let free = machine.capacity().minus(resources(taken.0, taken.1));
         let offer = Offer { machine: &machine, free, free_ports: 2 - taken.2 };
-        check(&Ask { limit: resources(ask.0, ask.1), ports: ask.2 }, &offer).err()
+        let limit = resources(ask.0, ask.1);
+        check(&Ask { limit, ports: ask.2, constraints: &[] }, &offer).err()
     }
 }

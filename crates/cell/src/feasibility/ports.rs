@@ -2,7 +2,7 @@
 
 use super::{Ask, Misfit, Offer};
 
-pub(super) fn check(ask: &Ask, offer: &Offer<'_>) -> Result<(), Misfit> {
+pub(super) fn check(ask: &Ask<'_>, offer: &Offer<'_>) -> Result<(), Misfit> {
     if ask.ports <= offer.free_ports {
         return Ok(());
     }

@@ -3,7 +3,7 @@
 
 use super::{Ask, Misfit, Offer};
 
-pub(super) fn check(ask: &Ask, offer: &Offer<'_>) -> Result<(), Misfit> {
+pub(super) fn check(ask: &Ask<'_>, offer: &Offer<'_>) -> Result<(), Misfit> {
     let capacity = offer.machine.capacity();
     if let Some(dimension) = ask.limit.first_above(&capacity) {
         let (asked, has) = (ask.limit.get(dimension), capacity.get(dimension));

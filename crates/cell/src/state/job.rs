@@ -1,4 +1,4 @@
-//! Jobs and their tasks: pending, running, dead (paper, figure 2).
+//! Jobs and their tasks: queued, pending, running, dead (paper, figure 2).
 
 use std::sync::Arc;
 
@@ -8,6 +8,8 @@ use model::{
 };
 use spec::JobSpec;
 
+use super::crashes::Crash;
+use super::lifecycle::{NotAStep, Stage, Transition};
 use crate::cow::Row;
 
 /// A job.
@@ -17,23 +19,30 @@ pub struct Job {
     pub id: CollectionId,
     /// Whose it is.
     pub owner: UserName,
-    /// What was asked for.
+    /// What is asked for now.
     pub spec: Arc<JobSpec>,
     /// When it was admitted.
     pub submitted: Time,
     /// Where it is in its life.
     pub state: JobState,
+    /// The jobs that its description says it runs after, in the description's order.
+    pub after: Arc<[CollectionId]>,
+    /// Those of them that have not finished yet.
+    pub waits_for: Vec<CollectionId>,
+    /// The job with which it ends.
+    pub parent: Option<CollectionId>,
     pub(crate) tasks: Row<Task>,
 
     // Derived from the tasks and the description.
-    pub(crate) pending: u32,
-    pub(crate) running: u32,
+    pub(crate) counts: Counts,
     pub(crate) ports: Arc<[PortName]>,
 }
 
 /// Where a job is in its life.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum JobState {
+    /// It waits for other jobs.
+    Queued,
     /// No task of it has been placed yet.
     Pending,
     /// A task of it has been placed, and one is not dead.
@@ -42,6 +51,8 @@ pub enum JobState {
     Dead {
         /// Since when.
         at: Time,
+        /// How, as its worst task: killed, else failed, else finished.
+        death: Death,
     },
 }
 
@@ -54,6 +65,8 @@ pub struct Task {
     pub failures: u32,
     /// Its last life on a machine, where it has had one before.
     pub last_life: Option<Arc<LastLife>>,
+    /// The machines on which it crashed lately, oldest first.
+    pub crashes: Option<Arc<Vec<Crash>>>,
     /// Where it is in its life.
     pub state: TaskState,
 }
@@ -72,6 +85,11 @@ pub struct LastLife {
 /// Where a task is in its life.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TaskState {
+    /// Its job waits for other jobs.
+    Queued {
+        /// Since when.
+        since: Time,
+    },
     /// It waits to be placed.
     Pending {
         /// Since when.
@@ -99,19 +117,59 @@ pub enum PendingCause {
     Submitted,
     /// It failed and is tried again.
     Failed,
-    /// Its machine went silent, or it vanished there.
+    /// It was gone, and nobody saw how.
     Lost,
+    /// It had to leave its machine.
+    Evicted(EvictionCause),
 }
 
-/// How a task ended for good (trace v3: FINISH, FAIL, KILL, LOST).
+/// Why a task had to leave its machine (trace v3, EVICT).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum EvictionCause {
+    /// A task of higher priority needed its room.
+    Preempted {
+        /// Which one.
+        by: InstanceId,
+    },
+    /// The machine ran out of a resource that was promised more than once.
+    OutOfResources,
+    /// Its machine went silent.
+    MachineFailure,
+    /// Its machine is being drained.
+    MachineShutdown,
+    /// Anything else.
+    Other,
+}
+
+/// How a task ended for good (trace v3: FINISH, FAIL, KILL).
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Death {
     /// Its program exited with 0.
     Finished,
     /// It failed more often than its job allows.
     Failed,
-    /// A user killed it.
-    Killed,
+    /// Somebody's wish, or another job's end.
+    Killed(KillReason),
+}
+
+/// Why a task was killed.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum KillReason {
+    /// A user asked for it.
+    User(UserName),
+    /// The parent of its job ended.
+    ParentEnded(CollectionId),
+    /// A job that its job was to run after ended otherwise than by finishing.
+    PredecessorEnded(CollectionId),
+}
+
+/// Why a placed task is being stopped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StopReason {
+    /// It is to die.
+    Kill(KillReason),
+    /// It is to leave its machine, and is pending again then.
+    Evict(EvictionCause),
 }
 
 /// A task on its machine. It holds its resources and ports there until the machine says that it
@@ -126,8 +184,8 @@ pub struct Placement {
     pub since: Time,
     /// How far it has got.
     pub phase: Phase,
-    /// Who wants its end, where somebody does: the machine is told to stop it.
-    pub killed_by: Option<UserName>,
+    /// Why it is being stopped, where it is: the machine is told to end it.
+    pub stop: Option<Arc<StopReason>>,
 }
 
 /// How far a placed task has got.
@@ -155,42 +213,171 @@ pub enum Health {
     Unhealthy,
 }
 
-impl Job {
-    /// A new job, all its tasks pending.
-    pub(crate) fn new(id: CollectionId, owner: UserName, spec: Arc<JobSpec>, at: Time) -> Self {
-        let task = Task {
-            generation: Generation(1),
-            failures: 0,
-            last_life: None,
-            state: TaskState::Pending { since: at, not_before: at, cause: PendingCause::Submitted },
-        };
-        let tasks = std::iter::repeat_n(task, spec.tasks as usize).collect();
-        Self::from_parts(id, owner, spec, at, JobState::Pending, tasks)
+/// How many tasks of a job are where in their lives; the rest are dead.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Their job waits for others.
+    pub queued: u32,
+    /// They wait to be placed.
+    pub pending: u32,
+    /// They have a machine.
+    pub running: u32,
+}
+
+/// What is recorded of a job; the rest of it is derived.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JobParts {
+    /// See [`Job::id`].
+    pub id: CollectionId,
+    /// See [`Job::owner`].
+    pub owner: UserName,
+    /// See [`Job::spec`].
+    pub spec: Arc<JobSpec>,
+    /// See [`Job::submitted`].
+    pub submitted: Time,
+    /// See [`Job::state`].
+    pub state: JobState,
+    /// See [`Job::after`].
+    pub after: Vec<CollectionId>,
+    /// See [`Job::waits_for`].
+    pub waits_for: Vec<CollectionId>,
+    /// See [`Job::parent`].
+    pub parent: Option<CollectionId>,
+    /// Its tasks, in order.
+    pub tasks: Vec<Task>,
+}
+
+impl JobState {
+    /// Where it is in the diagram of lives.
+    #[must_use]
+    pub fn stage(&self) -> Stage {
+        match self {
+            Self::Queued => Stage::Queued,
+            Self::Pending => Stage::Pending,
+            Self::Running => Stage::Running,
+            Self::Dead { .. } => Stage::Dead,
+        }
+    }
+}
+
+impl TaskState {
+    /// Where it is in the diagram of lives.
+    #[must_use]
+    pub fn stage(&self) -> Stage {
+        match self {
+            Self::Queued { .. } => Stage::Queued,
+            Self::Pending { .. } => Stage::Pending,
+            Self::Running(_) => Stage::Running,
+            Self::Dead { .. } => Stage::Dead,
+        }
+    }
+}
+
+impl Death {
+    /// The step with which it came.
+    #[must_use]
+    pub fn transition(&self) -> Transition {
+        match self {
+            Self::Finished => Transition::Finish,
+            Self::Failed => Transition::Fail,
+            Self::Killed(_) => Transition::Kill,
+        }
+    }
+}
+
+impl Counts {
+    fn of(&mut self, stage: Stage) -> Option<&mut u32> {
+        match stage {
+            Stage::Queued => Some(&mut self.queued),
+            Stage::Pending => Some(&mut self.pending),
+            Stage::Running => Some(&mut self.running),
+            Stage::New | Stage::Dead => None,
+        }
     }
 
+    pub(crate) fn add(&mut self, stage: Stage) {
+        if let Some(count) = self.of(stage) {
+            *count = count.saturating_add(1);
+        }
+    }
+
+    fn remove(&mut self, stage: Stage) {
+        if let Some(count) = self.of(stage) {
+            *count = count.saturating_sub(1);
+        }
+    }
+
+    /// How many are not dead.
+    #[must_use]
+    pub fn alive(self) -> u32 {
+        self.queued.saturating_add(self.pending).saturating_add(self.running)
+    }
+}
+
+impl Placement {
+    /// Who or what wants its death, where somebody does.
+    #[must_use]
+    pub fn killed(&self) -> Option<&KillReason> {
+        match self.stop.as_deref() {
+            Some(StopReason::Kill(why)) => Some(why),
+            _ => None,
+        }
+    }
+}
+
+impl Job {
     /// A job from what is recorded of it; what is derived is computed.
-    pub(crate) fn from_parts(
-        id: CollectionId,
-        owner: UserName,
-        spec: Arc<JobSpec>,
-        submitted: Time,
-        state: JobState,
-        tasks: Row<Task>,
-    ) -> Self {
-        let count = |wanted: fn(&TaskState) -> bool| {
-            let count = tasks.iter().filter(|task| wanted(&task.state)).count();
-            u32::try_from(count).unwrap_or(u32::MAX)
-        };
-        let pending = count(|state| matches!(state, TaskState::Pending { .. }));
-        let running = count(|state| matches!(state, TaskState::Running(_)));
+    #[must_use]
+    pub fn from_parts(parts: JobParts) -> Self {
+        let JobParts { id, owner, spec, submitted, state, after, waits_for, parent, tasks } = parts;
+        let mut counts = Counts::default();
+        tasks.iter().for_each(|task| counts.add(task.state.stage()));
         let ports = spec.task.all_ports().into_iter().collect();
-        Self { id, owner, spec, submitted, state, tasks, pending, running, ports }
+        Self {
+            id,
+            owner,
+            spec,
+            submitted,
+            state,
+            after: after.into(),
+            waits_for,
+            parent,
+            tasks: tasks.into_iter().collect(),
+            counts,
+            ports,
+        }
+    }
+
+    /// A task goes a step, and is now like this.
+    ///
+    /// # Errors
+    /// Where that is no step from where it is; nothing has changed then.
+    pub(crate) fn step(
+        &mut self,
+        index: TaskIndex,
+        transition: Transition,
+        state: TaskState,
+    ) -> Result<(), NotAStep> {
+        let place = usize::try_from(index.0).unwrap_or(usize::MAX);
+        let no_task = NotAStep { stage: Stage::New, transition };
+        let task = self.tasks.get_mut(place).ok_or(no_task)?;
+        let from = task.state.stage();
+        let to = from.step(transition)?;
+        debug_assert_eq!(to, state.stage(), "{transition} leads elsewhere");
+        task.state = state;
+        self.counts.remove(from);
+        self.counts.add(to);
+        Ok(())
     }
 
     /// A task of it.
     #[must_use]
     pub fn task(&self, index: TaskIndex) -> Option<&Task> {
         self.tasks.get(usize::try_from(index.0).ok()?)
+    }
+
+    pub(crate) fn task_mut(&mut self, index: TaskIndex) -> Option<&mut Task> {
+        self.tasks.get_mut(usize::try_from(index.0).ok()?)
     }
 
     /// Its tasks in order.
@@ -205,16 +392,22 @@ impl Job {
         self.task(index).map(|task| id.generation(task.generation))
     }
 
+    /// How many of its tasks are where in their lives.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
     /// How many of its tasks wait to be placed.
     #[must_use]
     pub fn pending(&self) -> u32 {
-        self.pending
+        self.counts.pending
     }
 
     /// How many of its tasks have a machine.
     #[must_use]
     pub fn running(&self) -> u32 {
-        self.running
+        self.counts.running
     }
 
     /// The names of the ports of a task of it, in the order in which their numbers are kept.
@@ -237,16 +430,27 @@ impl Job {
     pub fn is_alive(&self) -> bool {
         !matches!(self.state, JobState::Dead { .. })
     }
-}
 
-impl Job {
-    /// How it died, as its worst task did: killed, else failed, else finished.
+    /// How it would be dead if all its tasks were: as the worst of those that are.
     #[must_use]
-    pub fn death(&self) -> Death {
-        let deaths = self.tasks().filter_map(|(_, task)| match task.state {
+    pub fn worst_death(&self) -> Death {
+        let deaths = self.tasks().filter_map(|(_, task)| match &task.state {
             TaskState::Dead { death, .. } => Some(death),
             _ => None,
         });
-        deaths.max().unwrap_or(Death::Finished)
+        deaths.max().cloned().unwrap_or(Death::Finished)
+    }
+}
+
+impl Task {
+    /// A task that is new.
+    pub(crate) fn new(at: Time) -> Self {
+        Self {
+            generation: Generation(1),
+            failures: 0,
+            last_life: None,
+            crashes: None,
+            state: TaskState::Pending { since: at, not_before: at, cause: PendingCause::Submitted },
+        }
     }
 }

@@ -1,8 +1,36 @@
 //! Machines.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use model::{InstanceId, MachineId, MachineName, MachineReport, Resources, Time};
+use model::{
+    GcuFactor, InstanceId, MachineId, MachineName, MachineReport, Resources, TaskId, Time, UserName,
+};
+
+/// The names of attributes that the cell itself looks at.
+pub mod attribute {
+    /// What the machine's processor is: cores of one platform do equally much.
+    pub const PLATFORM: &str = "platform";
+    /// The rack that it stands in.
+    pub const RACK: &str = "rack";
+    /// The network switch that it is connected to.
+    pub const SWITCH: &str = "switch";
+    /// What it gets its power from.
+    pub const POWER_DOMAIN: &str = "power-domain";
+}
+
+/// What can fail with everything in it (paper, section 4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum FailureDomain {
+    /// The machine itself.
+    Machine,
+    /// Its rack.
+    Rack,
+    /// Its network switch.
+    Switch,
+    /// What it gets its power from.
+    PowerDomain,
+}
 
 /// A machine of the cell.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,11 +43,20 @@ pub struct Machine {
     pub address: Arc<str>,
     /// Whether it answers.
     pub state: MachineState,
+    /// Whether it is to be emptied.
+    pub drain: Option<Arc<Drain>>,
     /// What it last said of itself; nothing before its first answer.
     pub report: Arc<MachineReport>,
+    /// What its operators say of it, which goes before what it says itself.
+    pub operator_attributes: Arc<BTreeMap<String, String>>,
     /// From where the next free port is looked for, so that a port rests before it is used again.
     pub next_port: u16,
+    /// The tasks that crashed on it lately, and when; the oldest first.
+    pub crashes: Vec<(TaskId, Time)>,
 
+    // Derived from what is said of it and from the cell's platforms.
+    pub(crate) attributes: Arc<BTreeMap<String, String>>,
+    pub(crate) gcu: GcuFactor,
     // Derived from the tasks that are placed on it.
     pub(crate) instances: Vec<InstanceId>,
     pub(crate) taken: Resources,
@@ -40,25 +77,73 @@ pub enum MachineState {
     },
 }
 
+/// That a machine is to be emptied: no task is placed on it, and those that are there leave.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Drain {
+    /// Since when.
+    pub since: Time,
+    /// Who wants it.
+    pub by: UserName,
+    /// Why; may be empty.
+    pub reason: String,
+}
+
 impl Machine {
-    pub(crate) fn new(id: MachineId, name: MachineName, address: Arc<str>) -> Self {
+    /// A machine that was just added.
+    #[must_use]
+    pub fn new(id: MachineId, name: MachineName, address: Arc<str>) -> Self {
         Self {
             id,
             name,
             address,
             state: MachineState::Joining,
+            drain: None,
             report: Arc::default(),
+            operator_attributes: Arc::default(),
             next_port: 0,
+            crashes: Vec::new(),
+            attributes: Arc::default(),
+            gcu: GcuFactor::ONE,
             instances: Vec::new(),
             taken: Resources::default(),
             ports_taken: Vec::new(),
         }
     }
 
-    /// What tasks can have of it in all.
+    /// What tasks can have of it in all, its cores in the cell's normalised ones.
     #[must_use]
     pub fn capacity(&self) -> Resources {
-        self.report.capacity
+        let reported = self.report.capacity;
+        Resources { cpu: self.gcu.normalised(reported.cpu), ..reported }
+    }
+
+    /// How much a core of it does.
+    #[must_use]
+    pub fn gcu(&self) -> GcuFactor {
+        self.gcu
+    }
+
+    /// What is known of it: what it says itself, and over it what its operators say.
+    #[must_use]
+    pub fn attributes(&self) -> &BTreeMap<String, String> {
+        &self.attributes
+    }
+
+    /// One thing that is known of it.
+    #[must_use]
+    pub fn attribute(&self, name: &str) -> Option<&str> {
+        self.attributes.get(name).map(String::as_str)
+    }
+
+    /// With whom it fails together, where that is known.
+    #[must_use]
+    pub fn domain(&self, of: FailureDomain) -> Option<&str> {
+        match of {
+            FailureDomain::Machine => Some(self.name.as_str()),
+            FailureDomain::Rack => self.attribute(attribute::RACK),
+            FailureDomain::Switch => self.attribute(attribute::SWITCH),
+            FailureDomain::PowerDomain => self.attribute(attribute::POWER_DOMAIN),
+        }
     }
 
     /// The limits of the tasks placed on it, together.
@@ -85,6 +170,20 @@ impl Machine {
         &self.ports_taken
     }
 
+    /// What is known of it and how much its cores do, from what is said of it.
+    pub(crate) fn derive(&mut self, platforms: &imbl::OrdMap<String, GcuFactor>) {
+        let mut attributes = self.report.attributes.clone();
+        attributes.extend(
+            self.operator_attributes.iter().map(|(name, value)| (name.clone(), value.clone())),
+        );
+        self.gcu = attributes
+            .get(attribute::PLATFORM)
+            .and_then(|platform| platforms.get(platform))
+            .copied()
+            .unwrap_or_default();
+        self.attributes = Arc::new(attributes);
+    }
+
     /// How many of its ports no task has.
     #[must_use]
     pub fn free_port_count(&self) -> usize {
@@ -108,6 +207,11 @@ impl Machine {
         around.filter(|port| range.contains(*port)).filter(free).take(count).collect()
     }
 
+    /// An instance that is placed on it has another limit from now on.
+    pub(crate) fn resize(&mut self, old: Resources, new: Resources) {
+        self.taken = self.taken.minus(old).plus(new);
+    }
+
     pub(crate) fn place(&mut self, instance: InstanceId, limit: Resources, ports: &[u16]) {
         if let Err(position) = self.instances.binary_search(&instance) {
             self.instances.insert(position, instance);
@@ -127,13 +231,21 @@ impl Machine {
 }
 
 #[cfg(test)]
+impl Machine {
+    /// A machine of which nothing matters.
+    pub(crate) fn testing() -> Self {
+        let name = MachineName::new("m1").expect("a name");
+        Self::new(MachineId(1), name, "127.0.0.1:1".into())
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use model::{CollectionId, Generation, PortRange, TaskIndex};
 
     fn machine(first: u16, last: u16) -> Machine {
-        let name = MachineName::new("m1").expect("a name");
-        let mut machine = Machine::new(MachineId(1), name, "127.0.0.1:1".into());
+        let mut machine = Machine::testing();
         let ports = PortRange { first, last };
         machine.report = Arc::new(MachineReport { ports, ..MachineReport::default() });
         machine

@@ -1,21 +1,24 @@
 //! The objects of a cell, and the cell that holds them.
 
+pub mod crashes;
 mod job;
+pub mod lifecycle;
 mod machine;
 mod session;
 
 pub use job::{
-    Death, Health, Job, JobState, LastLife, PendingCause, Phase, Placement, Task, TaskState,
+    Counts, Death, EvictionCause, Health, Job, JobParts, JobState, KillReason, LastLife,
+    PendingCause, Phase, Placement, StopReason, Task, TaskState,
 };
-pub use machine::{Machine, MachineState};
+pub use machine::{Drain, FailureDomain, Machine, MachineState, attribute};
 pub use session::Session;
 
 use std::sync::Arc;
 
 use imbl::{OrdMap, OrdSet};
 use model::{
-    CellName, CollectionId, InstanceId, JobName, LogIndex, MachineId, MachineName, SessionId,
-    TaskId, Time, UserName,
+    CellName, CollectionId, GcuFactor, InstanceId, JobName, Level, LogIndex, MachineId,
+    MachineName, SessionId, TaskId, Time, UserName,
 };
 
 use crate::cow::Numbered;
@@ -32,6 +35,13 @@ pub mod bounds {
     pub const MACHINES_MAX: u64 = 1_000_000;
     /// Characters of a reason that a machine reports; the rest is cut off.
     pub const REASON_CHARACTERS_MAX: usize = 1_000;
+    /// Attributes of a machine that it says itself, and as many that its operators say; what a
+    /// machine says beyond that is left out.
+    pub const ATTRIBUTES_MAX: usize = 256;
+    /// Characters of an attribute's name or value; what a machine says beyond that is cut off.
+    pub const ATTRIBUTE_CHARACTERS_MAX: usize = 256;
+    /// Platforms with a factor of their own.
+    pub const PLATFORMS_MAX: usize = 1_000;
 }
 
 /// The state of a cell. A clone is a view: it shares everything with the cell, costs next to
@@ -40,6 +50,8 @@ pub mod bounds {
 pub struct Cell {
     pub(crate) name: Option<CellName>,
     pub(crate) administrators: OrdSet<UserName>,
+    pub(crate) level: Level,
+    pub(crate) platforms: OrdMap<String, GcuFactor>,
     pub(crate) index: LogIndex,
     pub(crate) time: Time,
     pub(crate) last_collection: CollectionId,
@@ -52,7 +64,12 @@ pub struct Cell {
     // Derived: recomputed when an image is read.
     pub(crate) job_names: OrdSet<(UserName, JobName, CollectionId)>,
     pub(crate) machine_names: OrdMap<MachineName, MachineId>,
+    pub(crate) machine_addresses: OrdMap<Arc<str>, MachineId>,
     pub(crate) pending: OrdSet<CollectionId>,
+    /// A job, and one that waits for it.
+    pub(crate) waiting: OrdSet<(CollectionId, CollectionId)>,
+    /// A job, and one that ends with it and is alive.
+    pub(crate) children: OrdSet<(CollectionId, CollectionId)>,
     pub(crate) sessions_by_use: OrdSet<(LogIndex, SessionId)>,
     pub(crate) tasks: u64,
 }
@@ -70,6 +87,8 @@ impl Cell {
         Self {
             name: None,
             administrators: OrdSet::new(),
+            level: Level(1),
+            platforms: OrdMap::new(),
             index: LogIndex(0),
             time: Time::ZERO,
             last_collection: CollectionId(0),
@@ -80,7 +99,10 @@ impl Cell {
             sessions: OrdMap::new(),
             job_names: OrdSet::new(),
             machine_names: OrdMap::new(),
+            machine_addresses: OrdMap::new(),
             pending: OrdSet::new(),
+            waiting: OrdSet::new(),
+            children: OrdSet::new(),
             sessions_by_use: OrdSet::new(),
             tasks: 0,
         }
@@ -102,6 +124,34 @@ impl Cell {
     #[must_use]
     pub fn time(&self) -> Time {
         self.time
+    }
+
+    /// The level of the state machine that it is at: what it understands and how it behaves.
+    #[must_use]
+    pub fn level(&self) -> Level {
+        self.level
+    }
+
+    /// The platforms whose cores do more or less than the cell's normalised core.
+    pub fn platforms(&self) -> impl Iterator<Item = (&str, GcuFactor)> {
+        self.platforms.iter().map(|(platform, factor)| (platform.as_str(), *factor))
+    }
+
+    /// Who may do everything.
+    pub fn administrators(&self) -> impl Iterator<Item = &UserName> {
+        self.administrators.iter()
+    }
+
+    /// The jobs that end with a job and are alive.
+    pub fn children(&self, of: CollectionId) -> impl Iterator<Item = CollectionId> {
+        self.children.range((of, CollectionId(0))..=(of, CollectionId(u64::MAX))).map(|pair| pair.1)
+    }
+
+    /// The jobs that wait for a job.
+    pub fn waiting_for(&self, job: CollectionId) -> impl Iterator<Item = CollectionId> {
+        self.waiting
+            .range((job, CollectionId(0))..=(job, CollectionId(u64::MAX)))
+            .map(|pair| pair.1)
     }
 
     /// Whether a user may do everything.

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use cell::{Assignment, Cell, Mutation, Observation, Op, RequestId};
+use cell::{Assignment, Cell, Mutation, Observation, Op, RequestId, Watch};
 use model::{
     CellName, CollectionId, End, Generation, InstanceId, JobName, MachineId, MachineName,
     SessionId, TaskIndex, TaskSelection, Time,
@@ -83,7 +83,7 @@ fn kill(cell: &Cell, name: &str) -> Option<Op> {
 fn assign(cell: &Cell, name: &str, machine: u64) -> Option<Op> {
     let (instance, machine) = (newest(cell, name)?, MachineId(machine));
     let ports = cell.machine(machine)?.free_ports(1, &[]);
-    Some(Op::Assign(vec![Assignment { instance, machine, ports }]))
+    Some(Op::Assign(vec![Assignment { instance, machine, ports, victims: Vec::new() }]))
 }
 
 fn observe(
@@ -133,8 +133,9 @@ fn every_state_that_is_reached_is_whole_and_loads_as_it_is() {
         for cell in &frontier {
             for letter in LETTERS {
                 let Some(op) = letter(cell) else { continue };
-                let mut cell = cell.clone();
-                cell.apply(Time::ZERO, &op);
+                let (mut cell, mut watch) = (cell.clone(), Watch::from(cell));
+                let applied = cell.apply(Time::ZERO, &op);
+                assert_eq!(watch.after(&cell, &applied), [], "{op:?}");
                 if !met.insert(key(&cell)) {
                     continue;
                 }

@@ -3,15 +3,17 @@
 
 use std::collections::BTreeMap;
 
+use cell::lifecycle::Transition;
 use cell::{Cell, Event, EventKind, JobState, Subject, TaskState};
 use model::{CollectionId, Generation, InstanceId, MachineId, TaskId};
 
 /// Where a task's present life is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Life {
+    Queued,
     Pending,
     Placed { on: MachineId, started: bool },
-    Dead(cell::Death),
+    Dead(Transition),
 }
 
 /// What is known from the events alone.
@@ -33,7 +35,7 @@ impl Follower {
             match event.subject {
                 Subject::Task(id) => self.task(id, &event.kind),
                 Subject::Job(id) => self.job(id, &event.kind),
-                Subject::Machine(_) => {}
+                Subject::Machine(_) | Subject::Cell => {}
             }
         }
     }
@@ -43,7 +45,7 @@ impl Follower {
             EventKind::Submit { .. } => {
                 assert_eq!(self.dead_jobs.insert(id, false), None, "job {id} is submitted once");
             }
-            EventKind::Dead(_) => {
+            EventKind::Finish | EventKind::Fail { .. } | EventKind::Kill { .. } => {
                 assert_eq!(self.dead_jobs.insert(id, true), Some(false), "job {id} dies once");
             }
             _ => assert_eq!(self.dead_jobs.get(&id), Some(&false), "job {id} is alive"),
@@ -52,15 +54,19 @@ impl Follower {
 
     fn task(&mut self, id: InstanceId, kind: &EventKind) {
         let known = self.tasks.get(&id.task()).copied();
-        if !matches!(kind, EventKind::Submit { .. }) {
+        // A task turns suspect by a crash, when its next life has begun already.
+        if !matches!(kind, EventKind::Submit { .. } | EventKind::Suspect) {
             assert_eq!(known.map(|(generation, _)| generation), Some(id.generation), "{id}");
         }
         let life = match (kind, known.map(|(_, life)| life)) {
             (EventKind::Submit { .. }, None) if id.generation == Generation(1) => Life::Pending,
-            (EventKind::Submit { .. }, Some(Life::Placed { .. })) => {
+            (EventKind::Submit { .. }, Some(Life::Dead(how))) => {
+                assert!(how != Transition::Finish && how != Transition::Kill, "{id} after {how}");
                 assert_eq!(known.map(|(last, _)| last.next()), Some(id.generation), "{id}");
                 Life::Pending
             }
+            (EventKind::Queue, Some(Life::Pending)) => Life::Queued,
+            (EventKind::Enable, Some(Life::Queued)) => Life::Pending,
             (EventKind::Schedule { machine }, Some(Life::Pending)) => {
                 Life::Placed { on: *machine, started: false }
             }
@@ -68,17 +74,28 @@ impl Follower {
                 assert_eq!(*machine, on, "{id}");
                 Life::Placed { on, started: true }
             }
-            (EventKind::Health { .. }, Some(life @ Life::Placed { started: true, .. })) => life,
-            (
-                EventKind::KillRequested { .. },
-                Some(life @ (Life::Pending | Life::Placed { .. })),
-            ) => life,
-            (EventKind::Dead(death), Some(Life::Pending | Life::Placed { .. })) => {
-                Life::Dead(*death)
+            (EventKind::Health { .. }, Some(life @ Life::Placed { started: true, .. }))
+            | (
+                EventKind::Stop { .. } | EventKind::UpdateRunning,
+                Some(life @ Life::Placed { .. }),
+            )
+            | (EventKind::UpdatePending, Some(life @ (Life::Pending | Life::Queued)))
+            | (EventKind::Suspect, Some(life)) => life,
+            (EventKind::Kill { .. }, Some(Life::Queued | Life::Pending)) => {
+                Life::Dead(Transition::Kill)
             }
+            (
+                EventKind::Evict { .. }
+                | EventKind::Fail { .. }
+                | EventKind::Finish
+                | EventKind::Kill { .. }
+                | EventKind::Lost { .. },
+                Some(Life::Placed { .. }),
+            ) => Life::Dead(kind.transition().expect("a step")),
             (kind, life) => panic!("{kind:?} of {id}, which was {life:?}"),
         };
-        self.tasks.insert(id.task(), (id.generation, life));
+        let generation = known.map_or(id.generation, |(known, _)| known.max(id.generation));
+        self.tasks.insert(id.task(), (generation, life));
     }
 
     pub(crate) fn agrees_with(&self, cell: &Cell) {
@@ -87,12 +104,13 @@ impl Follower {
             assert_eq!(self.dead_jobs.get(&job.id), Some(&dead), "job {}", job.id);
             for (index, task) in job.tasks() {
                 let life = match &task.state {
+                    TaskState::Queued { .. } => Life::Queued,
                     TaskState::Pending { .. } => Life::Pending,
                     TaskState::Running(placement) => Life::Placed {
                         on: placement.machine,
                         started: placement.phase != cell::Phase::Starting,
                     },
-                    TaskState::Dead { death, .. } => Life::Dead(*death),
+                    TaskState::Dead { death, .. } => Life::Dead(death.transition()),
                 };
                 let id = TaskId { collection: job.id, index };
                 assert_eq!(self.tasks.get(&id), Some(&(task.generation, life)), "{id}");

@@ -8,31 +8,34 @@ use crate::script::session;
 fn a_submitted_job_is_pending_and_the_same_again_is_the_same_job() {
     session(&expect![[r#"
         > submit ana/web 2
-        SUBMIT job 1 Submitted
-        SUBMIT 1-0-1 Submitted
-        SUBMIT 1-1-1 Submitted
+        SUBMIT job 1 (new)
+        SUBMIT 1-0-1 (new)
+        SUBMIT 1-1-1 (new)
         job 1
         > submit ana/web 2
         job 1, unchanged
         > submit ana/web 3
-        refused: ana/web is alive and its description differs: kill it first (bourg kill ana/web)
+        refused: ana/web is alive and differs in tasks, which cannot change while it runs: kill it first (bourg kill ana/web)
         > submit ana/web 2 cpu=101
-        refused: ana/web is alive and its description differs: kill it first (bourg kill ana/web)
+        UPDATE_PENDING job 1
+        UPDATE_PENDING 1-0-1
+        UPDATE_PENDING 1-1-1
+        job 1, updated
         > submit bob/web 3
-        SUBMIT job 2 Submitted
-        SUBMIT 2-0-1 Submitted
-        SUBMIT 2-1-1 Submitted
-        SUBMIT 2-2-1 Submitted
+        SUBMIT job 2 (new)
+        SUBMIT 2-0-1 (new)
+        SUBMIT 2-1-1 (new)
+        SUBMIT 2-2-1 (new)
         job 2
         > show
         0 s
         job 1 ana/web pending
-          1-0-1 pending (Submitted), not before 0 s
-          1-1-1 pending (Submitted), not before 0 s
+          1-0-1 pending (new), not before 0 s
+          1-1-1 pending (new), not before 0 s
         job 2 bob/web pending
-          2-0-1 pending (Submitted), not before 0 s
-          2-1-1 pending (Submitted), not before 0 s
-          2-2-1 pending (Submitted), not before 0 s
+          2-0-1 pending (new), not before 0 s
+          2-1-1 pending (new), not before 0 s
+          2-2-1 pending (new), not before 0 s
         m1 up [] takes 0 cores, 0 B, ports [], 4 free
         m2 up [] takes 0 cores, 0 B, ports [], 4 free
     "#]]);
@@ -42,29 +45,27 @@ fn a_submitted_job_is_pending_and_the_same_again_is_the_same_job() {
 fn after_its_death_a_name_is_free_for_a_new_job_and_leads_to_the_newest() {
     session(&expect![[r#"
         > submit ana/web 1
-        SUBMIT job 1 Submitted
-        SUBMIT 1-0-1 Submitted
+        SUBMIT job 1 (new)
+        SUBMIT 1-0-1 (new)
         job 1
         > kill ana/web
-        kill requested 1-0-1 by ana
-        KILL 1-0-1
-        KILL job 1
+        KILL 1-0-1 (by ana)
+        KILL job 1 (by ana)
         killed 1
         > submit ana/web 1
-        SUBMIT job 2 Submitted
-        SUBMIT 2-0-1 Submitted
+        SUBMIT job 2 (new)
+        SUBMIT 2-0-1 (new)
         job 2
         > kill ana/web
-        kill requested 2-0-1 by ana
-        KILL 2-0-1
-        KILL job 2
+        KILL 2-0-1 (by ana)
+        KILL job 2 (by ana)
         killed 1
         > show
         0 s
         job 1 ana/web dead, not the newest of that name
-          1-0-1 killed
+          1-0-1 killed by ana
         job 2 ana/web dead
-          2-0-1 killed
+          2-0-1 killed by ana
         m1 up [] takes 0 cores, 0 B, ports [], 4 free
         m2 up [] takes 0 cores, 0 B, ports [], 4 free
         > forget 2
@@ -72,19 +73,19 @@ fn after_its_death_a_name_is_free_for_a_new_job_and_leads_to_the_newest() {
         > show
         0 s
         job 1 ana/web dead
-          1-0-1 killed
+          1-0-1 killed by ana
         m1 up [] takes 0 cores, 0 B, ports [], 4 free
         m2 up [] takes 0 cores, 0 B, ports [], 4 free
         > submit ana/web 1
-        SUBMIT job 3 Submitted
-        SUBMIT 3-0-1 Submitted
+        SUBMIT job 3 (new)
+        SUBMIT 3-0-1 (new)
         job 3
         > forget 1 2 3 99
         (nothing)
         > show
         0 s
         job 3 ana/web pending
-          3-0-1 pending (Submitted), not before 0 s
+          3-0-1 pending (new), not before 0 s
         m1 up [] takes 0 cores, 0 B, ports [], 4 free
         m2 up [] takes 0 cores, 0 B, ports [], 4 free
     "#]]);
@@ -116,43 +117,41 @@ fn a_description_that_cannot_be_is_refused() {
 fn a_kill_ends_what_is_pending_at_once_and_what_runs_when_its_machine_says_so() {
     session(&expect![[r#"
         > submit ana/web 3
-        SUBMIT job 1 Submitted
-        SUBMIT 1-0-1 Submitted
-        SUBMIT 1-1-1 Submitted
-        SUBMIT 1-2-1 Submitted
+        SUBMIT job 1 (new)
+        SUBMIT 1-0-1 (new)
+        SUBMIT 1-1-1 (new)
+        SUBMIT 1-2-1 (new)
         job 1
         > assign 1-0-1 m1
         SCHEDULE job 1 on 1
         SCHEDULE 1-0-1 on 1
         accepted
         > kill ana/web/0-1
-        kill requested 1-0-1 by ana
-        kill requested 1-1-1 by ana
-        KILL 1-1-1
+        STOP 1-0-1 (kill, by ana)
+        KILL 1-1-1 (by ana)
         killed 2
         > kill ana/web/0-1
         killed 0
         > show
         0 s
         job 1 ana/web running
-          1-0-1 starting on 1 [], dying for ana
-          1-1-1 killed
-          1-2-1 pending (Submitted), not before 0 s
+          1-0-1 starting on 1 [], stopping (kill, by ana)
+          1-1-1 killed by ana
+          1-2-1 pending (new), not before 0 s
         m1 up [1-0-1] takes 0.1 cores, 64 MiB, ports [], 4 free
         m2 up [] takes 0 cores, 0 B, ports [], 4 free
         > kill ana/web
-        kill requested 1-2-1 by ana
-        KILL 1-2-1
+        KILL 1-2-1 (by ana)
         killed 1
         > ended 1-0-1 exit 0
-        KILL 1-0-1
-        KILL job 1
+        KILL 1-0-1 (by ana)
+        KILL job 1 (by ana)
         > show
         0 s
         job 1 ana/web dead
-          1-0-1 killed, last: exit code 0
-          1-1-1 killed
-          1-2-1 killed
+          1-0-1 killed by ana, last: exit code 0
+          1-1-1 killed by ana
+          1-2-1 killed by ana
         m1 up [] takes 0 cores, 0 B, ports [], 4 free
         m2 up [] takes 0 cores, 0 B, ports [], 4 free
         > kill ana/web
@@ -164,11 +163,11 @@ fn a_kill_ends_what_is_pending_at_once_and_what_runs_when_its_machine_says_so() 
 fn what_is_dying_dies_killed_however_it_ends() {
     session(&expect![[r#"
         > submit ana/web 4
-        SUBMIT job 1 Submitted
-        SUBMIT 1-0-1 Submitted
-        SUBMIT 1-1-1 Submitted
-        SUBMIT 1-2-1 Submitted
-        SUBMIT 1-3-1 Submitted
+        SUBMIT job 1 (new)
+        SUBMIT 1-0-1 (new)
+        SUBMIT 1-1-1 (new)
+        SUBMIT 1-2-1 (new)
+        SUBMIT 1-3-1 (new)
         job 1
         > assign 1-0-1 m1 ; 1-1-1 m1 ; 1-2-1 m1 ; 1-3-1 m1
         SCHEDULE job 1 on 1
@@ -181,29 +180,29 @@ fn what_is_dying_dies_killed_however_it_ends() {
         accepted
         accepted
         > kill ana/web
-        kill requested 1-0-1 by ana
-        kill requested 1-1-1 by ana
-        kill requested 1-2-1 by ana
-        kill requested 1-3-1 by ana
+        STOP 1-0-1 (kill, by ana)
+        STOP 1-1-1 (kill, by ana)
+        STOP 1-2-1 (kill, by ana)
+        STOP 1-3-1 (kill, by ana)
         killed 4
         > started 1-0-1
-        start 1-0-1 on 1
+        START 1-0-1 on 1
         > ended 1-0-1 exit 3
-        KILL 1-0-1
+        KILL 1-0-1 (by ana)
         > ended 1-1-1 lost rebooted
-        KILL 1-1-1
+        KILL 1-1-1 (by ana)
         > ended 1-2-1 stopped
-        KILL 1-2-1
+        KILL 1-2-1 (by ana)
         > ended 1-3-1 signal 9
-        KILL 1-3-1
-        KILL job 1
+        KILL 1-3-1 (by ana)
+        KILL job 1 (by ana)
         > show
         0 s
         job 1 ana/web dead
-          1-0-1 killed, last: exit code 3
-          1-1-1 killed, last: lost: rebooted
-          1-2-1 killed, last: stopped
-          1-3-1 killed, last: signal 9
+          1-0-1 killed by ana, last: exit code 3
+          1-1-1 killed by ana, last: lost: rebooted
+          1-2-1 killed by ana, last: stopped
+          1-3-1 killed by ana, last: signal 9
         m1 up [] takes 0 cores, 0 B, ports [], 4 free
         m2 up [] takes 0 cores, 0 B, ports [], 4 free
     "#]]);
@@ -213,22 +212,20 @@ fn what_is_dying_dies_killed_however_it_ends() {
 fn owners_and_administrators_may_kill_and_nobody_else() {
     session(&expect![[r#"
         > submit ana/web 2
-        SUBMIT job 1 Submitted
-        SUBMIT 1-0-1 Submitted
-        SUBMIT 1-1-1 Submitted
+        SUBMIT job 1 (new)
+        SUBMIT 1-0-1 (new)
+        SUBMIT 1-1-1 (new)
         job 1
         > as bob kill ana/web
         refused: bob may not kill ana/web: ana or an administrator may
         > as bob kill ana/web/7
         refused: bob may not kill ana/web: ana or an administrator may
         > as root kill ana/web/0
-        kill requested 1-0-1 by root
-        KILL 1-0-1
+        KILL 1-0-1 (by root)
         killed 1
         > as ana kill web/1
-        kill requested 1-1-1 by ana
-        KILL 1-1-1
-        KILL job 1
+        KILL 1-1-1 (by ana)
+        KILL job 1 (by root)
         killed 1
         > as root kill job 1
         killed 0
@@ -241,9 +238,9 @@ fn owners_and_administrators_may_kill_and_nobody_else() {
 fn a_kill_of_what_is_not_there_is_refused_and_changes_nothing() {
     session(&expect![[r#"
         > submit ana/web 2
-        SUBMIT job 1 Submitted
-        SUBMIT 1-0-1 Submitted
-        SUBMIT 1-1-1 Submitted
+        SUBMIT job 1 (new)
+        SUBMIT 1-0-1 (new)
+        SUBMIT 1-1-1 (new)
         job 1
         > kill ana/web/2
         refused: the job has tasks 0 to 1 only
@@ -258,8 +255,8 @@ fn a_kill_of_what_is_not_there_is_refused_and_changes_nothing() {
         > show
         0 s
         job 1 ana/web pending
-          1-0-1 pending (Submitted), not before 0 s
-          1-1-1 pending (Submitted), not before 0 s
+          1-0-1 pending (new), not before 0 s
+          1-1-1 pending (new), not before 0 s
         m1 up [] takes 0 cores, 0 B, ports [], 4 free
         m2 up [] takes 0 cores, 0 B, ports [], 4 free
     "#]]);
@@ -269,44 +266,43 @@ fn a_kill_of_what_is_not_there_is_refused_and_changes_nothing() {
 fn only_the_dead_are_forgotten() {
     session(&expect![[r#"
         > submit ana/pending 1
-        SUBMIT job 1 Submitted
-        SUBMIT 1-0-1 Submitted
+        SUBMIT job 1 (new)
+        SUBMIT 1-0-1 (new)
         job 1
         > submit ana/dying 1
-        SUBMIT job 2 Submitted
-        SUBMIT 2-0-1 Submitted
+        SUBMIT job 2 (new)
+        SUBMIT 2-0-1 (new)
         job 2
         > submit ana/dead 1
-        SUBMIT job 3 Submitted
-        SUBMIT 3-0-1 Submitted
+        SUBMIT job 3 (new)
+        SUBMIT 3-0-1 (new)
         job 3
         > assign 2-0-1 m1
         SCHEDULE job 2 on 1
         SCHEDULE 2-0-1 on 1
         accepted
         > kill ana/dying
-        kill requested 2-0-1 by ana
+        STOP 2-0-1 (kill, by ana)
         killed 1
         > kill ana/dead
-        kill requested 3-0-1 by ana
-        KILL 3-0-1
-        KILL job 3
+        KILL 3-0-1 (by ana)
+        KILL job 3 (by ana)
         killed 1
         > forget 1 2 3 3 0 18446744073709551615
         (nothing)
         > show
         0 s
         job 1 ana/pending pending
-          1-0-1 pending (Submitted), not before 0 s
+          1-0-1 pending (new), not before 0 s
         job 2 ana/dying running
-          2-0-1 starting on 1 [], dying for ana
+          2-0-1 starting on 1 [], stopping (kill, by ana)
         m1 up [2-0-1] takes 0.1 cores, 64 MiB, ports [], 4 free
         m2 up [] takes 0 cores, 0 B, ports [], 4 free
         > as ana kill job 3
         refused: there is no job 3
         > submit ana/dead 1
-        SUBMIT job 4 Submitted
-        SUBMIT 4-0-1 Submitted
+        SUBMIT job 4 (new)
+        SUBMIT 4-0-1 (new)
         job 4
     "#]]);
 }

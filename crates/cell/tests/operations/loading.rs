@@ -3,19 +3,20 @@
 use std::sync::Arc;
 
 use cell::{
-    Cell, Image, ImageError, Job, JobState, Machine, MachineState, Mutation, Op, Outcome, Phase,
-    Placement, Rejection, Reply, RequestId, Task, TaskState,
+    Cell, Death, Image, ImageError, Job, JobParts, JobState, Machine, MachineState, Mutation, Op,
+    Outcome, Phase, Placement, Rejection, Reply, RequestId, Submission, Task, TaskState,
 };
-use model::{
-    CellName, CollectionId, Generation, MachineId, MachineName, MachineReport, SessionId, Time,
-};
+use model::{CellName, CollectionId, Generation, MachineId, MachineName, SessionId, Time};
+use spec::JobSpec;
 
 use crate::script::{report, submitted, user};
 
 fn machine(id: u64, name: &str) -> Arc<Machine> {
     let name = MachineName::new(name).expect("a name");
-    let report = MachineReport::clone(&report(&[]));
-    Arc::new(Machine::restore(MachineId(id), name, "m:1", MachineState::Up, report, 0))
+    let mut machine = Machine::new(MachineId(id), name, format!("m:{id}").into());
+    machine.state = MachineState::Up;
+    machine.report = report(&[]);
+    Arc::new(machine)
 }
 
 /// A job of ana's of one task with one port, in that state, placed on machine 1 with those ports.
@@ -25,17 +26,31 @@ fn job(id: u64, state: JobState, ports: &[u16]) -> Arc<Job> {
         ports: ports.into(),
         since: Time::ZERO,
         phase: Phase::Starting,
-        killed_by: None,
+        stop: None,
     };
     let task = Task {
         generation: Generation(1),
         failures: 0,
         last_life: None,
+        crashes: None,
         state: TaskState::Running(placement),
     };
     let spec = submitted("web", 1, &["ports=http"]);
-    let id = CollectionId(id);
-    Arc::new(Job::restore(id, user("ana"), spec, Time::ZERO, state, vec![task]))
+    Arc::new(Job::from_parts(JobParts { state, ..parts(id, spec, vec![task]) }))
+}
+
+fn parts(id: u64, spec: Arc<JobSpec>, tasks: Vec<Task>) -> JobParts {
+    JobParts {
+        id: CollectionId(id),
+        owner: user("ana"),
+        spec,
+        submitted: Time::ZERO,
+        state: JobState::Pending,
+        after: Vec::new(),
+        waits_for: Vec::new(),
+        parent: None,
+        tasks,
+    }
 }
 
 fn image(machines: Vec<Arc<Machine>>, jobs: Vec<Arc<Job>>) -> Image {
@@ -63,6 +78,7 @@ fn says(image: Image) -> Vec<String> {
 fn what_contradicts_itself_is_refused_or_found_by_the_check() {
     let running = |id, port| job(id, JobState::Running, &[port]);
     let m1 = || vec![machine(1, "m1")];
+    let dead = JobState::Dead { at: Time::ZERO, death: Death::Finished };
     let cases: Vec<(Image, &[&str])> = vec![
         (image(m1(), vec![running(1, 31_000)]), &[]),
         (
@@ -86,8 +102,9 @@ fn what_contradicts_itself_is_refused_or_found_by_the_check() {
             &["the cell: 2 tasks kept, 1 counted"],
         ),
         (
-            image(m1(), vec![job(1, JobState::Dead { at: Time::ZERO }, &[31_000])]),
-            &["job 1 is Dead { at: Time(0) } with 0 tasks pending and 1 running"],
+            image(m1(), vec![job(1, dead, &[31_000])]),
+            &["job 1 is Dead { at: Time(0), death: Finished } with 0 tasks queued, 0 pending and \
+                 1 running"],
         ),
         (image(m1(), vec![job(1, JobState::Running, &[])]), &["1-0-1 has 0 ports and asks for 1"]),
         (
@@ -103,8 +120,7 @@ fn what_contradicts_itself_is_refused_or_found_by_the_check() {
 #[test]
 fn a_job_has_as_many_tasks_as_its_description_says() {
     let spec = submitted("web", 2, &[]);
-    let job =
-        Job::restore(CollectionId(1), user("ana"), spec, Time::ZERO, JobState::Pending, vec![]);
+    let job = Job::from_parts(parts(1, spec, vec![]));
     let error = Cell::from_image(image(vec![], vec![Arc::new(job)])).expect_err("no tasks");
     assert_eq!(error, ImageError::WrongTaskCount { id: CollectionId(1), has: 0, wants: 2 });
 }
@@ -135,12 +151,14 @@ fn a_cell_at_the_end_of_its_ids_gives_the_last_and_then_refuses() {
         name: MachineName::new(name).expect("a name"),
         address: format!("{name}:1"),
     };
-    let full =
-        |what| Outcome::Request(Err(Rejection::Full { what, has: u64::MAX, most: u64::MAX }));
+    let full = |what: &str| {
+        let (what, has) = (what.to_owned(), u64::MAX);
+        Outcome::Request(Err(Rejection::Full { what, has, most: u64::MAX }))
+    };
     let open = Op::OpenSession { user: user("root") };
     assert_eq!(apply(&open), Outcome::Request(Ok(Reply::Session(SessionId(u64::MAX)))));
     assert_eq!(apply(&open), full("session ids"));
-    let last = Reply::Submitted { collection: CollectionId(u64::MAX), unchanged: false };
+    let last = Reply::Submitted { collection: CollectionId(u64::MAX), submission: Submission::New };
     assert_eq!(apply(&request(1, submit("web"))), Outcome::Request(Ok(last)));
     assert_eq!(apply(&request(2, submit("db"))), full("job ids"));
     let last = Reply::MachineAdded(MachineId(u64::MAX));

@@ -20,11 +20,11 @@ fn only_administrators_add_machines() {
         m2 up [] takes 0 cores, 0 B, ports [], 4 free
         m3 joining [] takes 0 cores, 0 B, ports [], 0 free
         > describe m3
-        UPDATE machine 3
+        UPDATE machine 3 to 1 core, 1 GiB
         > describe m3
         (nothing)
         > describe m3 cpu=2000
-        UPDATE machine 3
+        UPDATE machine 3 to 2 cores, 1 GiB
         > describe m9
         (nothing)
     "#]]);
@@ -60,7 +60,7 @@ fn a_machine_that_has_nothing_to_give_is_up_as_well_and_that_is_an_event() {
         ADD machine 3
         machine 3
         > describe m3 cpu=0 ram=0 ports=none
-        UPDATE machine 3
+        UPDATE machine 3 to 0 cores, 0 B
         > show
         0 s
         m1 up [] takes 0 cores, 0 B, ports [], 4 free
@@ -73,11 +73,11 @@ fn a_machine_that_has_nothing_to_give_is_up_as_well_and_that_is_an_event() {
 fn when_a_machine_goes_silent_its_tasks_begin_again_and_the_dying_are_dead() {
     session(&expect![[r#"
         > submit ana/web 4 failures=0 ports=http
-        SUBMIT job 1 Submitted
-        SUBMIT 1-0-1 Submitted
-        SUBMIT 1-1-1 Submitted
-        SUBMIT 1-2-1 Submitted
-        SUBMIT 1-3-1 Submitted
+        SUBMIT job 1 (new)
+        SUBMIT 1-0-1 (new)
+        SUBMIT 1-1-1 (new)
+        SUBMIT 1-2-1 (new)
+        SUBMIT 1-3-1 (new)
         job 1
         > assign 1-0-1 m1 31000 ; 1-1-1 m1 31001 ; 1-2-1 m1 31002 ; 1-3-1 m2 31000
         SCHEDULE job 1 on 1
@@ -90,42 +90,44 @@ fn when_a_machine_goes_silent_its_tasks_begin_again_and_the_dying_are_dead() {
         accepted
         accepted
         > started 1-1-1
-        start 1-1-1 on 1
+        START 1-1-1 on 1
         > kill ana/web/2
-        kill requested 1-2-1 by ana
+        STOP 1-2-1 (kill, by ana)
         killed 1
         > at 7
         > silent m1
-        REMOVE machine 1
-        SUBMIT 1-0-2 Lost
-        SUBMIT 1-1-2 Lost
-        KILL 1-2-1
+        DOWN machine 1
+        EVICT 1-0-1 (machine failure)
+        SUBMIT 1-0-2 (evicted: machine failure)
+        EVICT 1-1-1 (machine failure)
+        SUBMIT 1-1-2 (evicted: machine failure)
+        KILL 1-2-1 (by ana)
         > silent m1
         (nothing)
         > show
         7 s
         job 1 ana/web running
-          1-0-2 pending (Lost), not before 7 s, last: lost: machine m1 went silent
-          1-1-2 pending (Lost), not before 7 s, last: lost: machine m1 went silent
-          1-2-1 killed, last: lost: machine m1 went silent
+          1-0-2 pending (evicted: machine failure), not before 7 s, last: lost: machine m1 went silent
+          1-1-2 pending (evicted: machine failure), not before 7 s, last: lost: machine m1 went silent
+          1-2-1 killed by ana, last: lost: machine m1 went silent
           1-3-1 starting on 2 [31000]
         m1 down [] takes 0 cores, 0 B, ports [], 4 free
         m2 up [1-3-1] takes 0.1 cores, 64 MiB, ports [31000], 3 free
         > started 1-0-1
-        (nothing)
+        refused: 1-0-1 is not the present life of a task
         > ended 1-2-1 exit 0
-        (nothing)
+        refused: 1-2-1: FINISH is no step from dead: from there, SUBMIT
         > assign 1-0-2 m1 31000
         refused: it does not fit on machine 1: is not up
         > assign 1-0-2 m2 31001
         SCHEDULE 1-0-2 on 2
         accepted
         > back m1
-        back machine 1
+        BACK machine 1
         > back m1
         (nothing)
         > ended 1-0-1 exit 0
-        (nothing)
+        refused: 1-0-1 is not the present life of a task
         > assign 1-1-2 m1 31001
         SCHEDULE 1-1-2 on 1
         accepted
@@ -134,7 +136,7 @@ fn when_a_machine_goes_silent_its_tasks_begin_again_and_the_dying_are_dead() {
         job 1 ana/web running
           1-0-2 starting on 2 [31001], last: lost: machine m1 went silent
           1-1-2 starting on 1 [31001], last: lost: machine m1 went silent
-          1-2-1 killed, last: lost: machine m1 went silent
+          1-2-1 killed by ana, last: lost: machine m1 went silent
           1-3-1 starting on 2 [31000]
         m1 up [1-1-2] takes 0.1 cores, 64 MiB, ports [31001], 3 free
         m2 up [1-0-2 1-3-1] takes 0.2 cores, 128 MiB, ports [31000, 31001], 2 free
@@ -145,29 +147,30 @@ fn when_a_machine_goes_silent_its_tasks_begin_again_and_the_dying_are_dead() {
 fn a_dying_task_of_a_later_life_is_said_to_have_ended_with_its_machine() {
     session(&expect![[r#"
         > submit ana/web 1 delay=0
-        SUBMIT job 1 Submitted
-        SUBMIT 1-0-1 Submitted
+        SUBMIT job 1 (new)
+        SUBMIT 1-0-1 (new)
         job 1
         > assign 1-0-1 m1
         SCHEDULE job 1 on 1
         SCHEDULE 1-0-1 on 1
         accepted
         > ended 1-0-1 exit 3
-        SUBMIT 1-0-2 Failed
+        FAIL 1-0-1 (exit code 3)
+        SUBMIT 1-0-2 (failed, and is tried again)
         > assign 1-0-2 m1
         SCHEDULE 1-0-2 on 1
         accepted
         > kill ana/web
-        kill requested 1-0-2 by ana
+        STOP 1-0-2 (kill, by ana)
         killed 1
         > silent m1
-        REMOVE machine 1
-        KILL 1-0-2
-        KILL job 1
+        DOWN machine 1
+        KILL 1-0-2 (by ana)
+        KILL job 1 (by ana)
         > show
         0 s
         job 1 ana/web dead
-          1-0-2 killed, failures 1, last: lost: machine m1 went silent
+          1-0-2 killed by ana, failures 1, last: lost: machine m1 went silent
         m1 down [] takes 0 cores, 0 B, ports [], 4 free
         m2 up [] takes 0 cores, 0 B, ports [], 4 free
     "#]]);
@@ -182,18 +185,18 @@ fn a_machine_can_go_silent_before_it_said_what_it_is() {
         > back m3
         (nothing)
         > silent m3
-        REMOVE machine 3
+        DOWN machine 3
         > silent m9
         (nothing)
         > back m9
         (nothing)
         > describe m3
-        UPDATE machine 3
+        UPDATE machine 3 to 1 core, 1 GiB
         > back m3
-        back machine 3
+        BACK machine 3
         > submit ana/web 1
-        SUBMIT job 1 Submitted
-        SUBMIT 1-0-1 Submitted
+        SUBMIT job 1 (new)
+        SUBMIT 1-0-1 (new)
         job 1
         > assign 1-0-1 m3
         SCHEDULE job 1 on 3

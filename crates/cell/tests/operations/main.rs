@@ -1,6 +1,8 @@
 //! Every operation on a cell, from outside: as scripts that a person can read, and as sequences
 //! that nobody would think of.
 
+mod attributes;
+mod evictions;
 mod exhaustive;
 mod follower;
 mod jobs;
@@ -8,6 +10,7 @@ mod loading;
 mod machines;
 mod placing;
 mod random;
+mod relations;
 mod running;
 mod script;
 mod sessions;

@@ -8,9 +8,9 @@ use crate::script::session;
 fn an_assignment_takes_resources_and_ports_until_the_end() {
     session(&expect![[r#"
         > submit ana/web 2 cpu=400 ram=100 ports=http,admin
-        SUBMIT job 1 Submitted
-        SUBMIT 1-0-1 Submitted
-        SUBMIT 1-1-1 Submitted
+        SUBMIT job 1 (new)
+        SUBMIT 1-0-1 (new)
+        SUBMIT 1-1-1 (new)
         job 1
         > assign 1-0-1 m1 31000,31001 ; 1-1-1 m1 31003,31002
         SCHEDULE job 1 on 1
@@ -41,9 +41,9 @@ fn an_assignment_takes_resources_and_ports_until_the_end() {
 fn what_is_not_a_pending_life_is_not_placed() {
     session(&expect![[r#"
         > submit ana/web 2
-        SUBMIT job 1 Submitted
-        SUBMIT 1-0-1 Submitted
-        SUBMIT 1-1-1 Submitted
+        SUBMIT job 1 (new)
+        SUBMIT 1-0-1 (new)
+        SUBMIT 1-1-1 (new)
         job 1
         > assign 2-0-1 m1
         refused: there is no task 2/0
@@ -64,8 +64,7 @@ fn what_is_not_a_pending_life_is_not_placed() {
         refused: task 1/0 is not pending in that generation
         refused: task 1/0 is not pending in that generation
         > kill ana/web/1
-        kill requested 1-1-1 by ana
-        KILL 1-1-1
+        KILL 1-1-1 (by ana)
         killed 1
         > assign 1-1-1 m1
         refused: task 1/1 is not pending in that generation
@@ -73,7 +72,7 @@ fn what_is_not_a_pending_life_is_not_placed() {
         0 s
         job 1 ana/web running
           1-0-1 starting on 1 []
-          1-1-1 killed
+          1-1-1 killed by ana
         m1 up [1-0-1] takes 0.1 cores, 64 MiB, ports [], 4 free
         m2 up [] takes 0 cores, 0 B, ports [], 4 free
     "#]]);
@@ -83,8 +82,8 @@ fn what_is_not_a_pending_life_is_not_placed() {
 fn a_task_that_failed_is_not_placed_before_its_wait_is_over() {
     session(&expect![[r#"
         > submit ana/web 1 delay=10
-        SUBMIT job 1 Submitted
-        SUBMIT 1-0-1 Submitted
+        SUBMIT job 1 (new)
+        SUBMIT 1-0-1 (new)
         job 1
         > assign 1-0-1 m1
         SCHEDULE job 1 on 1
@@ -92,7 +91,8 @@ fn a_task_that_failed_is_not_placed_before_its_wait_is_over() {
         accepted
         > at 5
         > ended 1-0-1 exit 1
-        SUBMIT 1-0-2 Failed
+        FAIL 1-0-1 (exit code 1)
+        SUBMIT 1-0-2 (failed, and is tried again)
         > assign 1-0-2 m1
         refused: task 1/0 waits until its next try
         > at 14
@@ -114,17 +114,17 @@ fn a_machine_must_exist_be_up_and_have_room() {
         ADD machine 3
         machine 3
         > submit ana/web 3 cpu=600 ram=500
-        SUBMIT job 1 Submitted
-        SUBMIT 1-0-1 Submitted
-        SUBMIT 1-1-1 Submitted
-        SUBMIT 1-2-1 Submitted
+        SUBMIT job 1 (new)
+        SUBMIT 1-0-1 (new)
+        SUBMIT 1-1-1 (new)
+        SUBMIT 1-2-1 (new)
         job 1
         > assign 1-0-1 m9
         refused: there is no machine 99
         > assign 1-0-1 m3
         refused: it does not fit on machine 3: is not up
         > silent m2
-        REMOVE machine 2
+        DOWN machine 2
         > assign 1-0-1 m2
         refused: it does not fit on machine 2: is not up
         > assign 1-0-1 m1 ; 1-1-1 m1
@@ -133,21 +133,21 @@ fn a_machine_must_exist_be_up_and_have_room() {
         accepted
         refused: it does not fit on machine 1: lacks CPU: 0.6 cores asked, 0.4 cores free
         > describe m2 cpu=100
-        UPDATE machine 2
+        UPDATE machine 2 to 0.1 cores, 1 GiB
         > back m2
-        back machine 2
+        BACK machine 2
         > assign 1-1-1 m2
         refused: it does not fit on machine 2: is too small: 0.6 cores of CPU asked, it has 0.1 cores
         > describe m2 ram=400
-        UPDATE machine 2
+        UPDATE machine 2 to 1 core, 400 MiB
         > assign 1-1-1 m2
         refused: it does not fit on machine 2: is too small: 500 MiB of RAM asked, it has 400 MiB
         > show
         0 s
         job 1 ana/web running
           1-0-1 starting on 1 []
-          1-1-1 pending (Submitted), not before 0 s
-          1-2-1 pending (Submitted), not before 0 s
+          1-1-1 pending (new), not before 0 s
+          1-2-1 pending (new), not before 0 s
         m1 up [1-0-1] takes 0.6 cores, 500 MiB, ports [], 4 free
         m2 up [] takes 0 cores, 0 B, ports [], 4 free
         m3 joining [] takes 0 cores, 0 B, ports [], 0 free
@@ -158,9 +158,9 @@ fn a_machine_must_exist_be_up_and_have_room() {
 fn one_task_may_be_bigger_than_the_others() {
     session(&expect![[r#"
         > submit ana/web 2 cpu=100 big=1:901
-        SUBMIT job 1 Submitted
-        SUBMIT 1-0-1 Submitted
-        SUBMIT 1-1-1 Submitted
+        SUBMIT job 1 (new)
+        SUBMIT 1-0-1 (new)
+        SUBMIT 1-1-1 (new)
         job 1
         > assign 1-0-1 m1 ; 1-1-1 m1
         SCHEDULE job 1 on 1
@@ -193,10 +193,10 @@ fn one_task_may_be_bigger_than_the_others() {
 fn ports_are_as_many_as_asked_the_machines_own_and_given_once() {
     session(&expect![[r#"
         > submit ana/web 3 ports=http,admin
-        SUBMIT job 1 Submitted
-        SUBMIT 1-0-1 Submitted
-        SUBMIT 1-1-1 Submitted
-        SUBMIT 1-2-1 Submitted
+        SUBMIT job 1 (new)
+        SUBMIT 1-0-1 (new)
+        SUBMIT 1-1-1 (new)
+        SUBMIT 1-2-1 (new)
         job 1
         > assign 1-0-1 m1
         refused: the ports [] cannot be given to it
@@ -222,8 +222,8 @@ fn ports_are_as_many_as_asked_the_machines_own_and_given_once() {
         > assign 1-2-1 m1 31002,31003
         refused: it does not fit on machine 1: lacks ports: 2 asked, 0 free
         > submit ana/quiet 1
-        SUBMIT job 2 Submitted
-        SUBMIT 2-0-1 Submitted
+        SUBMIT job 2 (new)
+        SUBMIT 2-0-1 (new)
         job 2
         > assign 2-0-1 m1 31000
         refused: the ports [31000] cannot be given to it
@@ -236,7 +236,7 @@ fn ports_are_as_many_as_asked_the_machines_own_and_given_once() {
         job 1 ana/web running
           1-0-1 starting on 1 [31000, 31001]
           1-1-1 starting on 1 [31002, 31003]
-          1-2-1 pending (Submitted), not before 0 s
+          1-2-1 pending (new), not before 0 s
         job 2 ana/quiet running
           2-0-1 starting on 1 []
         m1 up [1-0-1 1-1-1 2-0-1] takes 0.3 cores, 192 MiB, ports [31000, 31001, 31002, 31003], 0 free
@@ -248,23 +248,23 @@ fn ports_are_as_many_as_asked_the_machines_own_and_given_once() {
 fn ports_that_a_machine_no_longer_gives_do_not_count_as_taken_of_its_new_ones() {
     session(&expect![[r#"
         > describe m1 ports=31000-31001
-        UPDATE machine 1
+        (nothing)
         > submit ana/web 2 ports=http,admin
-        SUBMIT job 1 Submitted
-        SUBMIT 1-0-1 Submitted
-        SUBMIT 1-1-1 Submitted
+        SUBMIT job 1 (new)
+        SUBMIT 1-0-1 (new)
+        SUBMIT 1-1-1 (new)
         job 1
         > assign 1-0-1 m1 31000,31001
         SCHEDULE job 1 on 1
         SCHEDULE 1-0-1 on 1
         accepted
         > describe m1 ports=32000-32001
-        UPDATE machine 1
+        (nothing)
         > show
         0 s
         job 1 ana/web running
           1-0-1 starting on 1 [31000, 31001]
-          1-1-1 pending (Submitted), not before 0 s
+          1-1-1 pending (new), not before 0 s
         m1 up [1-0-1] takes 0.1 cores, 64 MiB, ports [31000, 31001], 2 free
         m2 up [] takes 0 cores, 0 B, ports [], 4 free
         > assign 1-1-1 m1 32000,32001
@@ -278,7 +278,7 @@ fn ports_that_a_machine_no_longer_gives_do_not_count_as_taken_of_its_new_ones() 
         m1 up [1-0-1 1-1-1] takes 0.2 cores, 128 MiB, ports [31000, 31001, 32000, 32001], 0 free
         m2 up [] takes 0 cores, 0 B, ports [], 4 free
         > describe m1 ports=none
-        UPDATE machine 1
+        (nothing)
         > show
         0 s
         job 1 ana/web running
@@ -293,23 +293,23 @@ fn ports_that_a_machine_no_longer_gives_do_not_count_as_taken_of_its_new_ones() 
 fn a_capacity_lowered_later_ends_nothing() {
     session(&expect![[r#"
         > submit ana/web 2 cpu=400
-        SUBMIT job 1 Submitted
-        SUBMIT 1-0-1 Submitted
-        SUBMIT 1-1-1 Submitted
+        SUBMIT job 1 (new)
+        SUBMIT 1-0-1 (new)
+        SUBMIT 1-1-1 (new)
         job 1
         > assign 1-0-1 m1
         SCHEDULE job 1 on 1
         SCHEDULE 1-0-1 on 1
         accepted
         > describe m1 cpu=100
-        UPDATE machine 1
+        UPDATE machine 1 to 0.1 cores, 1 GiB
         > assign 1-1-1 m1
         refused: it does not fit on machine 1: is too small: 0.4 cores of CPU asked, it has 0.1 cores
         > show
         0 s
         job 1 ana/web running
           1-0-1 starting on 1 []
-          1-1-1 pending (Submitted), not before 0 s
+          1-1-1 pending (new), not before 0 s
         m1 up [1-0-1] takes 0.4 cores, 64 MiB, ports [], 4 free
         m2 up [] takes 0 cores, 0 B, ports [], 4 free
         > ended 1-0-1 exit 0
@@ -318,7 +318,7 @@ fn a_capacity_lowered_later_ends_nothing() {
         0 s
         job 1 ana/web running
           1-0-1 finished, last: exit code 0
-          1-1-1 pending (Submitted), not before 0 s
+          1-1-1 pending (new), not before 0 s
         m1 up [] takes 0 cores, 0 B, ports [], 4 free
         m2 up [] takes 0 cores, 0 B, ports [], 4 free
     "#]]);
@@ -328,12 +328,12 @@ fn a_capacity_lowered_later_ends_nothing() {
 fn a_port_rests_before_it_is_given_again_even_the_last_of_all() {
     session(&expect![[r#"
         > describe m1 ports=65533-65535
-        UPDATE machine 1
+        (nothing)
         > submit ana/web 3 ports=http
-        SUBMIT job 1 Submitted
-        SUBMIT 1-0-1 Submitted
-        SUBMIT 1-1-1 Submitted
-        SUBMIT 1-2-1 Submitted
+        SUBMIT job 1 (new)
+        SUBMIT 1-0-1 (new)
+        SUBMIT 1-1-1 (new)
+        SUBMIT 1-2-1 (new)
         job 1
         > assign 1-0-1 m1 65534
         SCHEDULE job 1 on 1
@@ -351,7 +351,7 @@ fn a_port_rests_before_it_is_given_again_even_the_last_of_all() {
         m1 [65533, 65535]
         m2 [31000, 31001, 31002, 31003]
         > describe m1 ports=31000-31003
-        UPDATE machine 1
+        (nothing)
         > show ports
         m1 [31000, 31001, 31002, 31003]
         m2 [31000, 31001, 31002, 31003]

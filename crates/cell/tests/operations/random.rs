@@ -4,10 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use cell::{
-    Applied, Assignment, Cell, Image, Machine, Mutation, Observation, Op, Outcome, RequestId,
+    Applied, Assignment, Cell, Image, Job, Machine, MachineState, Mutation, Observation, Op,
+    Outcome, RequestId, Watch,
 };
 use model::{
-    CellName, CollectionId, End, Generation, InstanceId, MachineId, MachineName, SessionId,
+    CellName, CollectionId, End, Generation, InstanceId, Level, MachineId, MachineName, SessionId,
     TaskIndex, TaskSelection, Time,
 };
 use proptest::prelude::*;
@@ -22,6 +23,7 @@ enum Step {
     Absurd(Op),
     PlaceOne { task: Index, machine: Index },
     ReportOne { task: Index, what: Report },
+    Answer { machine: Index },
     Ask { by: &'static str, what: Mutation },
 }
 
@@ -58,12 +60,12 @@ fn instance() -> impl Strategy<Value = InstanceId> {
 
 fn end() -> impl Strategy<Value = End> {
     prop_oneof![
-        (0..3_u8).prop_map(|code| End::Exited { code }),
-        any::<u8>().prop_map(|signal| End::Signalled { signal }),
-        Just(End::Stopped),
-        "\\PC{0,5}|\u{e9}{1500}".prop_map(|reason| End::Lost { reason }),
-        ".{0,5}".prop_map(|reason| End::Unhealthy { reason }),
-        ".{0,5}".prop_map(|reason| End::NotStarted { reason }),
+        4 => prop_oneof![Just(0), 1..3_u8].prop_map(|code| End::Exited { code }),
+        1 => any::<u8>().prop_map(|signal| End::Signalled { signal }),
+        1 => Just(End::Stopped),
+        1 => "\\PC{0,5}|\u{e9}{1500}".prop_map(|reason| End::Lost { reason }),
+        1 => ".{0,5}".prop_map(|reason| End::Unhealthy { reason }),
+        1 => ".{0,5}".prop_map(|reason| End::NotStarted { reason }),
     ]
 }
 
@@ -84,6 +86,15 @@ fn mutation() -> impl Strategy<Value = Mutation> {
         "big=0:700",
         "failures=0",
         "check=http",
+        "priority=free",
+        "priority=110",
+        "priority=monitoring",
+        "after=db",
+        "after=bob/web",
+        "parent=web",
+        "parent=ana/db",
+        "on=rack=r1",
+        "on=gpu?",
     ]);
     let ranges = prop::collection::vec((small_or_huge_32(), small_or_huge_32()), 0..3);
     let ranges = ranges.prop_map(|ranges| {
@@ -95,19 +106,42 @@ fn mutation() -> impl Strategy<Value = Mutation> {
         name: MachineName::new(&name).expect("a name"),
         address,
     });
+    let name = || "m[1-3]".prop_map(|name| MachineName::new(&name).expect("a name"));
+    let said =
+        select(vec![("rack", Some("r1")), ("rack", None), ("platform", Some("p")), ("", None)]);
+    let machines = prop_oneof![
+        2 => name().prop_map(|machine| Mutation::DrainMachine { machine, reason: String::new() }),
+        2 => name().prop_map(|machine| Mutation::UndrainMachine { machine }),
+        1 => name().prop_map(|machine| Mutation::RemoveMachine { machine }),
+        2 => (name(), said).prop_map(|(machine, (key, value))| Mutation::SetAttributes {
+            machine,
+            changes: [(key.to_owned(), value.map(str::to_owned))].into(),
+        }),
+        1 => select(vec!["0.5", "1", "2"]).prop_map(|factor| Mutation::SetPlatform {
+            platform: "p".to_owned(),
+            factor: factor.parse().expect("a factor"),
+        }),
+    ];
     prop_oneof![
         3 => (select(vec!["web", "db"]), 0..4_u64, options)
-            .prop_map(|(name, tasks, option)| Mutation::Submit(submitted(name, tasks, &[option]))),
+            .prop_map(|(name, tasks, option)| {
+                // One that is done soon, for others to wait for.
+                let tasks = if name == "db" { tasks.min(1) } else { tasks };
+                Mutation::Submit(submitted(name, tasks, &[option]))
+            }),
         3 => (small_or_huge(), tasks)
             .prop_map(|(id, tasks)| Mutation::Kill { collection: CollectionId(id), tasks }),
         2 => names,
+        3 => machines,
     ]
 }
 
 fn absurd() -> impl Strategy<Value = Op> {
     let ports = prop::collection::vec(prop_oneof![31_000..31_005_u16, any::<u16>()], 0..4);
-    let assignment = (instance(), machine_id(), ports)
-        .prop_map(|(instance, machine, ports)| Assignment { instance, machine, ports });
+    let victims = prop::collection::vec(instance(), 0..3);
+    let assignment = (instance(), machine_id(), ports, victims).prop_map(
+        |(instance, machine, ports, victims)| Assignment { instance, machine, ports, victims },
+    );
     let observation = (instance(), reported()).prop_map(|(id, what)| observation(id, what));
     let described =
         select(vec!["cpu=400", "cpu=18446744073709551615", "ports=none", "ports=31002-31004"]);
@@ -131,6 +165,7 @@ fn absurd() -> impl Strategy<Value = Op> {
             .prop_map(|(machine, option)| Op::DescribeMachine { machine, report: report(&[option]) }),
         2 => machine_id().prop_map(|machine| Op::MachineSilent { machine }),
         2 => machine_id().prop_map(|machine| Op::MachineBack { machine }),
+        1 => small_or_huge_32().prop_map(|to| Op::RaiseLevel { to: Level(to) }),
         2 => prop::collection::vec(small_or_huge().prop_map(CollectionId), 0..4)
             .prop_map(|collections| Op::Forget { collections }),
     ]
@@ -142,6 +177,7 @@ fn step() -> impl Strategy<Value = Step> {
         4 => any::<(Index, Index)>().prop_map(|(task, machine)| Step::PlaceOne { task, machine }),
         4 => (any::<Index>(), reported()).prop_map(|(task, what)| Step::ReportOne { task, what }),
         3 => (select(USERS.to_vec()), mutation()).prop_map(|(by, what)| Step::Ask { by, what }),
+        1 => any::<Index>().prop_map(|machine| Step::Answer { machine }),
     ]
 }
 
@@ -167,6 +203,16 @@ impl Step {
                 let id = RequestId { session: SessionId(session), sequence: cell.index().0 };
                 Op::Request { id, by: user(by), mutation: what.clone() }
             }
+            Self::Answer { machine } => {
+                let machines = cell.machine_count();
+                let Some(machine) = cell.machines().nth(machine.index(machines.max(1))) else {
+                    return Op::Nothing;
+                };
+                match machine.state {
+                    MachineState::Down { .. } => Op::MachineBack { machine: machine.id },
+                    _ => Op::DescribeMachine { machine: machine.id, report: report(&[]) },
+                }
+            }
             Self::PlaceOne { task, machine } => {
                 let (tasks, machines) = (lives(false), cell.machine_count());
                 if tasks.is_empty() || machines == 0 {
@@ -176,7 +222,8 @@ impl Step {
                 let machine = cell.machines().nth(machine.index(machines)).expect("one of them");
                 let job = cell.job(instance.collection).expect("the task's");
                 let ports = machine.free_ports(job.ports(instance.index).len(), &[]);
-                Op::Assign(vec![Assignment { instance, machine: machine.id, ports }])
+                let victims = victims(cell, job, machine);
+                Op::Assign(vec![Assignment { instance, machine: machine.id, ports, victims }])
             }
             Self::ReportOne { task, what } => {
                 let tasks = lives(true);
@@ -189,6 +236,19 @@ impl Step {
             }
         }
     }
+}
+
+/// Those whom a task may evict from a machine, where nothing else makes room.
+fn victims(cell: &Cell, job: &Job, machine: &Machine) -> Vec<InstanceId> {
+    if job.limit(TaskIndex(0)).first_above(&machine.free()).is_none() {
+        return Vec::new();
+    }
+    let lower = |id: &InstanceId| {
+        let placed = cell.placement(*id).is_some_and(|placed| placed.stop.is_none());
+        placed
+            && cell.job(id.collection).is_some_and(|other| other.spec.priority < job.spec.priority)
+    };
+    machine.instances().iter().copied().filter(lower).collect()
 }
 
 /// A founded cell with a session for each user and two machines, of which one has not answered.
@@ -218,8 +278,7 @@ fn objects(cell: &Cell) -> Image {
 
 /// What each machine is to run: what is placed there and not dying.
 fn desired(cell: &Cell) -> BTreeMap<MachineId, Vec<InstanceId>> {
-    let dying =
-        |id: &InstanceId| cell.placement(*id).is_none_or(|placed| placed.killed_by.is_some());
+    let dying = |id: &InstanceId| cell.placement(*id).is_none_or(|placed| placed.stop.is_some());
     let wanted = |machine: &Machine| {
         machine.instances().iter().copied().filter(|id| !dying(id)).collect::<Vec<_>>()
     };
@@ -229,8 +288,10 @@ fn desired(cell: &Cell) -> BTreeMap<MachineId, Vec<InstanceId>> {
 
 fn apply(cell: &mut Cell, at: Time, op: &Op) -> Applied {
     let (before, desired_before) = (objects(cell), desired(cell));
+    let mut watch = Watch::from(cell);
     let applied = cell.apply(at, op);
     assert_eq!(cell.check(), [], "after {op:?}");
+    assert_eq!(watch.after(cell, &applied), [], "{op:?} gave {applied:?}");
     let desired_after = desired(cell);
     for machine in desired_before.keys().chain(desired_after.keys()) {
         let same = desired_before.get(machine) == desired_after.get(machine);
@@ -326,7 +387,7 @@ fn a_long_sequence_places_and_ends_tasks() {
     use proptest::test_runner::TestRunner;
     let mut runner = TestRunner::deterministic();
     let (mut cell, mut seen) = (begun(), BTreeSet::new());
-    for _ in 0..3_000 {
+    for _ in 0..9_000 {
         let step = step().new_tree(&mut runner).expect("a step").current();
         let op = step.op(&cell);
         let applied = cell.apply(cell.time() + model::Span::from_secs(1), &op);
@@ -339,6 +400,6 @@ fn a_long_sequence_places_and_ends_tasks() {
             cell.apply(cell.time(), &Op::Forget { collections });
         }
     }
-    assert_eq!(seen.len(), 10, "every kind of event: {seen:?}");
+    assert_eq!(seen.len(), 24, "every kind of event but the cell's own: {seen:?}");
     assert_eq!(cell.check(), []);
 }

@@ -8,9 +8,9 @@ use crate::script::session;
 fn a_task_starts_and_finishes_and_its_job_with_the_last_of_them() {
     session(&expect![[r#"
         > submit ana/web 2
-        SUBMIT job 1 Submitted
-        SUBMIT 1-0-1 Submitted
-        SUBMIT 1-1-1 Submitted
+        SUBMIT job 1 (new)
+        SUBMIT 1-0-1 (new)
+        SUBMIT 1-1-1 (new)
         job 1
         > assign 1-0-1 m1 ; 1-1-1 m2
         SCHEDULE job 1 on 1
@@ -19,9 +19,9 @@ fn a_task_starts_and_finishes_and_its_job_with_the_last_of_them() {
         accepted
         accepted
         > started 1-0-1
-        start 1-0-1 on 1
+        START 1-0-1 on 1
         > started 1-0-1
-        (nothing)
+        refused: 1-0-1: nothing new
         > show
         0 s
         job 1 ana/web running
@@ -48,17 +48,17 @@ fn a_task_starts_and_finishes_and_its_job_with_the_last_of_them() {
 fn health_is_unknown_until_the_first_check_where_there_is_one() {
     session(&expect![[r#"
         > submit ana/web 1 check=http
-        SUBMIT job 1 Submitted
-        SUBMIT 1-0-1 Submitted
+        SUBMIT job 1 (new)
+        SUBMIT 1-0-1 (new)
         job 1
         > assign 1-0-1 m1 31000
         SCHEDULE job 1 on 1
         SCHEDULE 1-0-1 on 1
         accepted
         > health 1-0-1 good
-        (nothing)
+        refused: 1-0-1: nothing new
         > started 1-0-1
-        start 1-0-1 on 1
+        START 1-0-1 on 1
         > show
         0 s
         job 1 ana/web running
@@ -66,13 +66,13 @@ fn health_is_unknown_until_the_first_check_where_there_is_one() {
         m1 up [1-0-1] takes 0.1 cores, 64 MiB, ports [31000], 3 free
         m2 up [] takes 0 cores, 0 B, ports [], 4 free
         > health 1-0-1 bad
-        unhealthy 1-0-1
+        UNHEALTHY 1-0-1
         > health 1-0-1 bad
-        (nothing)
+        refused: 1-0-1: nothing new
         > health 1-0-1 good
-        healthy 1-0-1
+        HEALTHY 1-0-1
         > health 1-0-1 good
-        (nothing)
+        refused: 1-0-1: nothing new
         > show
         0 s
         job 1 ana/web running
@@ -86,65 +86,66 @@ fn health_is_unknown_until_the_first_check_where_there_is_one() {
 fn reports_from_elsewhere_or_about_other_lives_are_ignored() {
     session(&expect![[r#"
         > submit ana/web 2 delay=0
-        SUBMIT job 1 Submitted
-        SUBMIT 1-0-1 Submitted
-        SUBMIT 1-1-1 Submitted
+        SUBMIT job 1 (new)
+        SUBMIT 1-0-1 (new)
+        SUBMIT 1-1-1 (new)
         job 1
         > started 1-0-1
-        (nothing)
+        refused: 1-0-1 is pending, and on no machine
         > ended 1-0-1 exit 0
-        (nothing)
+        refused: 1-0-1: FINISH is no step from pending: from there, QUEUE, SCHEDULE, FAIL, KILL, LOST, UPDATE_PENDING
         > assign 1-0-1 m1
         SCHEDULE job 1 on 1
         SCHEDULE 1-0-1 on 1
         accepted
         > started 1-0-1 on m2
-        (nothing)
+        refused: 1-0-1 is placed on machine 1, and not on 2
         > started 1-0-1 on m9
-        (nothing)
+        refused: 1-0-1 is placed on machine 1, and not on 99
         > health 1-0-1 bad on m2
-        (nothing)
+        refused: 1-0-1 is placed on machine 1, and not on 2
         > ended 1-0-1 exit 0 on m2
-        (nothing)
+        refused: 1-0-1 is placed on machine 1, and not on 2
         > started 1-0-0
-        (nothing)
+        refused: 1-0-0 is not the present life of a task
         > started 1-0-2
-        (nothing)
+        refused: 1-0-2 is not the present life of a task
         > started 1-2-1
-        (nothing)
+        refused: 1-2-1 is not the present life of a task
         > started 2-0-1
-        (nothing)
+        refused: 2-0-1 is not the present life of a task
         > ended 1-0-1 exit 1
-        SUBMIT 1-0-2 Failed
+        FAIL 1-0-1 (exit code 1)
+        SUBMIT 1-0-2 (failed, and is tried again)
         > assign 1-0-2 m2
         SCHEDULE 1-0-2 on 2
         accepted
         > started 1-0-1
-        (nothing)
+        refused: 1-0-1 is not the present life of a task
         > started 1-0-2
-        (nothing)
+        refused: 1-0-2 is placed on machine 2, and not on 1
         > ended 1-0-1 exit 0
-        (nothing)
+        refused: 1-0-1 is not the present life of a task
         > ended 1-0-2 exit 0
-        (nothing)
+        refused: 1-0-2 is placed on machine 2, and not on 1
         > show
         0 s
         job 1 ana/web running
           1-0-2 starting on 2 [], failures 1, last: exit code 1
-          1-1-1 pending (Submitted), not before 0 s
+          1-1-1 pending (new), not before 0 s
         m1 up [] takes 0 cores, 0 B, ports [], 4 free
         m2 up [1-0-2] takes 0.1 cores, 64 MiB, ports [], 4 free
         > ended 1-0-2 exit 0 on m2
         FINISH 1-0-2
         > started 1-0-2 on m2
-        (nothing)
+        refused: 1-0-2 is dead, and on no machine
         > ended 1-0-2 exit 3 on m2
-        (nothing)
+        refused: 1-0-2: FAIL is no step from dead: from there, SUBMIT
         > show
         0 s
         job 1 ana/web running
           1-0-2 finished, failures 1, last: exit code 0
-          1-1-1 pending (Submitted), not before 0 s
+          1-1-1 pending (new), not before 0 s
         m1 up [] takes 0 cores, 0 B, ports [], 4 free
         m2 up [] takes 0 cores, 0 B, ports [], 4 free
     "#]]);
@@ -154,19 +155,20 @@ fn reports_from_elsewhere_or_about_other_lives_are_ignored() {
 fn a_task_fails_with_growing_waits_until_its_policy_allows_no_more() {
     session(&expect![[r#"
         > submit ana/web 1 failures=3 delay=2
-        SUBMIT job 1 Submitted
-        SUBMIT 1-0-1 Submitted
+        SUBMIT job 1 (new)
+        SUBMIT 1-0-1 (new)
         job 1
         > assign 1-0-1 m1
         SCHEDULE job 1 on 1
         SCHEDULE 1-0-1 on 1
         accepted
         > ended 1-0-1 exit 3
-        SUBMIT 1-0-2 Failed
+        FAIL 1-0-1 (exit code 3)
+        SUBMIT 1-0-2 (failed, and is tried again)
         > show
         0 s
         job 1 ana/web running
-          1-0-2 pending (Failed), not before 2 s, failures 1, last: exit code 3
+          1-0-2 pending (failed, and is tried again), not before 2 s, failures 1, last: exit code 3
         m1 up [] takes 0 cores, 0 B, ports [], 4 free
         m2 up [] takes 0 cores, 0 B, ports [], 4 free
         > at 2
@@ -174,13 +176,14 @@ fn a_task_fails_with_growing_waits_until_its_policy_allows_no_more() {
         SCHEDULE 1-0-2 on 1
         accepted
         > started 1-0-2
-        start 1-0-2 on 1
+        START 1-0-2 on 1
         > ended 1-0-2 signal 11
-        SUBMIT 1-0-3 Failed
+        FAIL 1-0-2 (signal 11)
+        SUBMIT 1-0-3 (failed, and is tried again)
         > show
         2 s
         job 1 ana/web running
-          1-0-3 pending (Failed), not before 6 s, failures 2, last: signal 11
+          1-0-3 pending (failed, and is tried again), not before 6 s, failures 2, last: signal 11
         m1 up [] takes 0 cores, 0 B, ports [], 4 free
         m2 up [] takes 0 cores, 0 B, ports [], 4 free
         > at 6
@@ -188,11 +191,12 @@ fn a_task_fails_with_growing_waits_until_its_policy_allows_no_more() {
         SCHEDULE 1-0-3 on 2
         accepted
         > ended 1-0-3 oom on m2
-        SUBMIT 1-0-4 Failed
+        FAIL 1-0-3 (out of memory: it used 65 MiB of its limit of 64 MiB)
+        SUBMIT 1-0-4 (failed, and is tried again)
         > show
         6 s
         job 1 ana/web running
-          1-0-4 pending (Failed), not before 14 s, failures 3, last: out of memory: it used 65 MiB of its limit of 64 MiB
+          1-0-4 pending (failed, and is tried again), not before 14 s, failures 3, last: out of memory: it used 65 MiB of its limit of 64 MiB
         m1 up [] takes 0 cores, 0 B, ports [], 4 free
         m2 up [] takes 0 cores, 0 B, ports [], 4 free
         > at 14
@@ -200,7 +204,7 @@ fn a_task_fails_with_growing_waits_until_its_policy_allows_no_more() {
         SCHEDULE 1-0-4 on 1
         accepted
         > ended 1-0-4 not-started no such file
-        FAIL 1-0-4
+        FAIL 1-0-4 (not started: no such file)
         FAIL job 1
         > show
         14 s
@@ -215,9 +219,9 @@ fn a_task_fails_with_growing_waits_until_its_policy_allows_no_more() {
 fn without_tolerance_the_first_failure_is_the_last() {
     session(&expect![[r#"
         > submit ana/web 2 failures=0
-        SUBMIT job 1 Submitted
-        SUBMIT 1-0-1 Submitted
-        SUBMIT 1-1-1 Submitted
+        SUBMIT job 1 (new)
+        SUBMIT 1-0-1 (new)
+        SUBMIT 1-1-1 (new)
         job 1
         > assign 1-0-1 m1 ; 1-1-1 m1
         SCHEDULE job 1 on 1
@@ -226,7 +230,7 @@ fn without_tolerance_the_first_failure_is_the_last() {
         accepted
         accepted
         > ended 1-0-1 unhealthy status 500
-        FAIL 1-0-1
+        FAIL 1-0-1 (unhealthy: status 500)
         > ended 1-1-1 exit 0
         FINISH 1-1-1
         FAIL job 1
@@ -237,9 +241,9 @@ fn without_tolerance_the_first_failure_is_the_last() {
 fn what_was_lost_or_stopped_is_no_failure_and_waits_for_the_first_delay() {
     session(&expect![[r#"
         > submit ana/web 2 failures=0
-        SUBMIT job 1 Submitted
-        SUBMIT 1-0-1 Submitted
-        SUBMIT 1-1-1 Submitted
+        SUBMIT job 1 (new)
+        SUBMIT 1-0-1 (new)
+        SUBMIT 1-1-1 (new)
         job 1
         > assign 1-0-1 m1 ; 1-1-1 m1
         SCHEDULE job 1 on 1
@@ -248,14 +252,16 @@ fn what_was_lost_or_stopped_is_no_failure_and_waits_for_the_first_delay() {
         accepted
         accepted
         > ended 1-0-1 lost rebooted
-        SUBMIT 1-0-2 Lost
+        LOST 1-0-1 (lost: rebooted)
+        SUBMIT 1-0-2 (was lost)
         > ended 1-1-1 stopped
-        SUBMIT 1-1-2 Lost
+        LOST 1-1-1 (stopped)
+        SUBMIT 1-1-2 (was lost)
         > show
         0 s
         job 1 ana/web running
-          1-0-2 pending (Lost), not before 1 s, last: lost: rebooted
-          1-1-2 pending (Lost), not before 1 s, last: stopped
+          1-0-2 pending (was lost), not before 1 s, last: lost: rebooted
+          1-1-2 pending (was lost), not before 1 s, last: stopped
         m1 up [] takes 0 cores, 0 B, ports [], 4 free
         m2 up [] takes 0 cores, 0 B, ports [], 4 free
         > assign 1-0-2 m1 ; 1-1-2 m1
@@ -264,8 +270,8 @@ fn what_was_lost_or_stopped_is_no_failure_and_waits_for_the_first_delay() {
         > show
         0 s
         job 1 ana/web running
-          1-0-2 pending (Lost), not before 1 s, last: lost: rebooted
-          1-1-2 pending (Lost), not before 1 s, last: stopped
+          1-0-2 pending (was lost), not before 1 s, last: lost: rebooted
+          1-1-2 pending (was lost), not before 1 s, last: stopped
         m1 up [] takes 0 cores, 0 B, ports [], 4 free
         m2 up [] takes 0 cores, 0 B, ports [], 4 free
     "#]]);
@@ -275,10 +281,10 @@ fn what_was_lost_or_stopped_is_no_failure_and_waits_for_the_first_delay() {
 fn a_job_dies_as_its_worst_task_did() {
     session(&expect![[r#"
         > submit ana/web 3 failures=0
-        SUBMIT job 1 Submitted
-        SUBMIT 1-0-1 Submitted
-        SUBMIT 1-1-1 Submitted
-        SUBMIT 1-2-1 Submitted
+        SUBMIT job 1 (new)
+        SUBMIT 1-0-1 (new)
+        SUBMIT 1-1-1 (new)
+        SUBMIT 1-2-1 (new)
         job 1
         > assign 1-0-1 m1 ; 1-1-1 m1
         SCHEDULE job 1 on 1
@@ -287,18 +293,17 @@ fn a_job_dies_as_its_worst_task_did() {
         accepted
         accepted
         > kill ana/web/2
-        kill requested 1-2-1 by ana
-        KILL 1-2-1
+        KILL 1-2-1 (by ana)
         killed 1
         > ended 1-1-1 exit 1
-        FAIL 1-1-1
+        FAIL 1-1-1 (exit code 1)
         > ended 1-0-1 exit 0
         FINISH 1-0-1
-        KILL job 1
+        KILL job 1 (by ana)
         > submit ana/job 2 failures=0
-        SUBMIT job 2 Submitted
-        SUBMIT 2-0-1 Submitted
-        SUBMIT 2-1-1 Submitted
+        SUBMIT job 2 (new)
+        SUBMIT 2-0-1 (new)
+        SUBMIT 2-1-1 (new)
         job 2
         > assign 2-0-1 m1 ; 2-1-1 m1
         SCHEDULE job 2 on 1
@@ -307,7 +312,7 @@ fn a_job_dies_as_its_worst_task_did() {
         accepted
         accepted
         > ended 2-1-1 exit 1
-        FAIL 2-1-1
+        FAIL 2-1-1 (exit code 1)
         > ended 2-0-1 exit 0
         FINISH 2-0-1
         FAIL job 2
@@ -319,8 +324,8 @@ fn time_never_runs_backwards() {
     session(&expect![[r#"
         > at 100
         > submit ana/web 1 delay=10
-        SUBMIT job 1 Submitted
-        SUBMIT 1-0-1 Submitted
+        SUBMIT job 1 (new)
+        SUBMIT 1-0-1 (new)
         job 1
         > assign 1-0-1 m1
         SCHEDULE job 1 on 1
@@ -328,11 +333,12 @@ fn time_never_runs_backwards() {
         accepted
         > at 50
         > ended 1-0-1 exit 1
-        SUBMIT 1-0-2 Failed
+        FAIL 1-0-1 (exit code 1)
+        SUBMIT 1-0-2 (failed, and is tried again)
         > show
         100 s
         job 1 ana/web running
-          1-0-2 pending (Failed), not before 110 s, failures 1, last: exit code 1
+          1-0-2 pending (failed, and is tried again), not before 110 s, failures 1, last: exit code 1
         m1 up [] takes 0 cores, 0 B, ports [], 4 free
         m2 up [] takes 0 cores, 0 B, ports [], 4 free
         > at 109

@@ -10,11 +10,16 @@
 //! found CELL USER                  found the cell
 //! at SECONDS                       what the leader's clock says from now on
 //! [as USER] submit OWNER/JOB N [cpu=MILLI] [ram=MIB] [ports=NAME,…] [cmd=TEXT] [check=PORT]
-//!                               [failures=N] [delay=SECONDS] [big=INDEX:MILLI]
+//!                               [failures=N] [delay=SECONDS] [big=INDEX:MILLI] [priority=P]
+//!                               [on=CONSTRAINT,…] [after=JOB,…] [parent=JOB] [label=NAME:VALUE]
 //! [as USER] kill ADDRESS           or `kill job ID`; without `as`, the owner does it
 //! [as USER] add MACHINE ADDRESS    without `as`, root does it
-//! describe MACHINE [cpu=MILLI] [ram=MIB] [ports=FIRST-LAST]
-//! assign INSTANCE MACHINE [PORT,…] [; INSTANCE MACHINE …]
+//! drain MACHINE [REASON]           undrain MACHINE            remove MACHINE
+//! say MACHINE NAME[=VALUE]…        without a value, it is not said any more
+//! platform PLATFORM FACTOR
+//! level LEVEL
+//! describe MACHINE [cpu=MILLI] [ram=MIB] [ports=FIRST-LAST] [is=NAME:VALUE]…
+//! assign INSTANCE MACHINE [PORT,…] [evicting INSTANCE…] [; INSTANCE MACHINE …]
 //! started INSTANCE [on MACHINE]    reports come from m1 unless they say otherwise
 //! health INSTANCE good|bad [on MACHINE]
 //! ended INSTANCE exit CODE|signal N|oom|not-started TEXT|unhealthy TEXT|stopped|lost TEXT [on MACHINE]
@@ -32,14 +37,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use cell::{Assignment, Cell, Mutation, Observation, Op, Outcome, Reply, RequestId};
+use cell::{Assignment, Cell, Mutation, Observation, Op, Outcome, Reply, RequestId, Watch};
 use expect_test::Expect;
 use model::{
-    Address, Bytes, CellName, CollectionId, End, InstanceId, JobName, MachineId, MachineName,
-    MachineReport, MilliCores, PortName, Resources, SessionId, Span, TaskIndex, TaskSelection,
-    Time, UserName,
+    Address, Bytes, CellName, CollectionId, End, InstanceId, JobName, Level, MachineId,
+    MachineName, MachineReport, MilliCores, PortName, Resources, SessionId, Span, TaskIndex,
+    TaskSelection, Time, UserName,
 };
-use spec::{HealthCheck, JobSpec, TaskOverride, TaskSpec};
+use spec::{Constraint, HealthCheck, JobSpec, Relation, TaskOverride, TaskSpec};
 
 use crate::shown;
 
@@ -59,6 +64,8 @@ pub(crate) fn session(expected: &Expect) {
         let answer = script.command(command);
         let violations = script.cell.check();
         assert!(violations.is_empty(), "after '{command}': {violations:#?}");
+        let loaded = Cell::from_image(script.cell.image()).expect("the image of a cell");
+        assert_eq!(loaded.image(), script.cell.image());
         text.push_str(&format!("> {command}\n{answer}"));
     }
     expected.assert_eq(&text);
@@ -68,6 +75,7 @@ pub(crate) fn session(expected: &Expect) {
 #[derive(Default)]
 struct Script {
     cell: Cell,
+    watch: Option<Watch>,
     now: Time,
     sessions: BTreeMap<String, RequestId>,
 }
@@ -92,13 +100,19 @@ impl Script {
             ["open", user, "times", times] => return self.open_many(user, number(times)),
             ["request", id, "as", by, ref rest @ ..] => return self.request_in(id, by, rest),
             ["as", by, ref rest @ ..] => self.request(by, rest),
-            ["submit" | "kill" | "add", ..] => self.request(&self.whose(&words), &words),
+            [
+                "submit" | "kill" | "add" | "drain" | "undrain" | "remove" | "say" | "platform",
+                ..,
+            ] => self.request(&self.whose(&words), &words),
             ["describe", name, ref options @ ..] => {
                 Op::DescribeMachine { machine: self.machine(name), report: report(options) }
             }
             ["assign", ..] => {
                 let assignments = command["assign".len()..].split(';');
                 Op::Assign(assignments.map(|text| self.assignment(text)).collect())
+            }
+            ["level", to] => {
+                Op::RaiseLevel { to: Level(u32::try_from(number(to)).expect("a level")) }
             }
             ["silent", name] => Op::MachineSilent { machine: self.machine(name) },
             ["back", name] => Op::MachineBack { machine: self.machine(name) },
@@ -108,13 +122,17 @@ impl Script {
             [ref report @ .., "on", machine] => self.observed(report, machine),
             ref report => self.observed(report, "m1"),
         };
-        shown::applied(&self.cell.apply(self.now, &op))
+        let mut watch = self.watch.take().unwrap_or_else(|| Watch::from(&self.cell));
+        let applied = self.cell.apply(self.now, &op);
+        let violations = watch.after(&self.cell, &applied);
+        assert!(violations.is_empty(), "'{command}': {violations:#?}");
+        shown::applied(&applied)
     }
 
     /// Whoever would usually say that.
     fn whose(&self, words: &[&str]) -> String {
         match words {
-            ["add", ..] => "root".to_owned(),
+            ["add" | "drain" | "undrain" | "remove" | "say" | "platform", ..] => "root".to_owned(),
             ["kill", "job", id] => self
                 .cell
                 .job(CollectionId(number(id)))
@@ -180,6 +198,25 @@ impl Script {
                 name: MachineName::new(name).expect("a machine's name"),
                 address: (*address).to_owned(),
             },
+            ["drain", name, reason @ ..] => {
+                Mutation::DrainMachine { machine: machine_name(name), reason: reason.join(" ") }
+            }
+            ["undrain", name] => Mutation::UndrainMachine { machine: machine_name(name) },
+            ["remove", name] => Mutation::RemoveMachine { machine: machine_name(name) },
+            ["say", name, changes @ ..] => Mutation::SetAttributes {
+                machine: machine_name(name),
+                changes: changes
+                    .iter()
+                    .map(|change| match change.split_once('=') {
+                        Some((name, value)) => (name.to_owned(), Some(value.to_owned())),
+                        None => ((*change).to_owned(), None),
+                    })
+                    .collect(),
+            },
+            ["platform", platform, factor] => Mutation::SetPlatform {
+                platform: (*platform).to_owned(),
+                factor: factor.parse().expect("a factor"),
+            },
             _ => panic!("{words:?} is not a request"),
         }
     }
@@ -191,6 +228,7 @@ impl Script {
     }
 
     fn assignment(&self, text: &str) -> Assignment {
+        let (text, victims) = text.split_once("evicting").unwrap_or((text, ""));
         let words: Vec<&str> = text.split_whitespace().collect();
         let [instance, machine, ref ports @ ..] = words[..] else {
             panic!("'{text}' is not an assignment")
@@ -200,6 +238,7 @@ impl Script {
             instance: self::instance(instance),
             machine: self.machine(machine),
             ports: ports.map(|port| port.parse().expect("a port")).collect(),
+            victims: victims.split_whitespace().map(self::instance).collect(),
         }
     }
 
@@ -216,6 +255,31 @@ impl Script {
         };
         Op::Observe { machine: self.machine(machine), observations: vec![observation] }
     }
+}
+
+fn machine_name(text: &str) -> MachineName {
+    MachineName::new(text).expect("a machine's name")
+}
+
+/// `gpu=H200`, `cores>=8`, `ssd`, `!ssd`; with a `?` behind it, a preference.
+fn constraint(text: &str) -> Constraint {
+    let (text, hard) = text.strip_suffix('?').map_or((text, true), |text| (text, false));
+    let relations = [
+        ("!=", Relation::NotEqual),
+        ("<=", Relation::LessThanEqual),
+        (">=", Relation::GreaterThanEqual),
+        ("<", Relation::LessThan),
+        (">", Relation::GreaterThan),
+        ("=", Relation::Equal),
+    ];
+    let compared = relations.iter().find_map(|(sign, relation)| {
+        text.split_once(sign).map(|(attribute, value)| (attribute, *relation, value))
+    });
+    let (attribute, relation, value) = compared.unwrap_or_else(|| match text.strip_prefix('!') {
+        Some(attribute) => (attribute, Relation::NotPresent, ""),
+        None => (text, Relation::Present, ""),
+    });
+    Constraint { attribute: attribute.to_owned(), relation, value: value.to_owned(), hard }
 }
 
 pub(crate) fn number(text: &str) -> u64 {
@@ -256,6 +320,10 @@ pub(crate) fn report(options: &[&str]) -> Arc<MachineReport> {
             ("ram", value) => report.capacity.ram = Bytes(number(value) << 20),
             ("ports", "none") => report.ports = model::PortRange::default(),
             ("ports", value) => report.ports = value.parse().expect("ports"),
+            ("is", value) => {
+                let (name, value) = value.split_once(':').expect("NAME:VALUE");
+                report.attributes.insert(name.to_owned(), value.to_owned());
+            }
             _ => panic!("there is no option {option}"),
         }
     }
@@ -264,18 +332,14 @@ pub(crate) fn report(options: &[&str]) -> Arc<MachineReport> {
 
 /// A description: programs of 0.1 cores and 64 MiB that may fail once, unless it says otherwise.
 pub(crate) fn submitted(name: &str, tasks: u64, options: &[&str]) -> Arc<JobSpec> {
-    let mut job = JobSpec {
-        name: JobName::new(name).expect("a job's name"),
-        priority: model::Band::Production.usual(),
-        appclass: model::Appclass::LatencySensitive,
-        labels: BTreeMap::new(),
-        tasks: u32::try_from(tasks).expect("a number of tasks"),
-        task: TaskSpec::of(vec!["server".to_owned()]),
-        overrides: BTreeMap::new(),
-        restart: spec::RestartPolicy { failures_max: Some(1), ..Default::default() },
-    };
+    let tasks = u32::try_from(tasks).expect("a number of tasks");
+    let name = JobName::new(name).expect("a job's name");
+    let task = TaskSpec::of(vec!["server".to_owned()]);
+    let mut job = JobSpec::of(name, model::Band::Production.usual(), tasks, task);
+    job.restart.failures_max = Some(1);
     let port = |name: &str| PortName::new(name).expect("a port's name");
     for option in options {
+        // Constraints may hold the sign too.
         let (key, value) = option.split_once('=').expect("KEY=VALUE");
         match key {
             "cpu" => job.task.limit.cpu = MilliCores(number(value)),
@@ -284,6 +348,16 @@ pub(crate) fn submitted(name: &str, tasks: u64, options: &[&str]) -> Arc<JobSpec
             "cmd" => job.task.cmd = vec![value.to_owned()],
             "check" => job.task.health_check = Some(HealthCheck::on(port(value))),
             "failures" => job.restart.failures_max = u32::try_from(number(value)).ok(),
+            "priority" => job.priority = value.parse().expect("a priority"),
+            "on" => job.task.constraints = value.split(',').map(constraint).collect(),
+            "after" => {
+                job.after = value.split(',').map(|job| job.parse().expect("a job")).collect();
+            }
+            "parent" => job.parent = Some(value.parse().expect("a job")),
+            "label" => {
+                let (name, value) = value.split_once(':').expect("NAME:VALUE");
+                job.labels.insert(name.to_owned(), value.to_owned());
+            }
             "delay" => job.restart.delay = Span::from_secs(number(value)),
             "big" => {
                 let (index, milli) = value.split_once(':').expect("INDEX:MILLI");

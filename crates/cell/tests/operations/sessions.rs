@@ -15,7 +15,7 @@ fn nothing_is_asked_of_a_cell_before_it_is_founded_and_it_is_founded_once() {
         > request 1#1 as root add m1 m1:1
         refused: the cell is not founded yet
         > found cc root
-        (nothing)
+        FOUND the cell
         > request 1#1 as root add m1 m1:1
         refused: the cell is not founded yet
         > request 1#2 as root add m1 m1:1
@@ -36,38 +36,37 @@ fn a_repeated_request_answers_as_the_first_did_and_does_nothing() {
         > open ana
         session 2
         > request 2#1 as ana submit ana/web 1
-        SUBMIT job 1 Submitted
-        SUBMIT 1-0-1 Submitted
+        SUBMIT job 1 (new)
+        SUBMIT 1-0-1 (new)
         job 1
         > request 2#1 as ana submit ana/web 1
         job 1
         > request 2#1 as ana submit ana/other 5
         job 1
         > request 2#2 as ana submit ana/web 2
-        refused: ana/web is alive and its description differs: kill it first (bourg kill ana/web)
+        refused: ana/web is alive and differs in tasks, which cannot change while it runs: kill it first (bourg kill ana/web)
         > request 2#3 as ana kill ana/web
-        kill requested 1-0-1 by ana
-        KILL 1-0-1
-        KILL job 1
+        KILL 1-0-1 (by ana)
+        KILL job 1 (by ana)
         killed 1
         > request 2#2 as ana submit ana/web 2
-        refused: ana/web is alive and its description differs: kill it first (bourg kill ana/web)
+        refused: ana/web is alive and differs in tasks, which cannot change while it runs: kill it first (bourg kill ana/web)
         > request 2#3 as ana kill ana/web
         killed 1
         > request 2#4 as ana submit ana/web 2
-        SUBMIT job 2 Submitted
-        SUBMIT 2-0-1 Submitted
-        SUBMIT 2-1-1 Submitted
+        SUBMIT job 2 (new)
+        SUBMIT 2-0-1 (new)
+        SUBMIT 2-1-1 (new)
         job 2
         > request 2#1 as ana submit ana/web 1
         job 1
         > show
         0 s
         job 1 ana/web dead, not the newest of that name
-          1-0-1 killed
+          1-0-1 killed by ana
         job 2 ana/web pending
-          2-0-1 pending (Submitted), not before 0 s
-          2-1-1 pending (Submitted), not before 0 s
+          2-0-1 pending (new), not before 0 s
+          2-1-1 pending (new), not before 0 s
         m1 up [] takes 0 cores, 0 B, ports [], 4 free
         m2 up [] takes 0 cores, 0 B, ports [], 4 free
     "#]]);
@@ -89,8 +88,8 @@ fn a_session_is_its_users_own() {
         > request 18446744073709551615#1 as ana submit ana/web 1
         refused: session 18446744073709551615 is not open (it expired, or never was): open a new one and check what was done before you repeat a request
         > request 2#1 as ana submit ana/web 1
-        SUBMIT job 1 Submitted
-        SUBMIT 1-0-1 Submitted
+        SUBMIT job 1 (new)
+        SUBMIT 1-0-1 (new)
         job 1
     "#]]);
 }
@@ -103,16 +102,16 @@ fn requests_may_overtake_each_other_and_each_is_done_once() {
         > request 2#0 as ana submit ana/a 1
         refused: request 0 is older than the answers kept for its session: look at the state to see whether it was done
         > request 2#7 as ana submit ana/a 1
-        SUBMIT job 1 Submitted
-        SUBMIT 1-0-1 Submitted
+        SUBMIT job 1 (new)
+        SUBMIT 1-0-1 (new)
         job 1
         > request 2#3 as ana submit ana/b 1
-        SUBMIT job 2 Submitted
-        SUBMIT 2-0-1 Submitted
+        SUBMIT job 2 (new)
+        SUBMIT 2-0-1 (new)
         job 2
         > request 2#18446744073709551615 as ana submit ana/c 1
-        SUBMIT job 3 Submitted
-        SUBMIT 3-0-1 Submitted
+        SUBMIT job 3 (new)
+        SUBMIT 3-0-1 (new)
         job 3
         > request 2#7 as ana submit ana/x 1
         job 1
@@ -129,17 +128,17 @@ fn an_answer_that_was_dropped_is_said_to_be_and_the_request_is_not_done_again() 
         > open ana
         session 2
         > request 2#5 as ana submit ana/web 1
-        SUBMIT job 1 Submitted
-        SUBMIT 1-0-1 Submitted
+        SUBMIT job 1 (new)
+        SUBMIT 1-0-1 (new)
         job 1
         > request 2#6-36 as ana kill job 1
         killed 0
         > request 2#5 as ana submit ana/web 1
         job 1
         > request 2#37 as ana submit ana/web 2
-        SUBMIT job 2 Submitted
-        SUBMIT 2-0-1 Submitted
-        SUBMIT 2-1-1 Submitted
+        SUBMIT job 2 (new)
+        SUBMIT 2-0-1 (new)
+        SUBMIT 2-1-1 (new)
         job 2
         > request 2#5 as ana submit ana/web 1
         refused: request 5 is older than the answers kept for its session: look at the state to see whether it was done
@@ -152,10 +151,10 @@ fn an_answer_that_was_dropped_is_said_to_be_and_the_request_is_not_done_again() 
         > show
         0 s
         job 1 ana/web dead, not the newest of that name
-          1-0-1 killed
+          1-0-1 killed by ana
         job 2 ana/web pending
-          2-0-1 pending (Submitted), not before 0 s
-          2-1-1 pending (Submitted), not before 0 s
+          2-0-1 pending (new), not before 0 s
+          2-1-1 pending (new), not before 0 s
         m1 up [] takes 0 cores, 0 B, ports [], 4 free
         m2 up [] takes 0 cores, 0 B, ports [], 4 free
     "#]]);
@@ -169,16 +168,16 @@ fn a_request_older_than_every_answer_kept_is_done_once_and_then_forgotten() {
         > request 2#101-132 as ana kill job 1
         refused: there is no job 1
         > request 2#50 as ana submit ana/web 1
-        SUBMIT job 1 Submitted
-        SUBMIT 1-0-1 Submitted
+        SUBMIT job 1 (new)
+        SUBMIT 1-0-1 (new)
         job 1
         > request 2#50 as ana submit ana/web 1
         refused: request 50 is older than the answers kept for its session: look at the state to see whether it was done
         > request 2#49 as ana submit ana/other 1
         refused: request 49 is older than the answers kept for its session: look at the state to see whether it was done
         > request 2#51 as ana submit ana/other 1
-        SUBMIT job 2 Submitted
-        SUBMIT 2-0-1 Submitted
+        SUBMIT job 2 (new)
+        SUBMIT 2-0-1 (new)
         job 2
         > request 2#101 as ana submit ana/x 1
         refused: there is no job 1
@@ -191,16 +190,16 @@ fn beyond_their_bound_the_session_unused_for_longest_is_closed() {
         > open ana
         session 2
         > request 2#1 as ana submit ana/web 1
-        SUBMIT job 1 Submitted
-        SUBMIT 1-0-1 Submitted
+        SUBMIT job 1 (new)
+        SUBMIT 1-0-1 (new)
         job 1
         > open bob
         session 3
         > open carl times 9997
         session 10000
         > request 3#1 as bob submit bob/web 1
-        SUBMIT job 2 Submitted
-        SUBMIT 2-0-1 Submitted
+        SUBMIT job 2 (new)
+        SUBMIT 2-0-1 (new)
         job 2
         > request 2#1 as ana submit ana/web 1
         job 1

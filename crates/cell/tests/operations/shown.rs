@@ -1,8 +1,8 @@
 //! What a cell gives and what it is, as text.
 
 use cell::{
-    Applied, Cell, Event, EventKind, JobState, MachineState, Outcome, Phase, Reply, Subject, Task,
-    TaskState,
+    Applied, Cell, Event, EventKind, JobState, MachineState, Outcome, Phase, Reply, StopReason,
+    Subject, Submission, Task, TaskState,
 };
 
 /// The events and the answer of an operation; `(nothing)` where there is neither.
@@ -17,6 +17,10 @@ pub(crate) fn applied(applied: &Applied) -> String {
             Ok(()) => "accepted".to_owned(),
             Err(refused) => format!("refused: {refused}"),
         })),
+        Outcome::Observed(refused) if refused.is_empty() => {}
+        Outcome::Observed(refused) => {
+            lines.extend(refused.iter().map(|(_, why)| format!("refused: {why}")));
+        }
     }
     lines.into_iter().map(|line| line + "\n").collect()
 }
@@ -24,34 +28,54 @@ pub(crate) fn applied(applied: &Applied) -> String {
 fn reply(reply: &Reply) -> String {
     match reply {
         Reply::Session(id) => format!("session {id}"),
-        Reply::Submitted { collection, unchanged: false } => format!("job {collection}"),
-        Reply::Submitted { collection, unchanged: true } => format!("job {collection}, unchanged"),
+        Reply::Submitted { collection, submission } => match submission {
+            Submission::New => format!("job {collection}"),
+            Submission::Unchanged => format!("job {collection}, unchanged"),
+            Submission::Updated => format!("job {collection}, updated"),
+        },
         Reply::Killed { tasks } => format!("killed {tasks}"),
         Reply::MachineAdded(id) => format!("machine {id}"),
+        Reply::Drained { tasks } => format!("{tasks} leave"),
+        Reply::Done => "done".to_owned(),
     }
 }
 
 /// An event under its name in the published traces, where it has one.
 fn event(event: &Event) -> String {
     let subject = match event.subject {
+        Subject::Cell => "the cell".to_owned(),
         Subject::Job(id) => format!("job {id}"),
         Subject::Task(id) => id.to_string(),
         Subject::Machine(id) => format!("machine {id}"),
     };
+    let name = event.kind.name();
     match &event.kind {
-        EventKind::Submit { cause } => format!("SUBMIT {subject} {cause:?}"),
-        EventKind::Schedule { machine } => format!("SCHEDULE {subject} on {machine}"),
-        EventKind::Start { machine } => format!("start {subject} on {machine}"),
-        EventKind::Health { healthy: true } => format!("healthy {subject}"),
-        EventKind::Health { healthy: false } => format!("unhealthy {subject}"),
-        EventKind::KillRequested { by } => format!("kill requested {subject} by {by}"),
-        EventKind::Dead(cell::Death::Finished) => format!("FINISH {subject}"),
-        EventKind::Dead(cell::Death::Failed) => format!("FAIL {subject}"),
-        EventKind::Dead(cell::Death::Killed) => format!("KILL {subject}"),
-        EventKind::MachineAdded => format!("ADD {subject}"),
-        EventKind::MachineDescribed => format!("UPDATE {subject}"),
-        EventKind::MachineDown => format!("REMOVE {subject}"),
-        EventKind::MachineBack => format!("back {subject}"),
+        EventKind::Submit { cause } => format!("{name} {subject} ({cause})"),
+        EventKind::Schedule { machine } | EventKind::Start { machine } => {
+            format!("{name} {subject} on {machine}")
+        }
+        EventKind::Evict { cause } => format!("{name} {subject} ({cause})"),
+        EventKind::Fail { end: Some(end) } | EventKind::Lost { end } => {
+            format!("{name} {subject} ({end})")
+        }
+        EventKind::Kill { why } => format!("{name} {subject} ({why})"),
+        EventKind::Stop { why } => format!("{name} {subject} ({})", stop(why)),
+        EventKind::MachineUpdated { capacity } => format!("{name} {subject} to {capacity}"),
+        EventKind::Attribute { name: key, value: Some(value) } => {
+            format!("{name} {subject} {key} = {value}")
+        }
+        EventKind::Attribute { name: key, value: None } => format!("{name} {subject} {key} gone"),
+        EventKind::MachineDrained { reason } => format!("{name} {subject} ({reason})"),
+        EventKind::Platform { platform, factor } => format!("{name} {platform} {factor}"),
+        EventKind::LevelRaised { to } => format!("{name} {to}"),
+        _ => format!("{name} {subject}"),
+    }
+}
+
+fn stop(why: &StopReason) -> String {
+    match why {
+        StopReason::Kill(why) => format!("kill, {why}"),
+        StopReason::Evict(cause) => format!("evict, {cause}"),
     }
 }
 
@@ -60,6 +84,7 @@ pub(crate) fn cell(cell: &Cell) -> String {
     let mut lines = vec![format!("{} s", cell.time().0 / 1_000_000)];
     for job in cell.jobs() {
         let state = match job.state {
+            JobState::Queued => "queued",
             JobState::Pending => "pending",
             JobState::Running => "running",
             JobState::Dead { .. } => "dead",
@@ -77,6 +102,10 @@ pub(crate) fn cell(cell: &Cell) -> String {
             MachineState::Joining => "joining",
             MachineState::Up => "up",
             MachineState::Down { .. } => "down",
+        };
+        let state = match machine.drain {
+            Some(_) => format!("{state}, draining"),
+            None => state.to_owned(),
         };
         let instances: Vec<String> = machine.instances().iter().map(ToString::to_string).collect();
         lines.push(format!(
@@ -99,20 +128,22 @@ pub(crate) fn free_ports(cell: &Cell) -> String {
 
 fn task(task: &Task) -> String {
     let mut text = match &task.state {
+        TaskState::Queued { .. } => "queued".to_owned(),
         TaskState::Pending { not_before, cause, .. } => {
-            format!("pending ({cause:?}), not before {} s", not_before.0 / 1_000_000)
+            format!("pending ({cause}), not before {} s", not_before.0 / 1_000_000)
         }
         TaskState::Running(placement) => {
             let phase = match placement.phase {
                 Phase::Starting => "starting".to_owned(),
                 Phase::Started { health, .. } => format!("{health:?}").to_lowercase(),
             };
-            let dying = match &placement.killed_by {
-                Some(user) => format!(", dying for {user}"),
+            let leaving = match placement.stop.as_deref() {
+                Some(why) => format!(", stopping ({})", stop(why)),
                 None => String::new(),
             };
-            format!("{phase} on {} {:?}{dying}", placement.machine, placement.ports)
+            format!("{phase} on {} {:?}{leaving}", placement.machine, placement.ports)
         }
+        TaskState::Dead { death: cell::Death::Killed(why), .. } => format!("killed {why}"),
         TaskState::Dead { death, .. } => format!("{death:?}").to_lowercase(),
     };
     if task.failures > 0 {

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use super::empty::is_removed;
 use crate::FileError;
 
 /// Why a cgroup could not be made, changed or read.
@@ -51,6 +52,17 @@ pub enum CgroupError {
         /// What it should hold.
         expected: &'static str,
     },
+    /// Memory in use is above the limit that it was to have, and cannot be reclaimed. The limit
+    /// stays what it was.
+    #[error("cgroup {} uses {used_bytes} bytes of memory, of which the kernel cannot reclaim enough for a limit of {limit_bytes}", path.display())]
+    MemoryInUse {
+        /// The group's directory.
+        path: PathBuf,
+        /// The limit that it was to have.
+        limit_bytes: u64,
+        /// What it used just now.
+        used_bytes: u64,
+    },
     /// Processes remain although they were killed.
     #[error("cgroup {} still holds processes {waited_ms} ms after they were killed: they may hang in a system call", path.display())]
     StillPopulated {
@@ -59,4 +71,12 @@ pub enum CgroupError {
         /// How long we waited.
         waited_ms: u64,
     },
+}
+
+impl CgroupError {
+    /// True if the group was removed, before its use or in the middle of it.
+    #[must_use]
+    pub fn is_gone(&self) -> bool {
+        matches!(self, Self::File(error) if error.is_not_found() || is_removed(&error.source))
+    }
 }

@@ -195,8 +195,8 @@ impl TaskCgroup {
     /// Changes the limits of a group that exists; its processes go on running.
     ///
     /// # Errors
-    /// Among others when memory in use is above the new limit and cannot be reclaimed (v1 only; on
-    /// v2 the kernel kills instead).
+    /// [`CgroupError::MemoryInUse`] when memory in use is above the new limit and cannot be
+    /// reclaimed. Memory then keeps its limit; the others are changed.
     pub fn set_limits(&self, limits: &Limits) -> Result<(), CgroupError> {
         match &self.hierarchy {
             Hierarchy::V1(mounts) => v1::set_limits(mounts, &self.name, limits),

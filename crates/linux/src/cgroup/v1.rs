@@ -96,9 +96,9 @@ pub(super) fn set_limits(
         "-1".to_owned()
     };
     optional(write(&cpu.join("cpu.cfs_quota_us"), &quota), limits.cpu_hard_cap)?;
-    set_memory(&mounts.memory.join(name), limits.memory_bytes)?;
     write(&mounts.pids.join(name).join("pids.max"), &pids(limits.pids_max))?;
-    Ok(())
+    // Last, because it may be refused.
+    set_memory(&mounts.memory.join(name), limits.memory_bytes)
 }
 
 /// Memory and memory-with-swap get the same limit, so that there is no swap.
@@ -107,17 +107,40 @@ fn set_memory(directory: &Path, bytes: u64) -> Result<(), CgroupError> {
     let with_swap = directory.join("memory.memsw.limit_in_bytes");
     let before = fs::read_to_string(&memory).at("read", &memory)?;
     let rising = before.trim().parse::<u64>().is_ok_and(|before| bytes > before);
-    let bytes = bytes.to_string();
+    let limit = bytes.to_string();
+    let in_use = |error: FileError| {
+        let used = directory.join("memory.usage_in_bytes");
+        refused_as_in_use(directory, bytes, &used, error)
+    };
     // The kernel never lets the limit with swap be the lower of the two, so the order depends on
     // the direction. Without swap accounting the second file is missing, and so is its need.
     if rising {
-        optional(write(&with_swap, &bytes), false)?;
-        write(&memory, &bytes)?;
+        optional(write(&with_swap, &limit), false).map_err(in_use)?;
+        write(&memory, &limit)?;
     } else {
-        write(&memory, &bytes)?;
-        optional(write(&with_swap, &bytes), false)?;
+        write(&memory, &limit).map_err(in_use)?;
+        if let Err(error) = optional(write(&with_swap, &limit), false) {
+            // What was reclaimed went to the swap, and nothing is gained.
+            write(&memory, before.trim())?;
+            return Err(in_use(error));
+        }
     }
     Ok(())
+}
+
+/// What the kernel means by "busy" when it is told a limit of memory.
+fn refused_as_in_use(
+    directory: &Path,
+    limit_bytes: u64,
+    used: &Path,
+    error: FileError,
+) -> CgroupError {
+    if error.source.kind() != std::io::ErrorKind::ResourceBusy {
+        return error.into();
+    }
+    let used = fs::read_to_string(used).unwrap_or_default();
+    let used_bytes = used.trim().parse().unwrap_or(limit_bytes);
+    CgroupError::MemoryInUse { path: directory.to_owned(), limit_bytes, used_bytes }
 }
 
 /// Turns "there is no such file" into success unless it is `required`.

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::usage::{CpuFormat, UsageReader};
+use super::usage::{CpuFormat, UsageReader, unexpected};
 use super::v1::{CPU_PERIOD_US, optional, pids, quota_us, shares};
 use super::{CgroupError, Limits, write};
 use crate::error::At;
@@ -79,9 +79,37 @@ pub(super) fn set_limits(directory: &Path, limits: &Limits) -> Result<(), Cgroup
     }
     // Missing in kernels without swap.
     optional(write(&directory.join("memory.swap.max"), "0"), false)?;
-    write(&directory.join("memory.max"), &limits.memory_bytes.to_string())?;
     write(&directory.join("pids.max"), &pids(limits.pids_max))?;
-    Ok(())
+    // Last, because it may be refused.
+    set_memory(directory, limits.memory_bytes)
+}
+
+/// The kernel accepts every limit, and kills until it holds. Nobody who asks for another limit wants
+/// that, so what is in use is reclaimed first, by a limit that slows down and never kills.
+fn set_memory(directory: &Path, limit_bytes: u64) -> Result<(), CgroupError> {
+    let max = directory.join("memory.max");
+    if used_bytes(directory)? <= limit_bytes {
+        return Ok(write(&max, &limit_bytes.to_string())?);
+    }
+    let high = directory.join("memory.high");
+    // Returns when the kernel has reclaimed what it could.
+    write(&high, &limit_bytes.to_string())?;
+    let set = match used_bytes(directory) {
+        Ok(used_bytes) if used_bytes > limit_bytes => {
+            Err(CgroupError::MemoryInUse { path: directory.to_owned(), limit_bytes, used_bytes })
+        }
+        Ok(_) => write(&max, &limit_bytes.to_string()).map_err(CgroupError::from),
+        Err(error) => Err(error),
+    };
+    write(&high, "max")?;
+    set
+}
+
+/// How much memory the group has now.
+fn used_bytes(directory: &Path) -> Result<u64, CgroupError> {
+    let path = directory.join("memory.current");
+    let content = fs::read_to_string(&path).at("read", &path)?;
+    content.trim().parse().map_err(|_| unexpected(&path, &content, "a number"))
 }
 
 /// Whether the group is one that holds groups.
@@ -106,7 +134,7 @@ pub(super) fn usage_reader(directory: &Path) -> Result<UsageReader, CgroupError>
 mod tests {
     use super::*;
 
-    const FILES: [(&str, &str); 10] = [
+    const FILES: [(&str, &str); 11] = [
         ("cgroup.controllers", "cpuset cpu io memory pids\n"),
         ("cgroup.subtree_control", "cpu\n"),
         ("cpu.weight", ""),
@@ -114,6 +142,7 @@ mod tests {
         ("cpu.stat", "usage_usec 1234\nuser_usec 1000\n"),
         ("memory.oom.group", ""),
         ("memory.max", ""),
+        ("memory.high", ""),
         ("memory.current", "4096\n"),
         ("memory.peak", "8192\n"),
         ("pids.max", ""),
@@ -151,6 +180,11 @@ mod tests {
         set_limits(root.path(), &limits).unwrap();
         assert_eq!(read("cpu.max"), "max 100000");
         assert!(!root.path().join("memory.swap.max").exists());
+        // Nothing here reclaims.
+        limits.memory_bytes = 999;
+        let error = set_limits(root.path(), &limits).unwrap_err().to_string();
+        assert!(error.contains(" uses 4096 bytes of memory"), "{error}");
+        assert_eq!((&*read("memory.max"), &*read("memory.high")), ("67108864", "max"));
     }
 
     #[test]

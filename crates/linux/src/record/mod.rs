@@ -73,7 +73,8 @@ pub enum RecordError {
     },
 }
 
-/// What to run, and inside which bounds: `launch.json`, written once before the shim starts.
+/// What to run, and inside which bounds: `launch.json`, written before the shim starts, and again
+/// with other limits whenever the task is held to others.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Launch {
     /// The task's name in messages, such as `you/hello/3 generation 2`.

@@ -1,10 +1,11 @@
-//! What the Borglet calls: start, look at, end and remove tasks, each known by its directory.
+//! What the Borglet calls: start, look at, resize, end and remove tasks, each known by its directory.
 //!
 //! Everything here blocks, but only for milliseconds, except where a function says otherwise. No
 //! state is kept in memory: after a restart the Borglet calls [`scan`] and [`TaskDirectory::inspect`]
 //! and knows all that it knew before.
 
 mod inspect;
+mod resize;
 mod start;
 mod stop;
 mod sweep;
@@ -19,6 +20,7 @@ use crate::cgroup::CgroupError;
 use crate::error::At;
 use crate::record::{Invalid, RecordError};
 pub use inspect::{Inspection, LostReason};
+pub use resize::Resized;
 pub use start::ShimChild;
 pub use stop::Delivery;
 pub use sweep::{Swept, sweep};

@@ -1,11 +1,9 @@
 //! Groups as the kernel holds them: limits read back, groups in groups, and what differs between the
 //! hierarchies.
 
-use std::fs;
-use std::path::PathBuf;
 use std::process::{Child, Command};
 
-use crate::support::Tasks;
+use crate::support::{Tasks, held, is_v2};
 use linux::cgroup::{CgroupError, Hierarchy, Limits, TaskCgroup, parent_name};
 use linux::record::How;
 use linux::task::Inspection;
@@ -37,27 +35,6 @@ impl Drop for Sleeper {
         self.0.kill().unwrap();
         self.0.wait().unwrap();
     }
-}
-
-/// The kernel's files with the limits: CPU share, CPU cap, processes, and the kill of the whole.
-fn held(group: &TaskCgroup) -> [String; 4] {
-    let paths: [Option<PathBuf>; 4] = match Hierarchy::detect().unwrap() {
-        Hierarchy::V1(mounts) => [
-            Some(mounts.cpu.join(group.name()).join("cpu.shares")),
-            Some(mounts.cpu.join(group.name()).join("cpu.cfs_quota_us")),
-            Some(mounts.pids.join(group.name()).join("pids.max")),
-            None,
-        ],
-        Hierarchy::V2 { root } => ["cpu.weight", "cpu.max", "pids.max", "memory.oom.group"]
-            .map(|file| Some(root.join(group.name()).join(file))),
-    };
-    paths
-        .map(|path| path.map_or_else(String::new, |path| fs::read_to_string(path).unwrap()))
-        .map(|content| content.trim().to_owned())
-}
-
-fn is_v2() -> bool {
-    Hierarchy::detect().unwrap().name() == "v2"
 }
 
 #[test]
@@ -129,7 +106,7 @@ fn an_alloc_bounds_its_tasks_together_and_loses_only_one() {
 }
 
 #[test]
-fn memory_below_what_is_used_is_refused_by_v1_and_kills_on_v2() {
+fn memory_below_what_is_used_is_refused_and_nobody_is_killed() {
     let tasks = Tasks::new();
     // Files in memory cannot be reclaimed, so that the kernel has no third way.
     let mut launch =
@@ -138,20 +115,17 @@ fn memory_below_what_is_used_is_refused_by_v1_and_kills_on_v2() {
     let task = tasks.start("shrink", &launch);
     task.wait_output("up");
     launch.limits.memory_bytes = 16 << 20;
-    let shrunk = task.cgroup.set_limits(&launch.limits);
-    if is_v2() {
-        shrunk.unwrap();
-        let How::OutOfMemory { limit_bytes, peak_bytes } = task.wait_end().how else {
-            panic!("it must end")
-        };
-        assert_eq!(limit_bytes, 16 << 20, "the limit that it met, not the one that it began with");
-        assert!(peak_bytes > 40_000_000, "{peak_bytes}");
-    } else {
-        let error = shrunk.unwrap_err().to_string();
-        assert!(error.contains("memory.limit_in_bytes"), "{error}");
-        assert_eq!(task.cgroup.memory_limit_bytes().unwrap(), 64 << 20);
-        assert!(matches!(task.directory.inspect().unwrap(), Inspection::Running(_)));
-    }
+    launch.limits.cpu_milli = 2000;
+    let error = task.cgroup.set_limits(&launch.limits).unwrap_err();
+    let CgroupError::MemoryInUse { limit_bytes, used_bytes, .. } = &error else {
+        panic!("{error}")
+    };
+    assert_eq!(*limit_bytes, 16 << 20);
+    assert!(*used_bytes >= 40_000_000, "{error}");
+    assert_eq!(task.cgroup.memory_limit_bytes().unwrap(), 64 << 20);
+    assert_eq!(held(&task.cgroup)[0], if is_v2() { "79" } else { "2048" }, "the rest is done");
+    assert_eq!(task.cgroup.oom_kills().unwrap(), 0);
+    assert!(matches!(task.directory.inspect().unwrap(), Inspection::Running(_)));
 }
 
 #[test]

@@ -9,6 +9,7 @@ mod groups;
 mod jail;
 mod limits;
 mod logs;
+mod resize;
 mod rootless;
 mod run;
 mod stop;

@@ -11,8 +11,8 @@ use linux::Isolation;
 use linux::enter::{Terminal, spawn};
 use linux::logs::{Start, Stream};
 use linux::machine::{Machine, preflight};
-use linux::record::{How, Running};
-use linux::task::{Delivery, Inspection, LostReason, TaskDirectory};
+use linux::record::{How, Launch, Running};
+use linux::task::{Delivery, Inspection, LostReason, Resized, TaskDirectory};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, geteuid};
 
@@ -270,6 +270,20 @@ fn a_program_joins_the_task() {
         let expected = format!("{UID} /home/task hi bourg-init\nCapEff:\t0000000000000000\n");
         assert_eq!(said, expected, "{}", String::from_utf8_lossy(&output.stderr));
         assert_eq!(output.status.code(), Some(4));
+    });
+}
+
+#[test]
+fn nothing_holds_a_task_to_its_limits_nor_to_other_ones() {
+    unprivileged("nothing_holds_a_task_to_its_limits_nor_to_other_ones", || {
+        let tasks = Tasks::new();
+        let task = tasks.run("free", "exec sleep 1000");
+        let mut limits = tasks.script("free", "").limits;
+        limits.memory_bytes = 4096;
+        assert_eq!(task.directory.resize(&limits).unwrap(), Resized::Done);
+        let record = Launch::read(task.directory.path()).unwrap().expect("it was launched");
+        assert_eq!(record.limits, limits);
+        assert!(matches!(task.directory.inspect().unwrap(), Inspection::Running(_)));
     });
 }
 

@@ -145,6 +145,27 @@ impl Task {
     }
 }
 
+/// The kernel's files with the limits: CPU share, CPU cap, processes, and the kill of the whole.
+pub(crate) fn held(group: &TaskCgroup) -> [String; 4] {
+    let paths: [Option<PathBuf>; 4] = match Hierarchy::detect().unwrap() {
+        Hierarchy::V1(mounts) => [
+            Some(mounts.cpu.join(group.name()).join("cpu.shares")),
+            Some(mounts.cpu.join(group.name()).join("cpu.cfs_quota_us")),
+            Some(mounts.pids.join(group.name()).join("pids.max")),
+            None,
+        ],
+        Hierarchy::V2 { root } => ["cpu.weight", "cpu.max", "pids.max", "memory.oom.group"]
+            .map(|file| Some(root.join(group.name()).join(file))),
+    };
+    paths
+        .map(|path| path.map_or_else(String::new, |path| fs::read_to_string(path).unwrap()))
+        .map(|content| content.trim().to_owned())
+}
+
+pub(crate) fn is_v2() -> bool {
+    Hierarchy::detect().unwrap().name() == "v2"
+}
+
 pub(crate) fn read_log(dir: &Path, stream: Stream, start: Start) -> String {
     let mut reader = LogReader::open(dir, stream, start).unwrap();
     let mut all = Vec::new();

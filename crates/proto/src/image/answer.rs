@@ -1,17 +1,42 @@
-//! How requests were answered, as sessions keep it.
+//! Sessions as an image holds them, and how their requests were answered.
 
-use cell::{Rejection, Reply};
-use model::{CollectionId, MachineId, SessionId};
+use cell::{Rejection, Reply, Session, Submission};
+use model::{CollectionId, LogIndex, MachineId, SessionId};
 
 use crate::error::{At, Fault, Malformed};
 use crate::{read, v1};
 use v1::answer::{Answer, Submitted};
-use v1::rejection::{self, Why};
 
-/// What a cell can be full of. A word that this build does not know, which only a later one can
-/// have written, is read as the last.
-const FULL_OF: [&str; 6] =
-    ["tasks", "machines", "job ids", "machine ids", "session ids", "objects"];
+impl From<(SessionId, &Session)> for v1::SessionImage {
+    fn from((id, session): (SessionId, &Session)) -> Self {
+        let answers = session.answers.iter();
+        Self {
+            id: id.0,
+            user: session.user.to_string(),
+            used: session.used.0,
+            forgotten: session.forgotten,
+            answers: answers.map(|(sequence, answer)| (*sequence, answer.into())).collect(),
+        }
+    }
+}
+
+impl TryFrom<v1::SessionImage> for Session {
+    type Error = Malformed;
+
+    /// Its id stands beside it.
+    fn try_from(session: v1::SessionImage) -> Result<Self, Malformed> {
+        let answers = session.answers.into_iter();
+        let answers = answers
+            .map(|(sequence, answer)| Ok((sequence, answer.try_into().key(sequence)?)))
+            .collect::<Result<_, Malformed>>();
+        Ok(Self {
+            user: read::name(&session.user, "user")?,
+            used: LogIndex(session.used),
+            answers: answers.field("answers")?,
+            forgotten: session.forgotten,
+        })
+    }
+}
 
 impl From<&Result<Reply, Rejection>> for v1::Answer {
     fn from(answer: &Result<Reply, Rejection>) -> Self {
@@ -29,11 +54,14 @@ impl TryFrom<v1::Answer> for Result<Reply, Rejection> {
     fn try_from(answer: v1::Answer) -> Result<Self, Malformed> {
         Ok(Ok(match answer.answer.ok_or(Fault::UnknownKind)? {
             Answer::Session(id) => Reply::Session(SessionId(id)),
-            Answer::Submitted(Submitted { collection, unchanged }) => {
-                Reply::Submitted { collection: CollectionId(collection), unchanged }
-            }
+            Answer::Submitted(Submitted { collection, submission: done }) => Reply::Submitted {
+                collection: CollectionId(collection),
+                submission: submission(done).field("submitted")?,
+            },
             Answer::Killed(tasks) => Reply::Killed { tasks },
             Answer::Machine(id) => Reply::MachineAdded(MachineId(id)),
+            Answer::Drained(tasks) => Reply::Drained { tasks },
+            Answer::Done(v1::Nothing {}) => Reply::Done,
             Answer::Rejected(rejection) => {
                 return Ok(Err(rejection.try_into().field("rejected")?));
             }
@@ -45,77 +73,34 @@ impl From<&Reply> for Answer {
     fn from(reply: &Reply) -> Self {
         match reply {
             Reply::Session(id) => Self::Session(id.0),
-            Reply::Submitted { collection, unchanged } => {
-                Self::Submitted(Submitted { collection: collection.0, unchanged: *unchanged })
-            }
+            Reply::Submitted { collection, submission } => Self::Submitted(Submitted {
+                collection: collection.0,
+                submission: v1::Submission::from(*submission).into(),
+            }),
             Reply::Killed { tasks } => Self::Killed(*tasks),
             Reply::MachineAdded(id) => Self::Machine(id.0),
+            Reply::Drained { tasks } => Self::Drained(*tasks),
+            Reply::Done => Self::Done(v1::Nothing {}),
         }
     }
 }
 
-impl From<&Rejection> for v1::Rejection {
-    fn from(rejection: &Rejection) -> Self {
-        let why = match rejection {
-            Rejection::NotFounded => Why::NotFounded(v1::Nothing {}),
-            Rejection::NoSuchSession(id) => Why::NoSuchSession(id.0),
-            Rejection::ForeignSession { session, owner, by } => {
-                let (owner, by) = (owner.to_string(), by.to_string());
-                Why::ForeignSession(rejection::ForeignSession { session: session.0, owner, by })
-            }
-            Rejection::AnswerForgotten { sequence } => Why::AnswerForgotten(*sequence),
-            Rejection::Invalid(problem) => Why::Invalid(problem.clone()),
-            Rejection::DiffersFromLiving { owner, name } => {
-                let (owner, name) = (owner.to_string(), name.to_string());
-                Why::DiffersFromLiving(rejection::DiffersFromLiving { owner, name })
-            }
-            Rejection::NoSuchJob(id) => Why::NoSuchJob(id.0),
-            Rejection::NoSuchTask { last } => Why::NoSuchTask(*last),
-            Rejection::NotAllowed { by, what, who } => {
-                let (by, what, who) = (by.to_string(), what.clone(), who.clone());
-                Why::NotAllowed(rejection::NotAllowed { by, what, who })
-            }
-            Rejection::Full { what, has, most } => {
-                let what = (*what).to_owned();
-                Why::Full(rejection::Full { what, has: *has, most: *most })
-            }
-            Rejection::AddressTaken(machine) => Why::AddressTaken(machine.to_string()),
-        };
-        Self { why: Some(why) }
+impl From<Submission> for v1::Submission {
+    fn from(submission: Submission) -> Self {
+        match submission {
+            Submission::New => Self::New,
+            Submission::Unchanged => Self::Unchanged,
+            Submission::Updated => Self::Updated,
+        }
     }
 }
 
-impl TryFrom<v1::Rejection> for Rejection {
-    type Error = Malformed;
-
-    fn try_from(rejection: v1::Rejection) -> Result<Self, Malformed> {
-        Ok(match rejection.why.ok_or(Fault::UnknownKind)? {
-            Why::NotFounded(v1::Nothing {}) => Self::NotFounded,
-            Why::NoSuchSession(id) => Self::NoSuchSession(SessionId(id)),
-            Why::ForeignSession(foreign) => Self::ForeignSession {
-                session: SessionId(foreign.session),
-                owner: read::name(&foreign.owner, "owner").field("foreignSession")?,
-                by: read::name(&foreign.by, "by").field("foreignSession")?,
-            },
-            Why::AnswerForgotten(sequence) => Self::AnswerForgotten { sequence },
-            Why::Invalid(problem) => Self::Invalid(problem),
-            Why::DiffersFromLiving(differs) => Self::DiffersFromLiving {
-                owner: read::name(&differs.owner, "owner").field("differsFromLiving")?,
-                name: read::name(&differs.name, "name").field("differsFromLiving")?,
-            },
-            Why::NoSuchJob(id) => Self::NoSuchJob(CollectionId(id)),
-            Why::NoSuchTask(last) => Self::NoSuchTask { last },
-            Why::NotAllowed(not_allowed) => Self::NotAllowed {
-                by: read::name(&not_allowed.by, "by").field("notAllowed")?,
-                what: not_allowed.what,
-                who: not_allowed.who,
-            },
-            Why::Full(full) => {
-                let [known @ .., other] = FULL_OF;
-                let what = known.into_iter().find(|word| *word == full.what).unwrap_or(other);
-                Self::Full { what, has: full.has, most: full.most }
-            }
-            Why::AddressTaken(machine) => Self::AddressTaken(read::name(&machine, "addressTaken")?),
-        })
-    }
+fn submission(number: i32) -> Result<Submission, Malformed> {
+    let meaning = |submission| match submission {
+        v1::Submission::Unspecified => None,
+        v1::Submission::New => Some(Submission::New),
+        v1::Submission::Unchanged => Some(Submission::Unchanged),
+        v1::Submission::Updated => Some(Submission::Updated),
+    };
+    read::value(number, meaning, "submission")
 }

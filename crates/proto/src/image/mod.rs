@@ -1,19 +1,24 @@
 //! The image of a cell, and the hash of its state: `image.proto`.
 //!
-//! An image is written part by part, so that a snapshot of a large cell never stands in memory
+//! An image is written part by part, so that a checkpoint of a large cell never stands in memory
 //! twice. The same cell always gives the same bytes; the state hash is taken over them, and so is
-//! equal on every replica and after every replay.
+//! equal on every replica and after every replay. The same parts as JSON, one a line, are what
+//! people read and edit ([`write_image_json`], [`read_image_json`]).
 
 mod answer;
 mod hash;
-mod object;
+mod job;
+mod json;
+mod machine;
+mod rejection;
 
 pub use hash::{StateHash, state_hash};
+pub use json::{ImageJsonError, LINE_BYTES_MAX, NotAPart, read_image_json, write_image_json};
 
 use std::sync::Arc;
 
 use cell::{Image, LEVEL};
-use model::{CollectionId, LogIndex, MachineId, SessionId, Time, UserName};
+use model::{CollectionId, GcuFactor, Level, LogIndex, MachineId, SessionId, Time, UserName};
 use prost::Message;
 
 use crate::error::{At, Fault, Malformed};
@@ -23,18 +28,8 @@ use v1::image_part::Part;
 /// Writes an image: the head, then machines, jobs and sessions by id, each preceded by its length.
 /// `out` is given one part after the other.
 pub fn write_image(image: &Image, out: &mut impl FnMut(&[u8])) {
-    let mut part = |part| {
-        out(&v1::ImagePart { part: Some(part) }.encode_length_delimited_to_vec());
-    };
-    part(Part::Head(head(image)));
-    for machine in &image.machines {
-        part(Part::Machine(machine.as_ref().into()));
-    }
-    for job in &image.jobs {
-        part(Part::Job(job.as_ref().into()));
-    }
-    for (id, session) in &image.sessions {
-        part(Part::Session(v1::SessionImage::from((*id, session.as_ref()))));
+    for part in parts(image) {
+        out(&part.encode_length_delimited_to_vec());
     }
 }
 
@@ -45,36 +40,33 @@ pub fn write_image(image: &Image, out: &mut impl FnMut(&[u8])) {
 /// that cannot be. The level is looked at first.
 pub fn read_image(bytes: &[u8]) -> Result<Image, Malformed> {
     let mut parts = Parts { rest: bytes, position: 0 };
-    let Some(Part::Head(head)) = parts.next()? else {
-        return Err(Fault::Missing).field("head");
-    };
-    let counts = [("machines", head.machines), ("jobs", head.jobs), ("sessions", head.sessions)];
-    let mut image = image_of(&head).field("head")?;
-    let mut last = (0, 0);
+    let mut assembly = Assembly::begin(parts.next()?)?;
     while let Some(part) = parts.next()? {
         let position = parts.position - 1;
-        let place = place(&part);
-        if place <= last {
-            return Err(Fault::OutOfOrder).element(position).field("parts");
-        }
-        last = place;
-        add(&mut image, part).element(position).field("parts")?;
+        assembly.add(part).element(position).field("parts")?;
     }
-    let are = [image.machines.len(), image.jobs.len(), image.sessions.len()];
-    for ((kind, said), are) in counts.into_iter().zip(are) {
-        let are = are as u64;
-        if said != are {
-            return Err(Fault::Count { said, are }).field(kind).field("head");
-        }
-    }
-    Ok(image)
+    assembly.finish()
+}
+
+/// The parts of an image, made one after the other.
+fn parts(image: &Image) -> impl Iterator<Item = v1::ImagePart> {
+    let machines = image.machines.iter().map(|machine| Part::Machine(machine.as_ref().into()));
+    let jobs = image.jobs.iter().map(|job| Part::Job(job.as_ref().into()));
+    let session = |(id, session): &(SessionId, Arc<_>)| Part::Session((*id, &**session).into());
+    let all = std::iter::once_with(|| Part::Head(head(image)))
+        .chain(machines)
+        .chain(jobs)
+        .chain(image.sessions.iter().map(session));
+    all.map(|part| v1::ImagePart { part: Some(part) })
 }
 
 fn head(image: &Image) -> v1::ImageHead {
+    let platform = |(name, factor): &(String, GcuFactor)| (name.clone(), factor.milli());
     v1::ImageHead {
-        level: LEVEL.0,
+        level: image.level.0,
         name: image.name.as_ref().map(ToString::to_string).unwrap_or_default(),
         administrators: image.administrators.iter().map(ToString::to_string).collect(),
+        platforms: image.platforms.iter().map(platform).collect(),
         index: image.index.0,
         time: image.time.0,
         last_collection: image.last_collection.0,
@@ -86,8 +78,59 @@ fn head(image: &Image) -> v1::ImageHead {
     }
 }
 
+/// An image that is being read: its parts come in order, and are as many as its head says.
+struct Assembly {
+    image: Image,
+    /// How many parts of each kind there should be.
+    said: [(&'static str, u64); 3],
+    /// Where the last part stands.
+    last: (u8, u64),
+}
+
+impl Assembly {
+    /// The first part is the head, or something is missing.
+    fn begin(first: Option<Part>) -> Result<Self, Malformed> {
+        let Some(Part::Head(head)) = first else { return Err(Fault::Missing).field("head") };
+        let said = [("machines", head.machines), ("jobs", head.jobs), ("sessions", head.sessions)];
+        Ok(Self { image: image_of(head).field("head")?, said, last: (0, 0) })
+    }
+
+    fn add(&mut self, part: Part) -> Result<(), Malformed> {
+        let place = place(&part);
+        if place <= self.last {
+            return Err(Fault::OutOfOrder.into());
+        }
+        self.last = place;
+        match part {
+            Part::Head(_) => return Err(Fault::OutOfOrder.into()),
+            Part::Machine(machine) => {
+                self.image.machines.push(Arc::new(machine.try_into().field("machine")?));
+            }
+            Part::Job(job) => self.image.jobs.push(Arc::new(job.try_into().field("job")?)),
+            Part::Session(session) => {
+                let id = SessionId(session.id);
+                let session = Arc::new(session.try_into().field("session")?);
+                self.image.sessions.push((id, session));
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(self) -> Result<Image, Malformed> {
+        let image = self.image;
+        let are = [image.machines.len(), image.jobs.len(), image.sessions.len()];
+        for ((kind, said), are) in self.said.into_iter().zip(are) {
+            let are = are as u64;
+            if said != are {
+                return Err(Fault::Count { said, are }).field(kind).field("head");
+            }
+        }
+        Ok(image)
+    }
+}
+
 /// What the head says, with no object yet.
-fn image_of(head: &v1::ImageHead) -> Result<Image, Malformed> {
+fn image_of(head: v1::ImageHead) -> Result<Image, Malformed> {
     let (level, known) = (head.level, LEVEL.0);
     if level == 0 {
         let (is, least, most) = (0, 1, known.into());
@@ -100,15 +143,23 @@ fn image_of(head: &v1::ImageHead) -> Result<Image, Malformed> {
         user.parse::<UserName>().map_err(Fault::from).element(position).field("administrators")
     };
     let administrators = head.administrators.iter().enumerate().map(administrator);
+    let platform = |(name, milli): (String, u32)| {
+        let factor = read::factor(milli).key(&name).field("platforms")?;
+        Ok((name, factor))
+    };
     Ok(Image {
         name: read::optional_name(&head.name, "name")?,
+        level: Level(level),
         administrators: administrators.collect::<Result<_, _>>()?,
+        platforms: head.platforms.into_iter().map(platform).collect::<Result<_, Malformed>>()?,
         index: LogIndex(head.index),
         time: Time(head.time),
         last_collection: CollectionId(head.last_collection),
         last_machine: MachineId(head.last_machine),
         last_session: SessionId(head.last_session),
-        ..Image::default()
+        jobs: Vec::new(),
+        machines: Vec::new(),
+        sessions: Vec::new(),
     })
 }
 
@@ -122,22 +173,7 @@ fn place(part: &Part) -> (u8, u64) {
     }
 }
 
-fn add(image: &mut Image, part: Part) -> Result<(), Malformed> {
-    match part {
-        Part::Head(_) => return Err(Fault::OutOfOrder.into()),
-        Part::Machine(machine) => {
-            image.machines.push(Arc::new(machine.try_into().field("machine")?));
-        }
-        Part::Job(job) => image.jobs.push(Arc::new(job.try_into().field("job")?)),
-        Part::Session(session) => {
-            let id = SessionId(session.id);
-            image.sessions.push((id, Arc::new(session.try_into().field("session")?)));
-        }
-    }
-    Ok(())
-}
-
-/// The parts of an image, one after the other.
+/// The parts of a written image, one after the other.
 struct Parts<'a> {
     rest: &'a [u8],
     /// How many have been read.

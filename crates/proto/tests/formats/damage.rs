@@ -4,14 +4,19 @@ use borglet::{Order, Report};
 use cell::Cell;
 use proptest::collection::vec;
 use proptest::prelude::*;
+use proptest::sample::Index;
 use prost::Message;
-use proto::image::{read_image, state_hash};
+use proto::event::decode;
+use proto::image::{read_image, read_image_json, state_hash};
 use proto::log::{decode_record, encode_record};
 use proto::v1;
 use spec::JobSpec;
 
-use crate::arbitrary::{op, order, report};
+use crate::arbitrary::event::record;
+use crate::arbitrary::op::op;
+use crate::arbitrary::{order, report};
 use crate::history::{history, parts, replay};
+use crate::image_json::json;
 
 /// A small injury.
 #[derive(Clone, Debug)]
@@ -61,6 +66,11 @@ fn read_as_everything(bytes: &[u8]) {
         let again = again.expect("an image").expect("a cell");
         assert_eq!(state_hash(&again), state_hash(&cell), "what is read can be kept");
     }
+    if let Ok(event) = decode(bytes) {
+        let mut written = Vec::new();
+        event.as_ref().encode(&mut written);
+        assert_eq!(decode(&written), Ok(event), "what is read can be kept");
+    }
     if let Ok(order) = v1::Order::decode(bytes) {
         let _ = Order::try_from(order).map_err(|error| error.to_string());
     }
@@ -88,6 +98,14 @@ proptest! {
     }
 
     #[test]
+    fn injured_events_never_panic(event in record(), injuries in injuries()) {
+        let mut bytes = Vec::new();
+        event.as_ref().encode(&mut bytes);
+        injure(&mut bytes, &injuries);
+        read_as_everything(&bytes);
+    }
+
+    #[test]
     fn injured_orders_and_reports_never_panic(
         order in order(), report in report(), injuries in injuries(),
     ) {
@@ -110,6 +128,38 @@ proptest! {
             let mut bytes = bytes.clone();
             injure(&mut bytes, &injuries);
             read_as_everything(&bytes);
+        }
+    }
+
+    #[test]
+    fn injured_json_of_images_never_panics(ops in history(30), many in vec(injuries(), 20)) {
+        let text = json(&replay(&ops).image()).into_bytes();
+        for injuries in many {
+            let mut text = text.clone();
+            injure(&mut text, &injuries);
+            match read_image_json(text.as_slice()) {
+                Ok(image) => {
+                    let again = json(&image);
+                    let again = read_image_json(again.as_bytes()).expect("an image");
+                    prop_assert_eq!(again, image, "what is read can be kept");
+                }
+                Err(refused) => {
+                    let said = refused.to_string();
+                    prop_assert!(!said.contains(char::is_control), "{:?}", said);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn json_that_is_cut_off_is_refused_wherever_it_is_cut(
+        ops in history(30), many in vec(any::<Index>(), 60),
+    ) {
+        let text = json(&replay(&ops).image());
+        // The last line break says nothing.
+        for length in many.iter().map(|at| at.index(text.len() - 1)) {
+            let cut = read_image_json(&text.as_bytes()[..length]);
+            prop_assert!(cut.is_err(), "cut after {}", length);
         }
     }
 

@@ -1,5 +1,7 @@
 //! Histories of a cell: random steps, made into operations that mostly do something.
 
+mod reached;
+
 use std::sync::Arc;
 
 use cell::{
@@ -7,22 +9,32 @@ use cell::{
     TaskState,
 };
 use model::{
-    Bytes, CollectionId, End, MachineReport, MilliCores, PortRange, Resources, SessionId,
-    TaskIndex, TaskSelection, Time, UserName,
+    Band, Bytes, CollectionId, End, GcuFactor, InstanceId, MachineName, MachineReport, MilliCores,
+    PortRange, Resources, SessionId, TaskIndex, TaskSelection, Time, UserName,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
-use spec::JobSpec;
+use spec::{JobReference, JobSpec};
 
-use crate::arbitrary::{end, op, valid_job};
+use crate::arbitrary::end;
+use crate::arbitrary::job::valid_job;
+use crate::arbitrary::op::op;
 
 /// One thing that happens. Numbers choose among what is there, so that few steps do nothing.
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
-    Submit(Box<JobSpec>),
+    /// A job, run after that one and a child of that one.
+    Submit(Box<JobSpec>, Option<u64>, Option<u64>),
+    /// A job again, changed or as it was.
+    Update(u64, Option<u32>),
     Kill(u64, u32),
     AddMachine(u8),
-    Assign,
+    Drain(usize, bool),
+    Remove(usize),
+    Attribute(usize, Option<u8>),
+    Platform(u32),
+    /// Whether others may be evicted for it.
+    Assign(bool),
     Started,
     Health(bool),
     Ended(u64, End),
@@ -34,16 +46,28 @@ pub(crate) enum Step {
 }
 
 fn step() -> impl Strategy<Value = Step> {
+    let some = || prop_oneof![3 => Just(None), 2 => any::<u64>().prop_map(Some)];
+    let submit = (valid_job(), some(), some())
+        .prop_map(|(job, after, parent)| Step::Submit(Box::new(job), after, parent));
+    let on_machines = prop_oneof![
+        2 => (0..4_u8).prop_map(Step::AddMachine),
+        2 => any::<(usize, bool)>().prop_map(|(which, drain)| Step::Drain(which, drain)),
+        1 => any::<usize>().prop_map(Step::Remove),
+        2 => (any::<usize>(), proptest::option::of(0..3_u8))
+            .prop_map(|(which, value)| Step::Attribute(which, value)),
+        1 => (1..=GcuFactor::MAX).prop_map(Step::Platform),
+        2 => any::<usize>().prop_map(Step::Silent),
+        3 => any::<usize>().prop_map(Step::Back),
+    ];
     prop_oneof![
-        3 => valid_job().prop_map(|job| Step::Submit(Box::new(job))),
+        4 => submit,
+        2 => any::<(u64, Option<u32>)>().prop_map(|(job, change)| Step::Update(job, change)),
         1 => any::<(u64, u32)>().prop_map(|(job, task)| Step::Kill(job, task)),
-        1 => (0..4_u8).prop_map(Step::AddMachine),
-        4 => Just(Step::Assign),
-        3 => Just(Step::Started),
+        4 => on_machines,
+        5 => any::<bool>().prop_map(Step::Assign),
+        4 => Just(Step::Started),
         2 => any::<bool>().prop_map(Step::Health),
-        3 => (any::<u64>(), end()).prop_map(|(which, end)| Step::Ended(which, end)),
-        1 => any::<usize>().prop_map(Step::Silent),
-        2 => any::<usize>().prop_map(Step::Back),
+        5 => (any::<u64>(), end()).prop_map(|(which, end)| Step::Ended(which, end)),
         1 => Just(Step::ForgetDead),
         1 => op().prop_map(|op| Step::Anything(Box::new(op))),
     ]
@@ -94,7 +118,7 @@ impl Life {
         let mut life = Self { cell: Cell::empty(), now, sequence: 0, ops: Vec::new() };
         life.apply(Op::Found { name: "dev".parse().expect("a name"), administrator: ana() });
         life.apply(Op::OpenSession { user: ana() });
-        life.take(Step::AddMachine(0));
+        (0..3).for_each(|number| life.take(Step::AddMachine(number)));
         life
     }
 
@@ -111,9 +135,10 @@ impl Life {
 
     fn take(&mut self, step: Step) {
         match step {
-            Step::Submit(job) => self.request(Mutation::Submit(Arc::new(*job))),
+            Step::Submit(job, after, parent) => self.submit(*job, after, parent),
+            Step::Update(job, change) => self.update(job, change),
             Step::Kill(job, task) => {
-                let job = self.some(self.cell.jobs(), job).map(|job| (job.id, job.spec.tasks));
+                let job = self.job(job).map(|job| (job.id, job.spec.tasks));
                 let (collection, tasks) = job.unwrap_or((CollectionId(7), 1));
                 let (first, last) = (TaskIndex(task % tasks), TaskIndex(tasks - 1));
                 let tasks = match task % 2 {
@@ -123,7 +148,23 @@ impl Life {
                 self.request(Mutation::Kill { collection, tasks });
             }
             Step::AddMachine(number) => self.add_machine(number),
-            Step::Assign => self.apply(Op::Assign(self.assignments())),
+            Step::Drain(which, drain) => self.on_machine(which, |machine| match drain {
+                true => Mutation::DrainMachine { machine, reason: "a new kernel".to_owned() },
+                false => Mutation::UndrainMachine { machine },
+            }),
+            Step::Remove(which) => {
+                self.on_machine(which, |machine| Mutation::RemoveMachine { machine });
+            }
+            Step::Attribute(which, value) => self.on_machine(which, |machine| {
+                let value = value.map(|value| format!("r{value}"));
+                Mutation::SetAttributes { machine, changes: [("rack".to_owned(), value)].into() }
+            }),
+            Step::Platform(milli) => {
+                let (platform, factor) = ("p".to_owned(), GcuFactor::from_milli(milli));
+                let factor = factor.expect("a factor");
+                self.request(Mutation::SetPlatform { platform, factor });
+            }
+            Step::Assign(evict) => self.apply(Op::Assign(self.assignments(evict))),
             Step::Started => self.observe(|instance, _| Observation::Started { instance }),
             Step::Health(healthy) => {
                 self.observe(|instance, _| Observation::Health { instance, healthy });
@@ -157,30 +198,62 @@ impl Life {
         usize::try_from(which % count).ok().map(|position| all[position])
     }
 
+    fn job(&self, which: u64) -> Option<Arc<Job>> {
+        self.some(self.cell.jobs(), which).cloned()
+    }
+
     fn machine(&self, which: usize) -> Option<Arc<Machine>> {
         self.some(self.cell.machines(), which as u64).cloned()
     }
 
-    fn add_machine(&mut self, number: u8) {
-        let name = format!("m{number}").parse().expect("a name");
-        self.request(Mutation::AddMachine { name, address: format!("10.0.0.{number}:1") });
-        let added = self.cell.machines().last().map(|machine| machine.id);
-        let Some(machine) = added.filter(|_| number % 4 != 3) else { return };
-        let capacity = Resources {
-            cpu: MilliCores(1 << 23),
-            ram: Bytes(1 << 43),
-            disk: Bytes(1 << 43),
-            disk_rate: Bytes(1 << 43),
-        };
-        let attributes = [("kernel".to_owned(), format!("6.{number}"))].into();
-        let ports = PortRange { first: 31_000, last: 31_255 };
-        let report = Arc::new(MachineReport { capacity, ports, attributes });
-        self.apply(Op::DescribeMachine { machine, report });
+    fn on_machine(&mut self, which: usize, mutation: impl FnOnce(MachineName) -> Mutation) {
+        if let Some(machine) = self.machine(which) {
+            self.request(mutation(machine.name.clone()));
+        }
     }
 
-    /// The first pending task of each job, on the next machine that is up.
-    fn assignments(&self) -> Vec<Assignment> {
-        let up = |machine: &&Arc<Machine>| machine.state == MachineState::Up;
+    fn submit(&mut self, mut job: JobSpec, after: Option<u64>, parent: Option<u64>) {
+        // Most are so small that all of their tasks come to something.
+        job.tasks = if job.tasks > 80 { job.tasks } else { 1 + job.tasks % 4 };
+        job.overrides.retain(|index, _| index.0 < job.tasks);
+        let named = |which| self.job(which).map(|job| reference(&job));
+        job.after = after.and_then(named).into_iter().collect();
+        job.parent = parent.and_then(named);
+        // What no machine has is only preferred.
+        let report = report(0);
+        let changes = job.overrides.values_mut().flat_map(|change| &mut change.constraints);
+        for constraint in std::iter::once(&mut job.task.constraints).chain(changes).flatten() {
+            constraint.hard &= constraint.matches(&report.attributes);
+        }
+        self.request(Mutation::Submit(Arc::new(job)));
+    }
+
+    fn update(&mut self, which: u64, change: Option<u32>) {
+        let Some(job) = self.job(which) else { return };
+        let mut job = JobSpec::clone(&job.spec);
+        match change {
+            None => {}
+            Some(change) if change % 4 == 0 => job.task.cmd.push(change.to_string()),
+            Some(change) if change % 4 == 1 => job.task.limit.ram = Bytes(u64::from(change) << 20),
+            Some(_) => job.priority = Band::Free.usual(),
+        }
+        self.request(Mutation::Submit(Arc::new(job)));
+    }
+
+    fn add_machine(&mut self, number: u8) {
+        let name: MachineName = format!("m{number}").parse().expect("a name");
+        let address = format!("10.0.0.{number}:1");
+        self.request(Mutation::AddMachine { name: name.clone(), address });
+        let added = self.cell.machine_named(&name).map(|machine| machine.id);
+        let Some(machine) = added.filter(|_| number % 4 != 3) else { return };
+        self.apply(Op::DescribeMachine { machine, report: Arc::new(report(number)) });
+    }
+
+    /// The first pending task of each job, on the next machine that is up, and those who leave it
+    /// for that.
+    fn assignments(&self, evict: bool) -> Vec<Assignment> {
+        let up =
+            |machine: &&Arc<Machine>| machine.state == MachineState::Up && machine.drain.is_none();
         let machines: Vec<_> = self.cell.machines().filter(up).collect();
         let mut taken = Vec::new();
         let mut proposals = Vec::new();
@@ -189,13 +262,27 @@ impl Life {
             let ports = machine.free_ports(job.ports(index).len(), &taken);
             taken.extend_from_slice(&ports);
             let instance = job.instance(index).expect("there");
-            proposals.push(Assignment { instance, machine: machine.id, ports });
+            let victims = if evict { self.victims(machine, job) } else { Vec::new() };
+            proposals.push(Assignment { instance, machine: machine.id, ports, victims });
         }
         proposals
     }
 
+    /// One task on a machine that a job may evict.
+    fn victims(&self, machine: &Machine, job: &Job) -> Vec<InstanceId> {
+        let may = |id: &&InstanceId| {
+            let stays = self.cell.placement(**id).is_some_and(|placed| placed.stop.is_none());
+            let theirs = self.cell.job(id.collection).map(|other| other.spec.priority);
+            stays
+                && theirs.is_some_and(|theirs| {
+                    theirs < job.spec.priority && theirs.band() < Band::Production
+                })
+        };
+        machine.instances().iter().find(may).copied().into_iter().collect()
+    }
+
     /// Something that happens to every second instance of the first machine that has one.
-    fn observe(&mut self, what: impl Fn(model::InstanceId, u64) -> Observation) {
+    fn observe(&mut self, what: impl Fn(InstanceId, u64) -> Observation) {
         let busy = self.cell.machines().find(|machine| !machine.instances().is_empty());
         let Some(machine) = busy.cloned() else { return };
         let chosen = (0..).zip(machine.instances().iter().step_by(2));
@@ -204,59 +291,23 @@ impl Life {
     }
 }
 
+fn reference(job: &Job) -> JobReference {
+    JobReference { user: Some(job.owner.clone()), job: job.spec.name.clone() }
+}
+
+fn report(number: u8) -> MachineReport {
+    let capacity = Resources {
+        cpu: MilliCores(1 << 43),
+        ram: Bytes(1 << 43),
+        disk: Bytes(1 << 43),
+        disk_rate: Bytes(1 << 43),
+    };
+    let attributes = [("kernel", format!("{}", 6 + number)), ("platform", "p".to_owned())];
+    let attributes = attributes.map(|(name, value)| (name.to_owned(), value)).into();
+    MachineReport { capacity, ports: PortRange { first: 31_000, last: 31_255 }, attributes }
+}
+
 fn first_pending(job: &Job) -> Option<TaskIndex> {
     let pending = |state: &TaskState| matches!(state, TaskState::Pending { .. });
     job.tasks().find(|(_, task)| pending(&task.state)).map(|(index, _)| index)
-}
-
-#[test]
-fn histories_reach_every_state() {
-    use cell::{Health, JobState, PendingCause, Phase};
-    use proptest::strategy::ValueTree;
-    use proptest::test_runner::TestRunner;
-    use std::collections::BTreeSet;
-
-    let mut runner = TestRunner::deterministic();
-    let mut seen = BTreeSet::new();
-    for _ in 0..40 {
-        let ops = history(60).new_tree(&mut runner).expect("a history").current();
-        for length in 0..=ops.len() {
-            let cell = replay(&ops[..length]);
-            seen.extend(cell.machines().map(|machine| match machine.state {
-                MachineState::Joining => "joining".to_owned(),
-                MachineState::Up => "up".to_owned(),
-                MachineState::Down { .. } => "down".to_owned(),
-            }));
-            for job in cell.jobs() {
-                seen.insert(match job.state {
-                    JobState::Pending => "job pending".to_owned(),
-                    JobState::Running => "job running".to_owned(),
-                    JobState::Dead { .. } => "job dead".to_owned(),
-                });
-                seen.extend(job.tasks().map(|(_, task)| match &task.state {
-                    TaskState::Pending { cause, .. } => format!("pending {cause:?}"),
-                    TaskState::Running(placement) if placement.killed_by.is_some() => {
-                        "dying".to_owned()
-                    }
-                    TaskState::Running(placement) => match placement.phase {
-                        Phase::Starting => "starting".to_owned(),
-                        Phase::Started { health, .. } => format!("{health:?}"),
-                    },
-                    TaskState::Dead { death, .. } => format!("{death:?}"),
-                }));
-            }
-        }
-    }
-    let causes = [PendingCause::Submitted, PendingCause::Failed, PendingCause::Lost];
-    let deaths = [cell::Death::Finished, cell::Death::Failed, cell::Death::Killed];
-    let words = ["joining", "up", "down", "job pending", "job running", "job dead", "dying"];
-    let expected: BTreeSet<String> = words
-        .map(str::to_owned)
-        .into_iter()
-        .chain(causes.map(|cause| format!("pending {cause:?}")))
-        .chain(["starting".to_owned()])
-        .chain([Health::Unknown, Health::Healthy, Health::Unhealthy].map(|h| format!("{h:?}")))
-        .chain(deaths.map(|death| format!("{death:?}")))
-        .collect();
-    assert_eq!(seen, expected);
 }

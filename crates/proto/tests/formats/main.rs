@@ -3,8 +3,11 @@
 
 mod arbitrary;
 mod damage;
+mod events;
+mod examples;
 mod golden;
 mod history;
+mod image_json;
 mod refusals;
 mod round_trip;
 mod state;

@@ -1,15 +1,16 @@
 //! What is refused, with the place and the reason.
 
 use cell::{Cell, Op};
-use pbjson_types::Duration;
 use prost::Message;
 use proto::image::read_image;
 use proto::log::decode_record;
-use proto::{Malformed, v1};
+use proto::{Duration, Malformed, v1};
 use spec::{JobSpec, TaskSpec};
 use v1::image_part::Part;
+use v1::task_image::State;
 
-use crate::golden::{full_image, full_job};
+use crate::examples::full_job;
+use crate::examples::image::full_image;
 use crate::history::parts;
 
 fn job_says(change: impl FnOnce(&mut v1::JobSpec)) -> String {
@@ -49,6 +50,46 @@ fn a_malformed_job_is_refused_with_its_place() {
             |job| job.health_check.as_mut().expect("there").port = "HTTP".to_owned(),
             "healthCheck.port: 'HTTP' is not a port name: use lower-case letters, digits and inner \
              hyphens, for example 'http'",
+        ),
+        (
+            |job| job.scheduling_class = Some(4),
+            "schedulingClass: a scheduling class is a number from 0 to 3, this one is 4",
+        ),
+        (
+            |job| job.constraints[2].relation = 0,
+            "constraints[2].relation: has the value 0, which stands for nothing that this build \
+             knows",
+        ),
+        (
+            |job| job.after.push("ben/Extract".to_owned()),
+            "after[2]: 'Extract' is not a job name: use lower-case letters, digits and inner \
+             hyphens, for example 'extract'",
+        ),
+        (|job| job.after.push("/web".to_owned()), "after[2]: a user name cannot be empty"),
+        (|job| job.after.push("load".to_owned()), "after[2]: is listed twice"),
+        (|job| job.parent = "ana/".to_owned(), "parent: a job name cannot be empty"),
+        (
+            |job| {
+                let change = job.overrides.get_mut(&7).expect("there");
+                change.ports.as_mut().expect("there").names.push("Debug".to_owned());
+            },
+            "overrides[\"7\"].ports[1]: 'Debug' is not a port name: use lower-case letters, \
+             digits and inner hyphens, for example 'debug'",
+        ),
+        (
+            |job| {
+                let change = job.overrides.get_mut(&7).expect("there");
+                change.constraints.as_mut().expect("there").all[1].relation = 9;
+            },
+            "overrides[\"7\"].constraints[1].relation: has the value 9, which stands for nothing \
+             that this build knows",
+        ),
+        (
+            |job| {
+                let change = job.overrides.get_mut(&7).expect("there");
+                change.health_check.as_mut().expect("there").timeout = None;
+            },
+            "overrides[\"7\"].healthCheck.timeout: is missing",
         ),
         (|job| job.ports.push("admin".to_owned()), "ports[1]: is listed twice"),
         (|job| job.ports.insert(0, String::new()), "ports[0]: a port name cannot be empty"),
@@ -114,7 +155,19 @@ fn a_malformed_record_is_refused_with_its_place() {
     };
     let instance = Some(v1::InstanceId::default());
     let ended = |how| Some(v1::observation::What::Ended(v1::End { how }));
-    let assignment = v1::Assignment { instance, machine: 1, ports: vec![1, 65_536] };
+    let ports = vec![1, 65_536];
+    let assignment = v1::Assignment { instance, machine: 1, ports, victims: Vec::new() };
+    let attributes = |unset: &[&str]| {
+        request(Some(Mutation::SetAttributes(v1::op::SetAttributes {
+            machine: "m1".to_owned(),
+            set: [("rack".to_owned(), "r1".to_owned())].into(),
+            unset: unset.iter().map(|name| (*name).to_owned()).collect(),
+        })))
+    };
+    let platform = |factor_milli| {
+        let platform = "p".to_owned();
+        request(Some(Mutation::SetPlatform(v1::op::SetPlatform { platform, factor_milli })))
+    };
     let cases = [
         (None, format!("op: {unknown}")),
         (request(None), format!("op.request: {unknown}")),
@@ -126,6 +179,23 @@ fn a_malformed_record_is_refused_with_its_place() {
         (
             request(Some(Mutation::Submit(v1::JobSpec::default()))),
             "op.request.submit.notice: is missing".to_owned(),
+        ),
+        (
+            request(Some(Mutation::DrainMachine(v1::op::DrainMachine::default()))),
+            "op.request.drainMachine.machine: a machine name cannot be empty".to_owned(),
+        ),
+        (
+            attributes(&["note", "rack"]),
+            "op.request.setAttributes.unset[1]: is listed twice".to_owned(),
+        ),
+        (
+            attributes(&["note", "note"]),
+            "op.request.setAttributes.unset[1]: is listed twice".to_owned(),
+        ),
+        (platform(0), "op.request.setPlatform.factorMilli: must be 1 to 100000, is 0".to_owned()),
+        (
+            platform(100_001),
+            "op.request.setPlatform.factorMilli: must be 1 to 100000, is 100001".to_owned(),
         ),
         (
             Some(Kind::OpenSession(v1::op::OpenSession { user: String::new() })),
@@ -174,6 +244,21 @@ fn head(parts: &mut [v1::ImagePart]) -> &mut v1::ImageHead {
     }
 }
 
+/// The state of a task of the first job.
+fn state(parts: &mut [v1::ImagePart], task: usize) -> &mut State {
+    match parts[4].part.as_mut() {
+        Some(Part::Job(job)) => job.tasks[task].state.as_mut().expect("a state"),
+        other => panic!("no job: {other:?}"),
+    }
+}
+
+fn placement(parts: &mut [v1::ImagePart], task: usize) -> &mut v1::task_image::Placement {
+    match state(parts, task) {
+        State::Placement(placement) => placement,
+        other => panic!("not placed: {other:?}"),
+    }
+}
+
 #[test]
 fn a_malformed_image_is_refused_with_its_place() {
     type Change = fn(&mut Vec<v1::ImagePart>);
@@ -193,35 +278,71 @@ fn a_malformed_image_is_refused_with_its_place() {
             |all| head(all).administrators = vec![String::new()],
             "head.administrators[0]: a user name cannot be empty".to_owned(),
         ),
-        (|all| head(all).jobs += 1, "head.jobs: says 3, and 2 are there".to_owned()),
-        (|all| drop(all.pop()), "head.sessions: says 2, and 1 are there".to_owned()),
+        (
+            |all| {
+                head(all).platforms.insert("arm64".to_owned(), 0);
+            },
+            "head.platforms[\"arm64\"]: must be 1 to 100000, is 0".to_owned(),
+        ),
+        (|all| head(all).jobs += 1, "head.jobs: says 7, and 6 are there".to_owned()),
+        (|all| drop(all.pop()), "head.sessions: says 3, and 2 are there".to_owned()),
         (|all| drop(all.remove(0)), "head: is missing".to_owned()),
         (Vec::clear, "head: is missing".to_owned()),
         (|all| all.swap(1, 2), format!("parts[2]: {order}")),
         (|all| all.swap(3, 4), format!("parts[4]: {order}")),
-        (|all| all.push(all[0].clone()), format!("parts[8]: {order}")),
+        (|all| all.push(all[0].clone()), format!("parts[13]: {order}")),
         (
             |all| all[1].part = None,
             "parts[1]: is of no kind that this build knows".to_owned(),
         ),
         (
-            |all| {
-                let Some(Part::Job(job)) = &mut all[4].part else { panic!("no job") };
-                let Some(v1::task_image::State::Placement(placement)) = &mut job.tasks[1].state
-                else {
-                    panic!("not placed")
-                };
-                placement.health = 1;
-            },
+            |all| placement(all, 1).health = 1,
             "parts[4].job.tasks[1].placement.health: is known of a task that has not started"
                 .to_owned(),
         ),
         (
+            |all| placement(all, 2).stop = Some(v1::StopReason { why: None }),
+            "parts[4].job.tasks[2].placement.stop: is of no kind that this build knows".to_owned(),
+        ),
+        (
             |all| {
-                let Some(Part::Session(session)) = &mut all[6].part else { panic!("no session") };
+                let State::Dead(dead) = state(all, 7) else { panic!("not dead") };
+                dead.death = None;
+            },
+            "parts[4].job.tasks[7].dead.death: is missing".to_owned(),
+        ),
+        (
+            |all| {
+                let State::Pending(pending) = state(all, 8) else { panic!("not pending") };
+                let cause = v1::PendingCause { cause: None };
+                pending.cause = Some(cause);
+            },
+            "parts[4].job.tasks[8].pending.cause: is of no kind that this build knows".to_owned(),
+        ),
+        (
+            |all| {
+                let Some(Part::Machine(machine)) = &mut all[3].part else { panic!("no machine") };
+                machine.drain.as_mut().expect("it is drained").by.clear();
+            },
+            "parts[3].machine.drain.by: a user name cannot be empty".to_owned(),
+        ),
+        (
+            |all| {
+                let Some(Part::Session(session)) = &mut all[10].part else { panic!("no session") };
                 session.answers.insert(9, v1::Answer { answer: None });
             },
-            "parts[6].session.answers[\"9\"]: is of no kind that this build knows".to_owned(),
+            "parts[10].session.answers[\"9\"]: is of no kind that this build knows".to_owned(),
+        ),
+        (
+            |all| {
+                let Some(Part::Session(session)) = &mut all[10].part else { panic!("no session") };
+                let submitted = v1::answer::Submitted { collection: 1, submission: 0 };
+                let answer = Some(v1::answer::Answer::Submitted(submitted));
+                session.answers.insert(9, v1::Answer { answer });
+            },
+            "parts[10].session.answers[\"9\"].submitted.submission: has the value 0, which stands \
+             for nothing that this build knows"
+                .to_owned(),
         ),
     ];
     for (change, says) in cases {

@@ -7,10 +7,12 @@ use prost::Message;
 use proto::json::{job_to_json, jobs_to_json};
 use proto::log::{decode_record, encode_record};
 use proto::{Malformed, v1};
-use spec::JobSpec;
+use spec::{JobSpec, TaskSpec};
 
-use crate::arbitrary::{answer, any_job, end, machine_report, op, order, report, valid_job};
-use crate::golden::full_job;
+use crate::arbitrary::job::{any_job, valid_job};
+use crate::arbitrary::op::{answer, op};
+use crate::arbitrary::{end, machine_report, order, report};
+use crate::examples::full_job;
 
 /// Through the message and its bytes.
 fn through<M, T>(value: &T) -> Result<T, Malformed>
@@ -36,8 +38,12 @@ proptest! {
     #[test]
     fn jobs_that_no_cell_admits_are_read_back_too(job in any_job()) {
         prop_assert_eq!(through::<v1::JobSpec, _>(&job), Ok(job.clone()));
-        let task = job.task;
-        prop_assert_eq!(through::<v1::TaskSpec, _>(&task), Ok(task));
+        let json = serde_json::to_string(&v1::JobSpec::from(&job)).expect("JSON");
+        let read: v1::JobSpec = serde_json::from_str(&json).expect("JSON");
+        prop_assert_eq!(JobSpec::try_from(read), Ok(job.clone()));
+        // A machine is told all of a task but its constraints.
+        let told = TaskSpec { constraints: Vec::new(), ..job.task.clone() };
+        prop_assert_eq!(through::<v1::TaskSpec, _>(&job.task), Ok(told));
     }
 
     #[test]
@@ -85,6 +91,28 @@ fn one_job_is_an_object_and_several_are_an_array() {
     assert_eq!(count(&[]), Some(0));
     assert_eq!(count(std::slice::from_ref(&job)), None);
     assert_eq!(count(&[job.clone(), job]), Some(2));
+}
+
+#[test]
+fn a_job_without_a_scheduling_class_has_the_usual_one() {
+    let mut message = v1::JobSpec::from(&full_job());
+    message.scheduling_class = None;
+    let class = |message: &v1::JobSpec| {
+        JobSpec::try_from(message.clone()).expect("a job").scheduling_class.number()
+    };
+    assert_eq!(class(&message), 2);
+    message.appclass = v1::Appclass::Batch.into();
+    assert_eq!(class(&message), 0);
+}
+
+#[test]
+fn an_override_that_lists_nothing_is_not_one_that_says_nothing() {
+    let json = job_to_json(&full_job());
+    let value: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+    let empty = &value["overrides"]["6"];
+    assert_eq!(*empty, serde_json::json!({ "ports": [], "constraints": [] }));
+    let read: v1::JobSpec = serde_json::from_str(&json).expect("a job");
+    assert_eq!(JobSpec::try_from(read), Ok(full_job()));
 }
 
 #[test]

@@ -1,0 +1,44 @@
+//! Jobs that name each other: where a file does so, and in which order it gives them.
+
+use std::collections::BTreeMap;
+
+use model::JobName;
+use spec::{JobReference, JobSpec, Path};
+
+use crate::error::ErrorKind;
+use crate::fields::Found;
+use crate::json::Json;
+use crate::schema::job_reference;
+
+/// Where in its value a job is said to run after another. The description has the others in an
+/// order of its own, and each once.
+pub(crate) fn named_after(value: &Json, other: &JobReference) -> Option<Path> {
+    let list = value.object()?.get("after")?.list()?;
+    let is_it = |value| job_reference(value).is_ok_and(|reference| reference == *other);
+    Some(Path::top().field("after").element(list.iter().position(is_it)?))
+}
+
+/// Notes where the jobs of a list name one that is only given further down: it would not be there
+/// yet when they are submitted. So no two jobs of a file can wait for each other either.
+pub(crate) fn check_order(jobs: &[(usize, JobSpec)], values: &[Json], found: &mut Found) {
+    let mut given: BTreeMap<&JobName, usize> = BTreeMap::new();
+    for (position, job) in jobs {
+        given.entry(&job.name).or_insert(*position);
+    }
+    for (position, job) in jobs {
+        let after = job
+            .after
+            .iter()
+            .filter_map(|other| Some((other, named_after(values.get(*position)?, other)?)));
+        let parent = job.parent.iter().map(|other| (other, Path::top().field("parent")));
+        for (other, at) in after.chain(parent) {
+            // With the user named, only the cell can tell.
+            let later = given.get(&other.job).is_some_and(|given| given > position);
+            if later && other.user.is_none() {
+                let job = Path::top().element(*position);
+                let at = Path(job.0.into_iter().chain(at.0).collect());
+                found.add(at, ErrorKind::ComesLater { name: other.job.clone() });
+            }
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! Whether what waits to be started has room beside what is still here.
+
+use model::{Dimension, Resources};
+
+/// What a task that has less of it cannot simply be slower with, as with CPU and access rates.
+const INCOMPRESSIBLE: [Dimension; 2] = [Dimension::Ram, Dimension::Disk];
+
+/// What is in use of the machine.
+#[derive(Clone, Debug)]
+pub(crate) struct Room {
+    capacity: Resources,
+    taken: Resources,
+    ports: Vec<u16>,
+    /// Whether something of it will soon be free.
+    stopping: bool,
+}
+
+impl Room {
+    /// A machine on which nothing is.
+    pub(crate) fn new(capacity: Resources) -> Self {
+        Self { capacity, taken: Resources::default(), ports: Vec::new(), stopping: false }
+    }
+
+    /// Something is there, and stops or does not.
+    pub(crate) fn take(
+        &mut self,
+        limit: Resources,
+        ports: impl Iterator<Item = u16>,
+        stopping: bool,
+    ) {
+        self.taken = self.taken.plus(limit);
+        self.ports.extend(ports);
+        self.stopping |= stopping;
+    }
+
+    /// Whether something can start now. Somebody else's port it can never have. For the rest it
+    /// waits only as long as something stops: that it is to run here was decided by others, who
+    /// may know of less room than there is.
+    pub(crate) fn has(&self, limit: Resources, mut ports: impl Iterator<Item = u16>) -> bool {
+        let fits = |dimension| {
+            let (own, taken) = (limit.get(dimension), self.taken.get(dimension));
+            own == 0 || taken.saturating_add(own) <= self.capacity.get(dimension)
+        };
+        let free = !ports.any(|port| self.ports.contains(&port));
+        free && (!self.stopping || INCOMPRESSIBLE.into_iter().all(fits))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::{Bytes, MilliCores};
+
+    fn limit([cpu, ram, disk, disk_rate]: [u64; 4]) -> Resources {
+        let (cpu, ram) = (MilliCores(cpu), Bytes(ram));
+        Resources { cpu, ram, disk: Bytes(disk), disk_rate: Bytes(disk_rate) }
+    }
+
+    #[test]
+    fn something_waits_for_what_stops_where_it_does_not_fit_beside_it() {
+        // Of 10 in every dimension: what runs, what stops, what waits, and whether it starts.
+        let table = [
+            ("on an empty machine", None, None, [10; 4], true),
+            ("beside what runs", Some([4; 4]), None, [6; 4], true),
+            ("more than there is, nothing stops", Some([6; 4]), None, [6; 4], true),
+            ("room for all", Some([2; 4]), Some([4; 4]), [4; 4], true),
+            ("memory is short", None, Some([1, 8, 1, 1]), [1, 3, 1, 1], false),
+            ("disk is short", None, Some([1, 1, 8, 1]), [1, 1, 3, 1], false),
+            ("CPU and access rate are not waited for", None, Some([9, 1, 1, 9]), [9; 4], true),
+            ("what runs counts too", Some([0, 5, 0, 0]), Some([0, 1, 0, 0]), [0, 5, 0, 0], false),
+            ("to the byte", Some([0, 5, 0, 0]), Some([0, 1, 0, 0]), [0, 4, 0, 0], true),
+            ("it takes nothing of what is short", Some([12; 4]), Some([1; 4]), [1, 0, 0, 1], true),
+            ("sums have an end", Some([u64::MAX; 4]), Some([1; 4]), [1; 4], false),
+        ];
+        for (what, runs, stops, waits, starts) in table {
+            let mut room = Room::new(limit([10; 4]));
+            for (taken, stopping) in [(runs, false), (stops, true)] {
+                if let Some(taken) = taken {
+                    room.take(limit(taken), [].into_iter(), stopping);
+                }
+            }
+            assert_eq!(room.has(limit(waits), [].into_iter()), starts, "{what}");
+        }
+    }
+
+    #[test]
+    fn a_port_has_one_owner_whether_it_stops_or_not() {
+        for stopping in [false, true] {
+            let mut room = Room::new(limit([10; 4]));
+            room.take(limit([1; 4]), [31_000, 31_001].into_iter(), stopping);
+            assert!(!room.has(limit([1; 4]), [31_001].into_iter()));
+            assert!(room.has(limit([1; 4]), [31_002].into_iter()));
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! What the end of a job does to others: its children end with it, and those that were to run after
+//! it become eligible or die (trace v3, "parent" and "run after").
+//!
+//! One end can bring others with it, and chains of them may be as long as the cell has jobs: they are
+//! worked off one by one, and never by recursion.
+
+use model::CollectionId;
+
+use super::Events;
+use crate::lifecycle::Transition;
+use crate::{Cell, Death, EventKind, JobState, KillReason, PendingCause, Subject, TaskState};
+
+impl Cell {
+    pub(super) fn settle(&mut self, events: &mut Events) {
+        while let Some(ended) = events.ended.pop() {
+            let Some(job) = self.jobs.get(ended) else { continue };
+            let JobState::Dead { death, .. } = &job.state else { continue };
+            let finished = *death == Death::Finished;
+            if let Some(parent) = job.parent {
+                self.children.remove(&(parent, ended));
+            }
+            let children: Vec<_> = self.children(ended).collect();
+            for child in children {
+                self.kill_job(child, &KillReason::ParentEnded(ended), events);
+            }
+            let waiting: Vec<_> = self.waiting_for(ended).collect();
+            for job in waiting {
+                if finished {
+                    self.waits_no_more(job, ended, events);
+                } else {
+                    self.kill_job(job, &KillReason::PredecessorEnded(ended), events);
+                }
+            }
+        }
+    }
+
+    /// One of the jobs that a job was to run after has finished.
+    fn waits_no_more(&mut self, id: CollectionId, finished: CollectionId, events: &mut Events) {
+        self.waiting.remove(&(finished, id));
+        let now = self.time;
+        let Some(job) = self.jobs.get_mut(id) else { return };
+        job.waits_for.retain(|other| *other != finished);
+        if !job.waits_for.is_empty() || job.state != JobState::Queued {
+            return;
+        }
+        job.state = JobState::Pending;
+        events.add(Subject::Job(id), EventKind::Enable);
+        let indexes: Vec<_> = job.tasks().map(|(index, _)| index).collect();
+        for index in indexes {
+            let cause = PendingCause::Submitted;
+            let state = TaskState::Pending { since: now, not_before: now, cause };
+            // One that was killed while it was queued is dead.
+            if job.step(index, Transition::Enable, state).is_ok()
+                && let Some(instance) = job.instance(index)
+            {
+                events.add(Subject::Task(instance), EventKind::Enable);
+            }
+        }
+        if job.pending() > 0 {
+            self.pending.insert(id);
+        }
+    }
+}

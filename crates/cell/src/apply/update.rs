@@ -1,0 +1,92 @@
+//! Changing what a living job asks for, without restarting its tasks (paper, section 2.3).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use model::{CollectionId, MachineId, Resources, TaskIndex};
+use spec::JobSpec;
+
+use super::Events;
+use crate::feasibility::{Ask, Offer, fits_a_running_task};
+use crate::lifecycle::Stage;
+use crate::{Cell, EventKind, Rejection, Subject, TaskState};
+
+impl Cell {
+    /// Gives a living job another description. All of its tasks take it over where they are, or
+    /// nothing changes.
+    pub(super) fn update(
+        &mut self,
+        id: CollectionId,
+        spec: &Arc<JobSpec>,
+        events: &mut Events,
+    ) -> Result<(), Rejection> {
+        let job = self.jobs.get(id).ok_or(Rejection::NoSuchJob(id))?;
+        let fields = job.spec.needs_restart(spec);
+        if !fields.is_empty() {
+            return Err(Rejection::NeedsRestart {
+                owner: job.owner.clone(),
+                name: job.spec.name.clone(),
+                fields: fields.into_iter().map(str::to_owned).collect(),
+            });
+        }
+        let old = Arc::clone(&job.spec);
+        self.would_still_fit(id, spec)?;
+        let Some(job) = self.jobs.get_mut(id) else { return Ok(()) };
+        job.spec = Arc::clone(spec);
+        let kind = |stage| match stage {
+            Stage::Running => EventKind::UpdateRunning,
+            _ => EventKind::UpdatePending,
+        };
+        events.add(Subject::Job(id), kind(job.state.stage()));
+        for (index, task) in job.tasks() {
+            let (stage, Some(instance)) = (task.state.stage(), job.instance(index)) else {
+                continue;
+            };
+            if stage == Stage::Dead {
+                continue;
+            }
+            if let TaskState::Running(placement) = &task.state {
+                let (before, now) = (old.limit(index), spec.limit(index));
+                if let Some(machine) = self.machines.get_mut(placement.machine) {
+                    machine.resize(before, now);
+                }
+                events.reorder(placement.machine);
+            }
+            events.add(Subject::Task(instance), kind(stage));
+        }
+        Ok(())
+    }
+
+    /// Every machine still holds its tasks of the job, and matches them, with the new description.
+    fn would_still_fit(&self, id: CollectionId, spec: &JobSpec) -> Result<(), Rejection> {
+        let Some(job) = self.jobs.get(id) else { return Ok(()) };
+        // How much more, or less, the tasks before it on the same machine take.
+        let mut changed: BTreeMap<MachineId, (Resources, Resources)> = BTreeMap::new();
+        let placed = job.tasks().filter_map(|(index, task)| match &task.state {
+            TaskState::Running(placement) => Some((index, placement.machine)),
+            _ => None,
+        });
+        let placed: Vec<(TaskIndex, MachineId)> = placed.collect();
+        for (index, machine) in &placed {
+            let (less, more) = changed.entry(*machine).or_default();
+            *less = less.plus(job.limit(*index));
+            *more = more.plus(spec.limit(*index));
+        }
+        for (index, id) in placed {
+            let Some(machine) = self.machines.get(id) else { continue };
+            let (less, more) = changed.get(&id).copied().unwrap_or_default();
+            let limit = spec.limit(index);
+            // What is free for this one when all the others have changed.
+            let taken = machine.taken().minus(less).plus(more.minus(limit));
+            let offer = Offer { free: machine.capacity().minus(taken), ..Offer::of(machine) };
+            let ask = Ask { limit, ports: 0, constraints: spec.constraints(index) };
+            // What asks for no more than before stays, even on a machine that became too small.
+            let grows = more.first_above(&less).is_some();
+            if let Err(misfit) = fits_a_running_task(&ask, &offer, grows) {
+                let (task, machine) = (model::TaskId { collection: job.id, index }, &machine.name);
+                return Err(Rejection::WouldNotFit { task, machine: machine.clone(), misfit });
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,223 @@
+//! The check after one operation: it looks at what the operation touched, and at the decisions that
+//! were taken in it, each by the state in which it was taken.
+//!
+//! It costs as much as the touched tasks and the tasks on the touched machines, and so can follow
+//! every operation of a large cell; what an operation spoils elsewhere is [`Cell::check`]'s to find.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use model::{Band, Generation, InstanceId, MachineId, Resources, TaskId};
+
+use super::{Found, Load, Violation};
+use crate::feasibility::{Ask, Offer, fits};
+use crate::lifecycle::{Stage, Transition};
+use crate::{
+    Applied, Cell, Event, EventKind, EvictionCause, Job, StopReason, Subject, Task, TaskState,
+};
+
+/// Follows a cell from operation to operation and checks each.
+#[derive(Clone, Debug)]
+pub struct Watch {
+    before: Cell,
+}
+
+impl Watch {
+    /// From here on.
+    #[must_use]
+    pub fn from(cell: &Cell) -> Self {
+        Self { before: cell.clone() }
+    }
+
+    /// The cell is like this after its next operation, which gave `applied`. What is wrong with it;
+    /// empty for whatever [`Cell::apply`] did.
+    pub fn after(&mut self, cell: &Cell, applied: &Applied) -> Vec<Violation> {
+        let before = std::mem::replace(&mut self.before, cell.clone());
+        let mut step = Step { before: &before, cell, found: Found { violations: Vec::new() } };
+        step.lives(&applied.events);
+        step.decisions(&applied.events);
+        let touched: BTreeSet<_> = applied.reordered.iter().copied().collect();
+        touched.into_iter().for_each(|machine| step.machine(machine));
+        step.found.violations
+    }
+}
+
+struct Step<'a> {
+    before: &'a Cell,
+    cell: &'a Cell,
+    found: Found,
+}
+
+/// The tasks that a machine keeps: those that leave it for others or die are not counted.
+fn staying(cell: &Cell, machine: MachineId) -> impl Iterator<Item = (InstanceId, &Arc<Job>)> {
+    let instances = cell.machine(machine).map(|machine| machine.instances()).unwrap_or_default();
+    instances.iter().filter_map(move |instance| {
+        let placement = cell.placement(*instance)?;
+        placement.stop.is_none().then_some((*instance, cell.job(instance.collection)?))
+    })
+}
+
+impl Step<'_> {
+    /// Every life goes by the diagram, and where its events lead to is where it is.
+    fn lives(&mut self, events: &[Event]) {
+        // Of a task, all its lives together: the end of one is where the next is submitted.
+        let mut stages: BTreeMap<Subject, (Stage, Generation)> = BTreeMap::new();
+        let whole = |subject| match subject {
+            Subject::Task(id) => Subject::Task(id.task().generation(Generation(0))),
+            other => other,
+        };
+        for event in events {
+            let Some(transition) = event.kind.transition() else { continue };
+            let subject = whole(event.subject);
+            let began =
+                || (self.stage(self.before, subject), self.generation(self.before, subject));
+            let (stage, generation) = stages.entry(subject).or_insert_with(began);
+            match stage.step(transition) {
+                Ok(next) => *stage = next,
+                Err(refused) => {
+                    let subject = event.subject;
+                    self.found.violations.push(Violation::NotAStep { subject, refused });
+                }
+            }
+            if transition == Transition::Submit {
+                generation.0 = generation.0.saturating_add(1);
+            }
+        }
+        for (subject, (is, generation)) in stages {
+            let kept = self.stage(self.cell, subject);
+            if kept != is {
+                self.found.add(Violation::EventsDisagree { subject, is, kept });
+            }
+            let after = self.generation(self.cell, subject);
+            if let Subject::Task(id) = subject
+                && after != generation
+            {
+                let task = id.task();
+                self.found.add(Violation::Generation { task, before: generation, after });
+            }
+        }
+    }
+
+    fn task<'c>(&self, cell: &'c Cell, id: TaskId) -> Option<&'c Task> {
+        cell.task(id)
+    }
+
+    fn stage(&self, cell: &Cell, subject: Subject) -> Stage {
+        match subject {
+            Subject::Job(id) => cell.job(id).map_or(Stage::New, |job| job.state.stage()),
+            Subject::Task(id) => {
+                self.task(cell, id.task()).map_or(Stage::New, |task| task.state.stage())
+            }
+            Subject::Cell | Subject::Machine(_) => Stage::New,
+        }
+    }
+
+    fn generation(&self, cell: &Cell, subject: Subject) -> Generation {
+        match subject {
+            Subject::Task(id) => {
+                self.task(cell, id.task()).map_or(Generation(0), |task| task.generation)
+            }
+            _ => Generation(0),
+        }
+    }
+
+    /// Whatever was placed fits where it is, by the state before and all that was placed and
+    /// evicted with it; whoever was evicted may be.
+    fn decisions(&mut self, events: &[Event]) {
+        let mut placed: BTreeSet<MachineId> = BTreeSet::new();
+        for event in events {
+            let Subject::Task(instance) = event.subject else { continue };
+            match &event.kind {
+                EventKind::Schedule { machine } => {
+                    self.well_placed(instance, *machine);
+                    if placed.insert(*machine) {
+                        self.within_capacity(instance, *machine);
+                    }
+                }
+                EventKind::Stop { why: StopReason::Evict(EvictionCause::Preempted { by }) } => {
+                    self.rightly_evicted(instance, *by)
+                }
+                EventKind::Evict { .. } | EventKind::Lost { .. } => {
+                    let task = self.task(self.cell, instance.task());
+                    let again = task.is_some_and(|task| match task.state {
+                        TaskState::Pending { .. } | TaskState::Dead { .. } => true,
+                        TaskState::Queued { .. } | TaskState::Running(_) => false,
+                    });
+                    if !again {
+                        self.found.add(Violation::NoReason(instance));
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn well_placed(&mut self, instance: InstanceId, id: MachineId) {
+        let (Some(job), Some(machine)) =
+            (self.cell.job(instance.collection), self.cell.machine(id))
+        else {
+            self.found.add(Violation::NoSuchMachine { instance, machine: id });
+            return;
+        };
+        // Room and ports are counted for the machine as a whole.
+        let ask = Ask { ports: 0, ..Ask::of(job, instance.index) };
+        let offer = Offer { free: machine.capacity(), ..Offer::of(machine) };
+        if let Err(misfit) = fits(&ask, &offer) {
+            let why = misfit.to_string();
+            self.found.add(Violation::Misplaced { instance, machine: id, why });
+        }
+    }
+
+    /// By limits, a machine on which something was placed holds what stays on it; and production
+    /// and monitoring alone as well, whatever else is there.
+    fn within_capacity(&mut self, instance: InstanceId, id: MachineId) {
+        let Some(machine) = self.cell.machine(id) else { return };
+        let capacity = machine.capacity();
+        let (mut all, mut prod) = (Resources::default(), Resources::default());
+        for (other, job) in staying(self.cell, id) {
+            let limit = job.limit(other.index);
+            all = all.plus(limit);
+            if job.spec.priority.is_prod() {
+                prod = prod.plus(limit);
+            }
+        }
+        for (whose, taken) in [("production", prod), ("", all)] {
+            if taken.first_above(&capacity).is_some() {
+                let machine = id;
+                let over = Violation::Overcommitted { instance, machine, whose, taken, capacity };
+                self.found.add(over);
+                return;
+            }
+        }
+    }
+
+    fn rightly_evicted(&mut self, victim: InstanceId, by: InstanceId) {
+        let priority = |id: InstanceId| self.cell.job(id.collection).map(|job| job.spec.priority);
+        let may = match (priority(victim), priority(by)) {
+            (Some(theirs), Some(ours)) => {
+                let apart = theirs.band() != ours.band() || theirs.band() < Band::Production;
+                theirs < ours && apart
+            }
+            _ => false,
+        };
+        if !may {
+            self.found.add(Violation::Victim { victim, by });
+        }
+    }
+
+    /// What a touched machine keeps is what is placed on it.
+    fn machine(&mut self, id: MachineId) {
+        let Some(machine) = self.cell.machine(id) else { return };
+        let mut load = Load::default();
+        for instance in machine.instances() {
+            let Some(placement) = self.cell.placement(*instance) else { continue };
+            let Some(job) = self.cell.job(instance.collection) else { continue };
+            if placement.machine == id {
+                load.instances.insert(*instance);
+                load.taken = load.taken.plus(job.limit(instance.index));
+                load.ports.extend_from_slice(&placement.ports);
+            }
+        }
+        self.found.machine(machine, &load);
+    }
+}

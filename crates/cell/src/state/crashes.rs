@@ -1,0 +1,148 @@
+//! Crashes are remembered for a while, so that a pairing of a task with a machine that crashed is
+//! not repeated at once, and what is to blame is found out: a machine on which many tasks crash, or
+//! a task that crashes on many machines (paper, section 4).
+//!
+//! A crash is a life that ended by FAIL, unless the task ran out of its own memory. What is remembered is a preference and no refusal: a
+//! machine is avoided as long as another one fits, for a task that cannot run elsewhere had better
+//! run where it crashed than nowhere.
+
+use std::sync::Arc;
+
+use model::{MachineId, Span, TaskId, Time};
+
+use super::{Machine, Task};
+
+/// For how long a machine is avoided after a task's first crash there; it doubles with each further
+/// one.
+pub const AVOIDED_AT_FIRST: Span = Span::from_secs(5 * 60);
+/// The longest that a machine is avoided after a crash.
+pub const AVOIDED_AT_MOST: Span = Span::from_secs(4 * 60 * 60);
+/// The machines that a task remembers having crashed on.
+pub const MACHINES_MAX: usize = 8;
+/// A task that crashed on so many machines within [`AVOIDED_AT_MOST`] is suspect: it is to blame,
+/// and not they.
+pub const MACHINES_OF_A_SUSPECT: usize = 3;
+/// A machine on which so many tasks crashed within [`MACHINE_WINDOW`] is suspect.
+pub const TASKS_OF_A_SUSPECT: usize = 3;
+/// For how long a machine remembers a task's crash.
+pub const MACHINE_WINDOW: Span = Span::from_secs(10 * 60);
+/// The tasks that a machine remembers having seen crash.
+pub const TASKS_MAX: usize = 16;
+
+/// That a task crashed on a machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Crash {
+    /// The machine.
+    pub machine: MachineId,
+    /// How often it did.
+    pub times: u32,
+    /// When it last did.
+    pub last: Time,
+}
+
+impl Crash {
+    /// Until when the machine is avoided.
+    #[must_use]
+    pub fn avoided_until(&self) -> Time {
+        let doublings = self.times.saturating_sub(1).min(16);
+        self.last + AVOIDED_AT_FIRST.saturating_mul(1 << doublings).min(AVOIDED_AT_MOST)
+    }
+
+    fn is_remembered(&self, now: Time) -> bool {
+        now.since(self.last) < AVOIDED_AT_MOST
+    }
+}
+
+impl Task {
+    /// Until when it avoids a machine; nothing where it does not.
+    #[must_use]
+    pub fn avoids(&self, machine: MachineId, now: Time) -> Option<Time> {
+        let crash = self.crashes.as_ref()?.iter().find(|crash| crash.machine == machine)?;
+        Some(crash.avoided_until()).filter(|until| *until > now)
+    }
+
+    /// Whether it crashed on so many machines that it is to blame itself.
+    #[must_use]
+    pub fn is_suspect(&self, now: Time) -> bool {
+        let remembered = self.crashes.iter().flat_map(|crashes| crashes.iter());
+        remembered.filter(|crash| crash.is_remembered(now)).count() >= MACHINES_OF_A_SUSPECT
+    }
+
+    pub(crate) fn crashed_on(&mut self, machine: MachineId, now: Time) {
+        let crashes = Arc::make_mut(self.crashes.get_or_insert_default());
+        crashes.retain(|crash| crash.is_remembered(now));
+        let before = crashes.iter().position(|crash| crash.machine == machine);
+        let times = before.map_or(0, |position| crashes.remove(position).times);
+        if crashes.len() >= MACHINES_MAX {
+            crashes.remove(0);
+        }
+        crashes.push(Crash { machine, times: times.saturating_add(1), last: now });
+    }
+}
+
+impl Machine {
+    /// Whether so many tasks crashed on it of late that it may be to blame.
+    #[must_use]
+    pub fn is_suspect(&self, now: Time) -> bool {
+        let recent = self.crashes.iter().filter(|(_, at)| now.since(*at) < MACHINE_WINDOW);
+        recent.count() >= TASKS_OF_A_SUSPECT
+    }
+
+    pub(crate) fn saw_crash(&mut self, task: TaskId, now: Time) {
+        self.crashes.retain(|(other, at)| *other != task && now.since(*at) < MACHINE_WINDOW);
+        if self.crashes.len() >= TASKS_MAX {
+            self.crashes.remove(0);
+        }
+        self.crashes.push((task, now));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::{CollectionId, TaskIndex};
+
+    fn at(minutes: u64) -> Time {
+        Time::ZERO + Span::from_secs(minutes * 60)
+    }
+
+    #[test]
+    fn a_machine_is_avoided_longer_with_each_crash_and_then_tried_again() {
+        let mut task = Task::new(at(0));
+        let (one, other) = (MachineId(1), MachineId(2));
+        assert_eq!(task.avoids(one, at(0)), None);
+        for (crashed, until) in [(0, 5), (5, 15), (15, 35), (35, 75)] {
+            task.crashed_on(one, at(crashed));
+            assert_eq!(task.avoids(one, at(crashed)), Some(at(until)));
+            assert_eq!(task.avoids(one, at(until)), None);
+            assert_eq!(task.avoids(other, at(crashed)), None);
+        }
+        for _ in 0..9 {
+            task.crashed_on(one, at(100));
+        }
+        assert_eq!(task.avoids(one, at(100)), Some(at(100) + AVOIDED_AT_MOST));
+        task.crashed_on(other, at(1_000));
+        assert_eq!(task.crashes.as_ref().map(|crashes| crashes.len()), Some(1), "it forgets");
+    }
+
+    #[test]
+    fn many_machines_make_the_task_suspect_and_many_tasks_the_machine() {
+        let mut task = Task::new(at(0));
+        for machine in 1..=20 {
+            assert_eq!(task.is_suspect(at(machine)), machine > 3, "after {}", machine - 1);
+            task.crashed_on(MachineId(machine), at(machine));
+        }
+        assert_eq!(task.crashes.as_ref().map(|crashes| crashes.len()), Some(MACHINES_MAX));
+        assert!(!task.is_suspect(at(1_000)));
+
+        let mut machine = Machine::testing();
+        let task = |index| TaskId { collection: CollectionId(1), index: TaskIndex(index) };
+        for minute in 0..4 {
+            machine.saw_crash(task(0), at(minute));
+            assert!(!machine.is_suspect(at(minute)), "one task that crashes often is one");
+        }
+        (1..40).for_each(|index| machine.saw_crash(task(index), at(4)));
+        assert!(machine.is_suspect(at(4)) && machine.crashes.len() == TASKS_MAX);
+        assert!(!machine.is_suspect(at(14)));
+    }
+}

@@ -1,0 +1,269 @@
+//! What is known of machines, what tasks want of it, and what is changed in living jobs.
+
+use expect_test::expect;
+
+use crate::script::session;
+
+#[test]
+fn a_machine_says_what_it_is_and_its_operators_say_more() {
+    session(&expect![[r#"
+        > describe m1 is=kernel:6.1 is=rack:r1
+        ATTRIBUTE machine 1 kernel = 6.1
+        ATTRIBUTE machine 1 rack = r1
+        > describe m1 is=kernel:6.12 is=rack:r1
+        ATTRIBUTE machine 1 kernel = 6.12
+        > say m1 rack=r7 power-domain=p1
+        ATTRIBUTE machine 1 power-domain = p1
+        ATTRIBUTE machine 1 rack = r7
+        done
+        > say m1 rack=r7
+        done
+        > describe m1 is=kernel:6.12 is=rack:r2
+        (nothing)
+        > say m1 rack power-domain nothing
+        ATTRIBUTE machine 1 power-domain gone
+        ATTRIBUTE machine 1 rack = r2
+        done
+        > as ana say m1 rack=r1
+        refused: ana may not say anything of machine m1: an administrator may
+        > say m9 rack=r1
+        refused: there is no machine m9
+        > say m1 =r1
+        refused: an attribute's name must be 1 to 256 characters, none of them a control character
+    "#]]);
+}
+
+#[test]
+fn tasks_are_placed_where_their_hard_constraints_hold() {
+    session(&expect![[r#"
+        > say m1 gpu=H200 cores=8
+        ATTRIBUTE machine 1 cores = 8
+        ATTRIBUTE machine 1 gpu = H200
+        done
+        > submit ana/train 1 on=gpu=h200
+        SUBMIT job 1 (new)
+        SUBMIT 1-0-1 (new)
+        job 1
+        > submit ana/serve 1 on=gpu,cores>=8,ssd?
+        SUBMIT job 2 (new)
+        SUBMIT 2-0-1 (new)
+        job 2
+        > submit ana/small 1 on=!gpu,cores<8
+        SUBMIT job 3 (new)
+        SUBMIT 3-0-1 (new)
+        job 3
+        > assign 1-0-1 m1
+        refused: it does not fit on machine 1: does not match gpu = "h200": it has "H200"
+        > assign 2-0-1 m2
+        refused: it does not fit on machine 2: does not match gpu is present: it does not have that attribute
+        > assign 2-0-1 m1
+        SCHEDULE job 2 on 1
+        SCHEDULE 2-0-1 on 1
+        accepted
+        > assign 3-0-1 m1
+        refused: it does not fit on machine 1: does not match gpu is not present: it has "H200"
+        > assign 3-0-1 m2
+        SCHEDULE job 3 on 2
+        SCHEDULE 3-0-1 on 2
+        accepted
+        > say m1 gpu
+        ATTRIBUTE machine 1 gpu gone
+        done
+        > show
+        0 s
+        job 1 ana/train pending
+          1-0-1 pending (new), not before 0 s
+        job 2 ana/serve running
+          2-0-1 starting on 1 []
+        job 3 ana/small running
+          3-0-1 starting on 2 []
+        m1 up [2-0-1] takes 0.1 cores, 64 MiB, ports [], 4 free
+        m2 up [3-0-1] takes 0.1 cores, 64 MiB, ports [], 4 free
+    "#]]);
+}
+
+#[test]
+fn the_cores_of_a_platform_count_for_more_or_less() {
+    session(&expect![[r#"
+        > describe m1 is=platform:fast
+        ATTRIBUTE machine 1 platform = fast
+        > submit ana/web 1 cpu=1500
+        SUBMIT job 1 (new)
+        SUBMIT 1-0-1 (new)
+        job 1
+        > assign 1-0-1 m1
+        refused: it does not fit on machine 1: is too small: 1.5 cores of CPU asked, it has 1 core
+        > platform fast 1.5
+        PLATFORM fast 1.5
+        UPDATE machine 1 to 1.5 cores, 1 GiB
+        done
+        > assign 1-0-1 m1
+        SCHEDULE job 1 on 1
+        SCHEDULE 1-0-1 on 1
+        accepted
+        > platform fast 1
+        PLATFORM fast 1
+        UPDATE machine 1 to 1 core, 1 GiB
+        done
+        > platform fast 1
+        done
+        > as ana platform fast 2
+        refused: ana may not say how much a platform's cores do: an administrator may
+        > show
+        0 s
+        job 1 ana/web running
+          1-0-1 starting on 1 []
+        m1 up [1-0-1] takes 1.5 cores, 64 MiB, ports [], 4 free
+        m2 up [] takes 0 cores, 0 B, ports [], 4 free
+    "#]]);
+}
+
+#[test]
+fn what_a_living_job_asks_for_is_changed_where_it_is() {
+    session(&expect![[r#"
+        > submit ana/web 3 cpu=300
+        SUBMIT job 1 (new)
+        SUBMIT 1-0-1 (new)
+        SUBMIT 1-1-1 (new)
+        SUBMIT 1-2-1 (new)
+        job 1
+        > assign 1-0-1 m1; 1-1-1 m1
+        SCHEDULE job 1 on 1
+        SCHEDULE 1-0-1 on 1
+        SCHEDULE 1-1-1 on 1
+        accepted
+        accepted
+        > submit ana/web 3 cpu=400 priority=130 label=team:search
+        UPDATE_RUNNING job 1
+        UPDATE_RUNNING 1-0-1
+        UPDATE_RUNNING 1-1-1
+        UPDATE_PENDING 1-2-1
+        job 1, updated
+        > show
+        0 s
+        job 1 ana/web running
+          1-0-1 starting on 1 []
+          1-1-1 starting on 1 []
+          1-2-1 pending (new), not before 0 s
+        m1 up [1-0-1 1-1-1] takes 0.8 cores, 128 MiB, ports [], 4 free
+        m2 up [] takes 0 cores, 0 B, ports [], 4 free
+        > submit ana/web 3 cpu=600
+        refused: 1/0 would no longer fit where it runs, on m1: lacks CPU: 0.6 cores asked, 0.4 cores free; nothing was changed
+        > submit ana/web 3 cpu=400 on=gpu
+        refused: 1/0 would no longer fit where it runs, on m1: does not match gpu is present: it does not have that attribute; nothing was changed
+        > submit ana/web 3 cpu=100 on=gpu?
+        UPDATE_RUNNING job 1
+        UPDATE_RUNNING 1-0-1
+        UPDATE_RUNNING 1-1-1
+        UPDATE_PENDING 1-2-1
+        job 1, updated
+        > show
+        0 s
+        job 1 ana/web running
+          1-0-1 starting on 1 []
+          1-1-1 starting on 1 []
+          1-2-1 pending (new), not before 0 s
+        m1 up [1-0-1 1-1-1] takes 0.2 cores, 128 MiB, ports [], 4 free
+        m2 up [] takes 0 cores, 0 B, ports [], 4 free
+        > submit ana/web 3 cpu=100 cmd=other
+        refused: ana/web is alive and differs in cmd, which cannot change while it runs: kill it first (bourg kill ana/web)
+        > submit ana/web 3 cpu=100 big=1:800
+        UPDATE_RUNNING job 1
+        UPDATE_RUNNING 1-0-1
+        UPDATE_RUNNING 1-1-1
+        UPDATE_PENDING 1-2-1
+        job 1, updated
+        > submit ana/web 3 cpu=100 big=1:950
+        refused: 1/0 would no longer fit where it runs, on m1: lacks CPU: 0.1 cores asked, 0.05 cores free; nothing was changed
+        > describe m1 cpu=500
+        UPDATE machine 1 to 0.5 cores, 1 GiB
+        > submit ana/web 3 cpu=100 big=1:700
+        UPDATE_RUNNING job 1
+        UPDATE_RUNNING 1-0-1
+        UPDATE_RUNNING 1-1-1
+        UPDATE_PENDING 1-2-1
+        job 1, updated
+        > show
+        0 s
+        job 1 ana/web running
+          1-0-1 starting on 1 []
+          1-1-1 starting on 1 []
+          1-2-1 pending (new), not before 0 s
+        m1 up [1-0-1 1-1-1] takes 0.8 cores, 128 MiB, ports [], 4 free
+        m2 up [] takes 0 cores, 0 B, ports [], 4 free
+    "#]]);
+}
+
+#[test]
+fn crashes_make_a_machine_or_a_task_suspect() {
+    session(&expect![[r#"
+        > submit ana/a 1 failures=9 delay=0
+        SUBMIT job 1 (new)
+        SUBMIT 1-0-1 (new)
+        job 1
+        > submit ana/b 1 failures=9 delay=0
+        SUBMIT job 2 (new)
+        SUBMIT 2-0-1 (new)
+        job 2
+        > submit ana/c 1 failures=9 delay=0
+        SUBMIT job 3 (new)
+        SUBMIT 3-0-1 (new)
+        job 3
+        > add m3 m3:1
+        ADD machine 3
+        machine 3
+        > describe m3
+        UPDATE machine 3 to 1 core, 1 GiB
+        > assign 1-0-1 m1; 2-0-1 m1; 3-0-1 m1
+        SCHEDULE job 1 on 1
+        SCHEDULE 1-0-1 on 1
+        SCHEDULE job 2 on 1
+        SCHEDULE 2-0-1 on 1
+        SCHEDULE job 3 on 1
+        SCHEDULE 3-0-1 on 1
+        accepted
+        accepted
+        accepted
+        > ended 1-0-1 exit 1
+        FAIL 1-0-1 (exit code 1)
+        SUBMIT 1-0-2 (failed, and is tried again)
+        > ended 2-0-1 exit 2
+        FAIL 2-0-1 (exit code 2)
+        SUBMIT 2-0-2 (failed, and is tried again)
+        > ended 3-0-1 signal 11
+        FAIL 3-0-1 (signal 11)
+        SUBMIT 3-0-2 (failed, and is tried again)
+        SUSPECT machine 1
+        > assign 2-0-2 m2
+        SCHEDULE 2-0-2 on 2
+        accepted
+        > ended 2-0-2 oom on m2
+        FAIL 2-0-2 (out of memory: it used 65 MiB of its limit of 64 MiB)
+        SUBMIT 2-0-3 (failed, and is tried again)
+        > assign 1-0-2 m2
+        SCHEDULE 1-0-2 on 2
+        accepted
+        > ended 1-0-2 exit 1 on m2
+        FAIL 1-0-2 (exit code 1)
+        SUBMIT 1-0-3 (failed, and is tried again)
+        > assign 1-0-3 m3
+        SCHEDULE 1-0-3 on 3
+        accepted
+        > ended 1-0-3 exit 1 on m3
+        FAIL 1-0-3 (exit code 1)
+        SUBMIT 1-0-4 (failed, and is tried again)
+        SUSPECT 1-0-3
+    "#]]);
+}
+
+#[test]
+fn the_level_only_rises_and_only_as_far_as_this_build() {
+    session(&expect![[r#"
+        > level 0
+        (nothing)
+        > level 1
+        (nothing)
+        > level 2
+        (nothing)
+    "#]]);
+}

@@ -1,0 +1,214 @@
+//! Events as bytes, straight from the cell's own types: the same bytes as the messages' (a property
+//! test compares them), without the messages and their copies of every text.
+
+use cell::{Actor, EventKind, EvictionCause, KillReason, PendingCause, StopReason, Subject};
+use model::{CollectionId, End, InstanceId, MachineId, Resources};
+use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint};
+
+use super::RecordRef;
+use crate::read;
+
+impl RecordRef<'_> {
+    /// Appends the event's bytes.
+    pub fn encode(&self, buffer: &mut Vec<u8>) {
+        let wire = &mut Wire(buffer);
+        wire.number(1, self.index.0);
+        wire.number(2, self.sub.into());
+        wire.number(3, self.at.0);
+        wire.message(4, |wire| actor(wire, self.by));
+        wire.message(5, |wire| subject(wire, self.event.subject));
+        wire.text(6, self.names.user.as_ref().map_or("", |name| name.as_str()));
+        wire.text(7, self.names.job.as_ref().map_or("", |name| name.as_str()));
+        wire.text(8, self.names.machine.as_ref().map_or("", |name| name.as_str()));
+        kind(wire, &self.event.kind);
+    }
+}
+
+/// A message that is being written.
+struct Wire<'a>(&'a mut Vec<u8>);
+
+impl Wire<'_> {
+    /// A number of a oneof or an optional one: it is there, whatever it is.
+    fn given_number(&mut self, tag: u32, value: u64) {
+        encode_key(tag, WireType::Varint, self.0);
+        encode_varint(value, self.0);
+    }
+
+    /// A number, which is left out where it is 0.
+    fn number(&mut self, tag: u32, value: u64) {
+        if value != 0 {
+            self.given_number(tag, value);
+        }
+    }
+
+    /// A text of a oneof or an optional one.
+    fn given_text(&mut self, tag: u32, text: &str) {
+        encode_key(tag, WireType::LengthDelimited, self.0);
+        encode_varint(text.len() as u64, self.0);
+        self.0.extend_from_slice(text.as_bytes());
+    }
+
+    /// A text, which is left out where it is empty.
+    fn text(&mut self, tag: u32, text: &str) {
+        if !text.is_empty() {
+            self.given_text(tag, text);
+        }
+    }
+
+    /// A message within this one.
+    fn message(&mut self, tag: u32, write: impl FnOnce(&mut Wire<'_>)) {
+        encode_key(tag, WireType::LengthDelimited, self.0);
+        // Most are so short that their length is one byte; the others are moved up.
+        let place = self.0.len();
+        self.0.push(0);
+        let start = self.0.len();
+        write(&mut Wire(self.0));
+        let length = self.0.len() - start;
+        let more = encoded_len_varint(length as u64) - 1;
+        if more > 0 {
+            let end = self.0.len();
+            self.0.resize(end + more, 0);
+            self.0.copy_within(start..end, start + more);
+        }
+        let mut bytes = &mut self.0[place..=place + more];
+        encode_varint(length as u64, &mut bytes);
+    }
+
+    fn nothing(&mut self, tag: u32) {
+        self.message(tag, |_| {});
+    }
+}
+
+fn actor(wire: &mut Wire<'_>, actor: &Actor) {
+    match actor {
+        Actor::User(user) => wire.given_text(1, user.as_str()),
+        Actor::Scheduler => wire.nothing(2),
+        Actor::Machine(MachineId(id)) => wire.given_number(3, *id),
+        Actor::Master => wire.nothing(4),
+    }
+}
+
+fn subject(wire: &mut Wire<'_>, subject: Subject) {
+    match subject {
+        Subject::Cell => wire.nothing(1),
+        Subject::Job(CollectionId(id)) => wire.given_number(2, id),
+        Subject::Task(id) => wire.message(3, |wire| instance(wire, id)),
+        Subject::Machine(MachineId(id)) => wire.given_number(4, id),
+    }
+}
+
+fn kind(wire: &mut Wire<'_>, kind: &EventKind) {
+    match kind {
+        EventKind::Submit { cause } => wire.message(9, |wire| pending_cause(wire, *cause)),
+        EventKind::Queue => wire.nothing(10),
+        EventKind::Enable => wire.nothing(11),
+        EventKind::Schedule { machine } => wire.message(12, |wire| wire.number(1, machine.0)),
+        EventKind::Evict { cause } => wire.message(13, |wire| eviction_cause(wire, *cause)),
+        EventKind::Fail { end: None } => wire.nothing(14),
+        EventKind::Fail { end: Some(how) } => {
+            wire.message(14, |wire| wire.message(1, |wire| end(wire, how)));
+        }
+        EventKind::Finish => wire.nothing(15),
+        EventKind::Kill { why } => wire.message(16, |wire| kill_reason(wire, why)),
+        EventKind::Lost { end: how } => wire.message(17, |wire| end(wire, how)),
+        EventKind::UpdatePending => wire.nothing(18),
+        EventKind::UpdateRunning => wire.nothing(19),
+        EventKind::Start { machine } => wire.message(20, |wire| wire.number(1, machine.0)),
+        EventKind::Health { healthy } => {
+            wire.message(21, |wire| wire.number(1, u64::from(*healthy)));
+        }
+        EventKind::Stop { why } => wire.message(22, |wire| stop_reason(wire, why)),
+        EventKind::Suspect => wire.nothing(23),
+        EventKind::MachineAdded => wire.nothing(24),
+        EventKind::MachineUpdated { capacity } => {
+            wire.message(25, |wire| wire.message(1, |wire| resources(wire, capacity)));
+        }
+        EventKind::Attribute { name, value } => wire.message(26, |wire| {
+            wire.text(1, name);
+            if let Some(value) = value {
+                wire.given_text(2, value);
+            }
+        }),
+        EventKind::MachineDown => wire.nothing(27),
+        EventKind::MachineBack => wire.nothing(28),
+        EventKind::MachineDrained { reason } => wire.message(29, |wire| wire.text(1, reason)),
+        EventKind::MachineUndrained => wire.nothing(30),
+        EventKind::MachineRemoved => wire.nothing(31),
+        EventKind::Platform { platform, factor } => wire.message(32, |wire| {
+            wire.text(1, platform);
+            wire.number(2, factor.milli().into());
+        }),
+        EventKind::Founded => wire.nothing(33),
+        EventKind::LevelRaised { to } => wire.message(34, |wire| wire.number(1, to.0.into())),
+    }
+}
+
+fn instance(wire: &mut Wire<'_>, id: InstanceId) {
+    wire.number(1, id.collection.0);
+    wire.number(2, id.index.0.into());
+    wire.number(3, id.generation.0.into());
+}
+
+fn pending_cause(wire: &mut Wire<'_>, cause: PendingCause) {
+    match cause {
+        PendingCause::Submitted => wire.nothing(1),
+        PendingCause::Failed => wire.nothing(2),
+        PendingCause::Lost => wire.nothing(3),
+        PendingCause::Evicted(cause) => wire.message(4, |wire| eviction_cause(wire, cause)),
+    }
+}
+
+fn eviction_cause(wire: &mut Wire<'_>, cause: EvictionCause) {
+    match cause {
+        EvictionCause::Preempted { by } => wire.message(1, |wire| instance(wire, by)),
+        EvictionCause::OutOfResources => wire.nothing(2),
+        EvictionCause::MachineFailure => wire.nothing(3),
+        EvictionCause::MachineShutdown => wire.nothing(4),
+        EvictionCause::Other => wire.nothing(5),
+    }
+}
+
+fn stop_reason(wire: &mut Wire<'_>, reason: &StopReason) {
+    match reason {
+        StopReason::Kill(why) => wire.message(1, |wire| kill_reason(wire, why)),
+        StopReason::Evict(cause) => wire.message(2, |wire| eviction_cause(wire, *cause)),
+    }
+}
+
+fn kill_reason(wire: &mut Wire<'_>, reason: &KillReason) {
+    match reason {
+        KillReason::User(user) => wire.given_text(1, user.as_str()),
+        KillReason::ParentEnded(CollectionId(id)) => wire.given_number(2, *id),
+        KillReason::PredecessorEnded(CollectionId(id)) => wire.given_number(3, *id),
+    }
+}
+
+fn end(wire: &mut Wire<'_>, end: &End) {
+    match end {
+        End::Exited { code } => wire.given_number(1, (*code).into()),
+        End::Signalled { signal } => wire.given_number(2, (*signal).into()),
+        End::OutOfMemory { limit, peak } => wire.message(3, |wire| {
+            wire.quantity(1, limit.0);
+            wire.quantity(2, peak.0);
+        }),
+        End::NotStarted { reason } => wire.given_text(4, reason),
+        End::Unhealthy { reason } => wire.given_text(5, reason),
+        End::Stopped => wire.nothing(6),
+        End::Lost { reason } => wire.given_text(7, reason),
+    }
+}
+
+fn resources(wire: &mut Wire<'_>, resources: &Resources) {
+    wire.quantity(1, resources.cpu.0);
+    wire.quantity(2, resources.ram.0);
+    wire.quantity(3, resources.disk.0);
+    wire.quantity(4, resources.disk_rate.0);
+}
+
+impl Wire<'_> {
+    /// A quantity, signed in the format; see [`read::signed`].
+    fn quantity(&mut self, tag: u32, amount: u64) {
+        // It is not negative, and so the same number either way.
+        self.number(tag, read::signed(amount).unsigned_abs());
+    }
+}

@@ -1,0 +1,192 @@
+//! Events as messages.
+
+use cell::{Actor, Event, EventKind, Subject};
+use model::{CollectionId, Level, LogIndex, MachineId, Time};
+
+use super::{Names, Record};
+use crate::error::{At, Fault, Malformed};
+use crate::{read, v1};
+use v1::event_record::actor::Who;
+use v1::event_record::subject::What;
+use v1::event_record::{self as message, Kind};
+
+const NOTHING: v1::Nothing = v1::Nothing {};
+
+impl From<&Record> for v1::EventRecord {
+    fn from(record: &Record) -> Self {
+        let text = |name: Option<String>| name.unwrap_or_default();
+        let Names { user, job, machine } = &record.names;
+        Self {
+            index: record.index.0,
+            sub_index: record.sub,
+            time: record.at.0,
+            actor: Some((&record.by).into()),
+            subject: Some(record.event.subject.into()),
+            user: text(user.as_ref().map(ToString::to_string)),
+            job: text(job.as_ref().map(ToString::to_string)),
+            machine: text(machine.as_ref().map(ToString::to_string)),
+            kind: Some((&record.event.kind).into()),
+        }
+    }
+}
+
+impl TryFrom<v1::EventRecord> for Record {
+    type Error = Malformed;
+
+    fn try_from(record: v1::EventRecord) -> Result<Self, Malformed> {
+        let subject = read::message(record.subject, "subject")?;
+        let kind = record.kind.ok_or(Fault::UnknownKind)?.try_into()?;
+        Ok(Self {
+            index: LogIndex(record.index),
+            sub: record.sub_index,
+            at: Time(record.time),
+            by: read::message(record.actor, "actor")?,
+            event: Event { subject, kind },
+            names: Names {
+                user: read::optional_name(&record.user, "user")?,
+                job: read::optional_name(&record.job, "job")?,
+                machine: read::optional_name(&record.machine, "machine")?,
+            },
+        })
+    }
+}
+
+impl From<&Actor> for message::Actor {
+    fn from(actor: &Actor) -> Self {
+        let who = match actor {
+            Actor::User(user) => Who::User(user.to_string()),
+            Actor::Scheduler => Who::Scheduler(NOTHING),
+            Actor::Machine(id) => Who::Machine(id.0),
+            Actor::Master => Who::Master(NOTHING),
+        };
+        Self { who: Some(who) }
+    }
+}
+
+impl TryFrom<message::Actor> for Actor {
+    type Error = Malformed;
+
+    fn try_from(actor: message::Actor) -> Result<Self, Malformed> {
+        Ok(match actor.who.ok_or(Fault::UnknownKind)? {
+            Who::User(user) => Self::User(read::name(&user, "user")?),
+            Who::Scheduler(NOTHING) => Self::Scheduler,
+            Who::Machine(id) => Self::Machine(MachineId(id)),
+            Who::Master(NOTHING) => Self::Master,
+        })
+    }
+}
+
+impl From<Subject> for message::Subject {
+    fn from(subject: Subject) -> Self {
+        let what = match subject {
+            Subject::Cell => What::Cell(NOTHING),
+            Subject::Job(id) => What::Job(id.0),
+            Subject::Task(id) => What::Task(id.into()),
+            Subject::Machine(id) => What::Machine(id.0),
+        };
+        Self { what: Some(what) }
+    }
+}
+
+impl TryFrom<message::Subject> for Subject {
+    type Error = Malformed;
+
+    fn try_from(subject: message::Subject) -> Result<Self, Malformed> {
+        Ok(match subject.what.ok_or(Fault::UnknownKind)? {
+            What::Cell(NOTHING) => Self::Cell,
+            What::Job(id) => Self::Job(CollectionId(id)),
+            What::Task(id) => Self::Task(id.into()),
+            What::Machine(id) => Self::Machine(MachineId(id)),
+        })
+    }
+}
+
+impl From<&EventKind> for Kind {
+    fn from(kind: &EventKind) -> Self {
+        match kind {
+            EventKind::Submit { cause } => Self::Submit(cause.into()),
+            EventKind::Queue => Self::Queue(NOTHING),
+            EventKind::Enable => Self::Enable(NOTHING),
+            EventKind::Schedule { machine } => {
+                Self::Schedule(message::Schedule { machine: machine.0 })
+            }
+            EventKind::Evict { cause } => Self::Evict(cause.into()),
+            EventKind::Fail { end } => {
+                Self::Fail(message::Fail { end: end.as_ref().map(Into::into) })
+            }
+            EventKind::Finish => Self::Finish(NOTHING),
+            EventKind::Kill { why } => Self::Kill(why.into()),
+            EventKind::Lost { end } => Self::Lost(end.into()),
+            EventKind::UpdatePending => Self::UpdatePending(NOTHING),
+            EventKind::UpdateRunning => Self::UpdateRunning(NOTHING),
+            EventKind::Start { machine } => Self::Start(message::Start { machine: machine.0 }),
+            EventKind::Health { healthy } => {
+                Self::Health(message::HealthChange { healthy: *healthy })
+            }
+            EventKind::Stop { why } => Self::Stop(why.into()),
+            EventKind::Suspect => Self::Suspect(NOTHING),
+            EventKind::MachineAdded => Self::MachineAdded(NOTHING),
+            EventKind::MachineUpdated { capacity } => {
+                let capacity = Some(capacity.into());
+                Self::MachineUpdated(message::MachineUpdated { capacity })
+            }
+            EventKind::Attribute { name, value } => {
+                let (name, value) = (name.clone(), value.clone());
+                Self::Attribute(message::Attribute { name, value })
+            }
+            EventKind::MachineDown => Self::MachineDown(NOTHING),
+            EventKind::MachineBack => Self::MachineBack(NOTHING),
+            EventKind::MachineDrained { reason } => {
+                Self::MachineDrained(message::MachineDrained { reason: reason.clone() })
+            }
+            EventKind::MachineUndrained => Self::MachineUndrained(NOTHING),
+            EventKind::MachineRemoved => Self::MachineRemoved(NOTHING),
+            EventKind::Platform { platform, factor } => {
+                let (platform, factor_milli) = (platform.clone(), factor.milli());
+                Self::Platform(message::Platform { platform, factor_milli })
+            }
+            EventKind::Founded => Self::Founded(NOTHING),
+            EventKind::LevelRaised { to } => Self::LevelRaised(message::LevelRaised { to: to.0 }),
+        }
+    }
+}
+
+impl TryFrom<Kind> for EventKind {
+    type Error = Malformed;
+
+    fn try_from(kind: Kind) -> Result<Self, Malformed> {
+        Ok(match kind {
+            Kind::Submit(cause) => Self::Submit { cause: cause.try_into().field("submit")? },
+            Kind::Queue(NOTHING) => Self::Queue,
+            Kind::Enable(NOTHING) => Self::Enable,
+            Kind::Schedule(schedule) => Self::Schedule { machine: MachineId(schedule.machine) },
+            Kind::Evict(cause) => Self::Evict { cause: cause.try_into().field("evict")? },
+            Kind::Fail(fail) => Self::Fail { end: read::optional(fail.end, "end").field("fail")? },
+            Kind::Finish(NOTHING) => Self::Finish,
+            Kind::Kill(why) => Self::Kill { why: why.try_into().field("kill")? },
+            Kind::Lost(end) => Self::Lost { end: end.try_into().field("lost")? },
+            Kind::UpdatePending(NOTHING) => Self::UpdatePending,
+            Kind::UpdateRunning(NOTHING) => Self::UpdateRunning,
+            Kind::Start(start) => Self::Start { machine: MachineId(start.machine) },
+            Kind::Health(change) => Self::Health { healthy: change.healthy },
+            Kind::Stop(why) => Self::Stop { why: why.try_into().field("stop")? },
+            Kind::Suspect(NOTHING) => Self::Suspect,
+            Kind::MachineAdded(NOTHING) => Self::MachineAdded,
+            Kind::MachineUpdated(updated) => Self::MachineUpdated {
+                capacity: read::message(updated.capacity, "capacity").field("machineUpdated")?,
+            },
+            Kind::Attribute(message::Attribute { name, value }) => Self::Attribute { name, value },
+            Kind::MachineDown(NOTHING) => Self::MachineDown,
+            Kind::MachineBack(NOTHING) => Self::MachineBack,
+            Kind::MachineDrained(drained) => Self::MachineDrained { reason: drained.reason },
+            Kind::MachineUndrained(NOTHING) => Self::MachineUndrained,
+            Kind::MachineRemoved(NOTHING) => Self::MachineRemoved,
+            Kind::Platform(set) => Self::Platform {
+                platform: set.platform,
+                factor: read::factor(set.factor_milli).field("factorMilli").field("platform")?,
+            },
+            Kind::Founded(NOTHING) => Self::Founded,
+            Kind::LevelRaised(raised) => Self::LevelRaised { to: Level(raised.to) },
+        })
+    }
+}

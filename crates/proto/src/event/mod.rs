@@ -1,0 +1,137 @@
+//! Events, as they are kept and shown: `events.proto`.
+//!
+//! An event is encoded by every operation on the master's path, and read back when somebody asks.
+//! So there are two ways to the same bytes: [`encode_all`] writes them straight from the cell, with
+//! no allocation beyond the buffer that it fills; and [`Record`] becomes a message like every other
+//! type, for JSON and for answers.
+
+mod encode;
+mod message;
+
+use cell::{Actor, Applied, Cell, Event, EventKind, Subject};
+use model::{InstanceId, JobName, LogIndex, MachineId, MachineName, Time, UserName};
+use prost::Message;
+
+use crate::error::Malformed;
+use crate::v1;
+
+/// One event, as it is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// The operation that caused it.
+    pub index: LogIndex,
+    /// Its place among what that operation caused, from 0.
+    pub sub: u32,
+    /// The moment of the operation.
+    pub at: Time,
+    /// Who caused the operation.
+    pub by: Actor,
+    /// What happened.
+    pub event: Event,
+    /// The names as they were then.
+    pub names: Names,
+}
+
+/// The same, of what others have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecordRef<'a> {
+    /// See [`Record::index`].
+    pub index: LogIndex,
+    /// See [`Record::sub`].
+    pub sub: u32,
+    /// See [`Record::at`].
+    pub at: Time,
+    /// See [`Record::by`].
+    pub by: &'a Actor,
+    /// See [`Record::event`].
+    pub event: &'a Event,
+    /// See [`Record::names`].
+    pub names: &'a Names,
+}
+
+/// What people call that to which an event happened.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Names {
+    /// Whose job it is; none for a machine and for the cell.
+    pub user: Option<UserName>,
+    /// Which job; none likewise.
+    pub job: Option<JobName>,
+    /// The machine to which it happened, or on which the task is or was; none where there is none,
+    /// or where it is there no more.
+    pub machine: Option<MachineName>,
+}
+
+impl Names {
+    /// The names in a cell right after an event.
+    #[must_use]
+    pub fn of(cell: &Cell, event: &Event) -> Self {
+        let collection = match event.subject {
+            Subject::Job(id) => Some(id),
+            Subject::Task(id) => Some(id.collection),
+            Subject::Cell | Subject::Machine(_) => None,
+        };
+        let job = collection.and_then(|id| cell.job(id));
+        let machine = machine(cell, event).and_then(|id| cell.machine(id));
+        Self {
+            user: job.map(|job| job.owner.clone()),
+            job: job.map(|job| job.spec.name.clone()),
+            machine: machine.map(|machine| machine.name.clone()),
+        }
+    }
+}
+
+/// The machine that an event is about.
+fn machine(cell: &Cell, event: &Event) -> Option<MachineId> {
+    match (&event.kind, event.subject) {
+        (EventKind::Schedule { machine } | EventKind::Start { machine }, _) => Some(*machine),
+        (_, Subject::Machine(id)) => Some(id),
+        (_, Subject::Task(id)) => placed(cell, id),
+        (_, Subject::Cell | Subject::Job(_)) => None,
+    }
+}
+
+/// Where a life of a task is, or was to its end.
+fn placed(cell: &Cell, id: InstanceId) -> Option<MachineId> {
+    if let Some(placement) = cell.placement(id) {
+        return Some(placement.machine);
+    }
+    let life = cell.task(id.task())?.last_life.as_ref()?;
+    (life.generation == id.generation).then_some(life.machine)
+}
+
+/// Encodes every event of an operation, in order: `keep` is given the place of each among them and
+/// its bytes, which are in `buffer` until the next one. The cell is as it is right after the
+/// operation: its index and time are the events'.
+///
+/// No memory is taken once the buffer is as large as the largest event.
+pub fn encode_all(
+    cell: &Cell,
+    applied: &Applied,
+    buffer: &mut Vec<u8>,
+    mut keep: impl FnMut(u32, &[u8]),
+) {
+    let (index, at, by) = (cell.index(), cell.time(), &applied.by);
+    for (sub, event) in (0..).zip(&applied.events) {
+        let names = &Names::of(cell, event);
+        buffer.clear();
+        RecordRef { index, sub, at, by, event, names }.encode(buffer);
+        keep(sub, buffer);
+    }
+}
+
+/// What the bytes of an event hold.
+///
+/// # Errors
+/// Where they are not an event that this build knows.
+pub fn decode(bytes: &[u8]) -> Result<Record, Malformed> {
+    v1::EventRecord::decode(bytes)?.try_into()
+}
+
+impl Record {
+    /// It, borrowed.
+    #[must_use]
+    pub fn as_ref(&self) -> RecordRef<'_> {
+        let Self { index, sub, at, by, event, names } = self;
+        RecordRef { index: *index, sub: *sub, at: *at, by, event, names }
+    }
+}

@@ -1,0 +1,195 @@
+//! Jobs and their tasks as an image holds them.
+
+use std::sync::Arc;
+
+use cell::crashes::Crash;
+use cell::{Health, Job, JobParts, JobState, LastLife, Phase, Placement, Task, TaskState};
+use model::{CollectionId, Generation, MachineId, Time};
+
+use crate::error::{At, Fault, Malformed};
+use crate::{read, v1};
+use v1::job_image;
+use v1::task_image::{self, State};
+
+impl From<&Job> for v1::JobImage {
+    fn from(job: &Job) -> Self {
+        let state = match &job.state {
+            JobState::Queued => job_image::State::Queued(v1::Nothing {}),
+            JobState::Pending => job_image::State::Pending(v1::Nothing {}),
+            JobState::Running => job_image::State::Running(v1::Nothing {}),
+            JobState::Dead { at, death } => {
+                job_image::State::Dead(v1::Dead { at: at.0, death: Some(death.into()) })
+            }
+        };
+        Self {
+            id: job.id.0,
+            owner: job.owner.to_string(),
+            spec: Some(v1::JobSpec::from(&*job.spec)),
+            submitted: job.submitted.0,
+            after: job.after.iter().map(|id| id.0).collect(),
+            waits_for: job.waits_for.iter().map(|id| id.0).collect(),
+            parent: job.parent.map(|id| id.0),
+            state: Some(state),
+            tasks: job.tasks().map(|(_, task)| task.into()).collect(),
+        }
+    }
+}
+
+impl TryFrom<v1::JobImage> for Job {
+    type Error = Malformed;
+
+    fn try_from(job: v1::JobImage) -> Result<Self, Malformed> {
+        let state = match job.state.ok_or(Fault::UnknownKind).field("state")? {
+            job_image::State::Queued(v1::Nothing {}) => JobState::Queued,
+            job_image::State::Pending(v1::Nothing {}) => JobState::Pending,
+            job_image::State::Running(v1::Nothing {}) => JobState::Running,
+            job_image::State::Dead(dead) => {
+                let death = read::message(dead.death, "death").field("dead")?;
+                JobState::Dead { at: Time(dead.at), death }
+            }
+        };
+        Ok(Self::from_parts(JobParts {
+            id: CollectionId(job.id),
+            owner: read::name(&job.owner, "owner")?,
+            spec: Arc::new(read::message(job.spec, "spec")?),
+            submitted: Time(job.submitted),
+            state,
+            after: job.after.into_iter().map(CollectionId).collect(),
+            waits_for: job.waits_for.into_iter().map(CollectionId).collect(),
+            parent: job.parent.map(CollectionId),
+            tasks: read::list(job.tasks, "tasks")?,
+        }))
+    }
+}
+
+impl From<&Task> for v1::TaskImage {
+    fn from(task: &Task) -> Self {
+        let state = match &task.state {
+            TaskState::Queued { since } => State::Queued(since.0),
+            TaskState::Pending { since, not_before, cause } => {
+                State::Pending(task_image::Pending {
+                    since: since.0,
+                    not_before: not_before.0,
+                    cause: Some(cause.into()),
+                })
+            }
+            TaskState::Running(placement) => State::Placement(placement.into()),
+            TaskState::Dead { at, death } => {
+                State::Dead(v1::Dead { at: at.0, death: Some(death.into()) })
+            }
+        };
+        let crash = |crash: &Crash| task_image::Crash {
+            machine: crash.machine.0,
+            times: crash.times,
+            last: crash.last.0,
+        };
+        Self {
+            generation: task.generation.0,
+            failures: task.failures,
+            last_life: task.last_life.as_deref().map(Into::into),
+            crashes: task.crashes.iter().flat_map(|all| all.iter().map(crash)).collect(),
+            state: Some(state),
+        }
+    }
+}
+
+impl TryFrom<v1::TaskImage> for Task {
+    type Error = Malformed;
+
+    fn try_from(task: v1::TaskImage) -> Result<Self, Malformed> {
+        let state = match task.state.ok_or(Fault::UnknownKind).field("state")? {
+            State::Queued(since) => TaskState::Queued { since: Time(since) },
+            State::Pending(pending) => TaskState::Pending {
+                since: Time(pending.since),
+                not_before: Time(pending.not_before),
+                cause: read::message(pending.cause, "cause").field("pending")?,
+            },
+            State::Placement(placement) => {
+                TaskState::Running(placement.try_into().field("placement")?)
+            }
+            State::Dead(dead) => {
+                let death = read::message(dead.death, "death").field("dead")?;
+                TaskState::Dead { at: Time(dead.at), death }
+            }
+        };
+        let crash = |crash: task_image::Crash| {
+            let (machine, last) = (MachineId(crash.machine), Time(crash.last));
+            Crash { machine, times: crash.times, last }
+        };
+        let crashes: Vec<_> = task.crashes.into_iter().map(crash).collect();
+        Ok(Self {
+            generation: Generation(task.generation),
+            failures: task.failures,
+            last_life: read::optional(task.last_life, "lastLife")?.map(Arc::new),
+            crashes: (!crashes.is_empty()).then(|| Arc::new(crashes)),
+            state,
+        })
+    }
+}
+
+impl From<&LastLife> for task_image::LastLife {
+    fn from(life: &LastLife) -> Self {
+        let (generation, machine) = (life.generation.0, life.machine.0);
+        Self { generation, machine, end: Some((&life.end).into()) }
+    }
+}
+
+impl TryFrom<task_image::LastLife> for LastLife {
+    type Error = Malformed;
+
+    fn try_from(life: task_image::LastLife) -> Result<Self, Malformed> {
+        Ok(Self {
+            generation: Generation(life.generation),
+            machine: MachineId(life.machine),
+            end: read::message(life.end, "end")?,
+        })
+    }
+}
+
+impl From<&Placement> for task_image::Placement {
+    fn from(placement: &Placement) -> Self {
+        let (started, health) = match placement.phase {
+            Phase::Starting => (None, v1::Health::Unknown),
+            Phase::Started { at, health: Health::Unknown } => (Some(at.0), v1::Health::Unknown),
+            Phase::Started { at, health: Health::Healthy } => (Some(at.0), v1::Health::Healthy),
+            Phase::Started { at, health: Health::Unhealthy } => (Some(at.0), v1::Health::Unhealthy),
+        };
+        Self {
+            machine: placement.machine.0,
+            ports: placement.ports.iter().copied().map(u32::from).collect(),
+            since: placement.since.0,
+            started,
+            health: health.into(),
+            stop: placement.stop.as_deref().map(Into::into),
+        }
+    }
+}
+
+impl TryFrom<task_image::Placement> for Placement {
+    type Error = Malformed;
+
+    fn try_from(placement: task_image::Placement) -> Result<Self, Malformed> {
+        let meaning = |health| {
+            Some(match health {
+                v1::Health::Unknown => Health::Unknown,
+                v1::Health::Healthy => Health::Healthy,
+                v1::Health::Unhealthy => Health::Unhealthy,
+            })
+        };
+        let phase = match (placement.started, read::value(placement.health, meaning, "health")?) {
+            (None, Health::Unknown) => Phase::Starting,
+            (None, _) => {
+                return Err(Fault::Contradiction("is known of a task that has not started"))
+                    .field("health");
+            }
+            (Some(at), health) => Phase::Started { at: Time(at), health },
+        };
+        Ok(Self {
+            machine: MachineId(placement.machine),
+            ports: read::ports(&placement.ports, "ports")?,
+            since: Time(placement.since),
+            phase,
+            stop: read::optional(placement.stop, "stop")?.map(Arc::new),
+        })
+    }
+}

@@ -1,0 +1,77 @@
+//! Machines as an image holds them.
+
+use std::sync::Arc;
+
+use cell::{Drain, Machine, MachineState};
+use model::{CollectionId, MachineId, TaskId, TaskIndex, Time};
+
+use crate::error::{At, Fault, Malformed};
+use crate::{read, v1};
+use v1::machine_image::{self, State};
+
+impl From<&Machine> for v1::MachineImage {
+    fn from(machine: &Machine) -> Self {
+        let state = match machine.state {
+            MachineState::Joining => State::Joining(v1::Nothing {}),
+            MachineState::Up => State::Up(v1::Nothing {}),
+            MachineState::Down { since } => State::Down(since.0),
+        };
+        let crash = |(task, at): &(TaskId, Time)| machine_image::Crash {
+            collection: task.collection.0,
+            index: task.index.0,
+            at: at.0,
+        };
+        Self {
+            id: machine.id.0,
+            name: machine.name.to_string(),
+            address: machine.address.to_string(),
+            state: Some(state),
+            drain: machine.drain.as_deref().map(Into::into),
+            report: Some(v1::MachineReport::from(&*machine.report)),
+            operator_attributes: machine.operator_attributes.as_ref().clone(),
+            next_port: machine.next_port.into(),
+            crashes: machine.crashes.iter().map(crash).collect(),
+        }
+    }
+}
+
+impl TryFrom<v1::MachineImage> for Machine {
+    type Error = Malformed;
+
+    /// Without what is derived from the rest of the cell.
+    fn try_from(image: v1::MachineImage) -> Result<Self, Malformed> {
+        let (id, name) = (MachineId(image.id), read::name(&image.name, "name")?);
+        let mut machine = Self::new(id, name, image.address.into());
+        machine.state = match image.state.ok_or(Fault::UnknownKind).field("state")? {
+            State::Joining(v1::Nothing {}) => MachineState::Joining,
+            State::Up(v1::Nothing {}) => MachineState::Up,
+            State::Down(since) => MachineState::Down { since: Time(since) },
+        };
+        machine.drain = read::optional(image.drain, "drain")?.map(Arc::new);
+        machine.report = Arc::new(read::message(image.report, "report")?);
+        machine.operator_attributes = Arc::new(image.operator_attributes);
+        machine.next_port = read::small(image.next_port, u16::MAX, "nextPort")?;
+        let crash = |crash: machine_image::Crash| {
+            let (collection, index) = (CollectionId(crash.collection), TaskIndex(crash.index));
+            (TaskId { collection, index }, Time(crash.at))
+        };
+        machine.crashes = image.crashes.into_iter().map(crash).collect();
+        Ok(machine)
+    }
+}
+
+impl From<&Drain> for machine_image::Drain {
+    fn from(drain: &Drain) -> Self {
+        let (by, reason) = (drain.by.to_string(), drain.reason.clone());
+        Self { since: drain.since.0, by, reason }
+    }
+}
+
+impl TryFrom<machine_image::Drain> for Drain {
+    type Error = Malformed;
+
+    fn try_from(drain: machine_image::Drain) -> Result<Self, Malformed> {
+        let by = read::name(&drain.by, "by")?;
+        Ok(Self { since: Time(drain.since), by, reason: drain.reason })
+    }
+}

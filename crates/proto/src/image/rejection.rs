@@ -1,0 +1,208 @@
+//! Why requests were refused, as sessions keep it.
+
+use cell::Rejection;
+use cell::feasibility::Misfit;
+use model::{CollectionId, Dimension, SessionId, TaskId, TaskIndex};
+
+use crate::error::{At, Fault, Malformed};
+use crate::{read, v1};
+use v1::rejection::{self, Why, misfit};
+
+impl From<&Rejection> for v1::Rejection {
+    fn from(rejection: &Rejection) -> Self {
+        let why = match rejection {
+            Rejection::NotFounded => Why::NotFounded(v1::Nothing {}),
+            Rejection::NoSuchSession(id) => Why::NoSuchSession(id.0),
+            Rejection::ForeignSession { session, owner, by } => {
+                let (owner, by) = (owner.to_string(), by.to_string());
+                Why::ForeignSession(rejection::ForeignSession { session: session.0, owner, by })
+            }
+            Rejection::AnswerForgotten { sequence } => Why::AnswerForgotten(*sequence),
+            Rejection::Invalid(problem) => Why::Invalid(problem.clone()),
+            Rejection::NeedsRestart { owner, name, fields } => {
+                let (owner, name) = (owner.to_string(), name.to_string());
+                Why::NeedsRestart(rejection::NeedsRestart { owner, name, fields: fields.clone() })
+            }
+            Rejection::WouldNotFit { task, machine, misfit } => {
+                Why::WouldNotFit(rejection::WouldNotFit {
+                    collection: task.collection.0,
+                    index: task.index.0,
+                    machine: machine.to_string(),
+                    misfit: Some(misfit.into()),
+                })
+            }
+            Rejection::NoSuchReference { field, user, name, dead } => {
+                let (user, name) = (user.to_string(), name.to_string());
+                let (field, dead) = (field.clone(), *dead);
+                Why::NoSuchReference(rejection::NoSuchReference { field, user, name, dead })
+            }
+            Rejection::PredecessorEnded { user, name } => {
+                let (user, name) = (user.to_string(), name.to_string());
+                Why::PredecessorEnded(rejection::PredecessorEnded { user, name })
+            }
+            Rejection::NoSuchMachine(machine) => Why::NoSuchMachine(machine.to_string()),
+            Rejection::MachineInUse { machine, tasks } => {
+                let (machine, tasks) = (machine.to_string(), *tasks);
+                Why::MachineInUse(rejection::MachineInUse { machine, tasks })
+            }
+            Rejection::BadText { what, most } => {
+                Why::BadText(rejection::BadText { what: what.clone(), most: *most })
+            }
+            Rejection::NoSuchJob(id) => Why::NoSuchJob(id.0),
+            Rejection::NoSuchTask { last } => Why::NoSuchTask(*last),
+            Rejection::NotAllowed { by, what, who } => {
+                let (by, what, who) = (by.to_string(), what.clone(), who.clone());
+                Why::NotAllowed(rejection::NotAllowed { by, what, who })
+            }
+            Rejection::Full { what, has, most } => {
+                Why::Full(rejection::Full { what: what.clone(), has: *has, most: *most })
+            }
+            Rejection::AddressTaken(machine) => Why::AddressTaken(machine.to_string()),
+        };
+        Self { why: Some(why) }
+    }
+}
+
+impl TryFrom<v1::Rejection> for Rejection {
+    type Error = Malformed;
+
+    fn try_from(rejection: v1::Rejection) -> Result<Self, Malformed> {
+        Ok(match rejection.why.ok_or(Fault::UnknownKind)? {
+            Why::NotFounded(v1::Nothing {}) => Self::NotFounded,
+            Why::NoSuchSession(id) => Self::NoSuchSession(SessionId(id)),
+            Why::ForeignSession(foreign) => Self::ForeignSession {
+                session: SessionId(foreign.session),
+                owner: read::name(&foreign.owner, "owner").field("foreignSession")?,
+                by: read::name(&foreign.by, "by").field("foreignSession")?,
+            },
+            Why::AnswerForgotten(sequence) => Self::AnswerForgotten { sequence },
+            Why::Invalid(problem) => Self::Invalid(problem),
+            Why::NeedsRestart(restart) => Self::NeedsRestart {
+                owner: read::name(&restart.owner, "owner").field("needsRestart")?,
+                name: read::name(&restart.name, "name").field("needsRestart")?,
+                fields: restart.fields,
+            },
+            Why::WouldNotFit(would) => would_not_fit(would).field("wouldNotFit")?,
+            Why::NoSuchReference(reference) => Self::NoSuchReference {
+                field: reference.field,
+                user: read::name(&reference.user, "user").field("noSuchReference")?,
+                name: read::name(&reference.name, "name").field("noSuchReference")?,
+                dead: reference.dead,
+            },
+            Why::PredecessorEnded(job) => Self::PredecessorEnded {
+                user: read::name(&job.user, "user").field("predecessorEnded")?,
+                name: read::name(&job.name, "name").field("predecessorEnded")?,
+            },
+            Why::NoSuchMachine(machine) => {
+                Self::NoSuchMachine(read::name(&machine, "noSuchMachine")?)
+            }
+            Why::MachineInUse(used) => Self::MachineInUse {
+                machine: read::name(&used.machine, "machine").field("machineInUse")?,
+                tasks: used.tasks,
+            },
+            Why::BadText(text) => Self::BadText { what: text.what, most: text.most },
+            Why::NoSuchJob(id) => Self::NoSuchJob(CollectionId(id)),
+            Why::NoSuchTask(last) => Self::NoSuchTask { last },
+            Why::NotAllowed(not_allowed) => Self::NotAllowed {
+                by: read::name(&not_allowed.by, "by").field("notAllowed")?,
+                what: not_allowed.what,
+                who: not_allowed.who,
+            },
+            Why::Full(full) => Self::Full { what: full.what, has: full.has, most: full.most },
+            Why::AddressTaken(machine) => Self::AddressTaken(read::name(&machine, "addressTaken")?),
+        })
+    }
+}
+
+fn would_not_fit(would: rejection::WouldNotFit) -> Result<Rejection, Malformed> {
+    let (collection, index) = (CollectionId(would.collection), TaskIndex(would.index));
+    Ok(Rejection::WouldNotFit {
+        task: TaskId { collection, index },
+        machine: read::name(&would.machine, "machine")?,
+        misfit: read::message(would.misfit, "misfit")?,
+    })
+}
+
+impl From<&Misfit> for rejection::Misfit {
+    fn from(misfit: &Misfit) -> Self {
+        let shortage = |dimension, asked: &u64, has: &u64| rejection::Shortage {
+            dimension: dimension_number(dimension),
+            asked: *asked,
+            has: *has,
+        };
+        let why = match misfit {
+            Misfit::NotUp => misfit::Why::NotUp(v1::Nothing {}),
+            Misfit::Draining => misfit::Why::Draining(v1::Nothing {}),
+            Misfit::Constraint { constraint, has } => {
+                misfit::Why::Constraint(rejection::Unmatched {
+                    constraint: Some(constraint.as_ref().into()),
+                    has: has.as_deref().map(str::to_owned),
+                })
+            }
+            Misfit::TooSmall { dimension, asked, has } => {
+                misfit::Why::TooSmall(shortage(*dimension, asked, has))
+            }
+            Misfit::Lacks { dimension, asked, free } => {
+                misfit::Why::Lacks(shortage(*dimension, asked, free))
+            }
+            Misfit::LacksPorts { asked, free } => misfit::Why::LacksPorts(rejection::LacksPorts {
+                asked: *asked as u64,
+                free: *free as u64,
+            }),
+        };
+        Self { why: Some(why) }
+    }
+}
+
+impl TryFrom<rejection::Misfit> for Misfit {
+    type Error = Malformed;
+
+    fn try_from(misfit: rejection::Misfit) -> Result<Self, Malformed> {
+        Ok(match misfit.why.ok_or(Fault::UnknownKind)? {
+            misfit::Why::NotUp(v1::Nothing {}) => Self::NotUp,
+            misfit::Why::Draining(v1::Nothing {}) => Self::Draining,
+            misfit::Why::Constraint(unmatched) => Self::Constraint {
+                constraint: Box::new(
+                    read::message(unmatched.constraint, "constraint").field("constraint")?,
+                ),
+                has: unmatched.has.map(Into::into),
+            },
+            misfit::Why::TooSmall(short) => Self::TooSmall {
+                dimension: dimension(short.dimension).field("tooSmall")?,
+                asked: short.asked,
+                has: short.has,
+            },
+            misfit::Why::Lacks(short) => Self::Lacks {
+                dimension: dimension(short.dimension).field("lacks")?,
+                asked: short.asked,
+                free: short.has,
+            },
+            misfit::Why::LacksPorts(ports) => {
+                // A count that no machine of this build can have becomes the highest there is.
+                let count = |count| usize::try_from(count).unwrap_or(usize::MAX);
+                Self::LacksPorts { asked: count(ports.asked), free: count(ports.free) }
+            }
+        })
+    }
+}
+
+fn dimension_number(dimension: Dimension) -> i32 {
+    let dimension = match dimension {
+        Dimension::Cpu => rejection::Dimension::Cpu,
+        Dimension::Ram => rejection::Dimension::Ram,
+        Dimension::Disk => rejection::Dimension::Disk,
+        Dimension::DiskRate => rejection::Dimension::DiskRate,
+    };
+    dimension.into()
+}
+
+fn dimension(number: i32) -> Result<Dimension, Malformed> {
+    let meaning = |dimension| match dimension {
+        rejection::Dimension::Unspecified => None,
+        rejection::Dimension::Cpu => Some(Dimension::Cpu),
+        rejection::Dimension::Ram => Some(Dimension::Ram),
+        rejection::Dimension::Disk => Some(Dimension::Disk),
+        rejection::Dimension::DiskRate => Some(Dimension::DiskRate),
+    };
+    read::value(number, meaning, "dimension")
+}

@@ -1,0 +1,216 @@
+//! What tasks are, what they want of their machines, and what is different in single ones:
+//! `job.proto`.
+
+use std::collections::BTreeSet;
+
+use model::{Bytes, MilliCores, PortName, Resources};
+use spec::{Constraint, HealthCheck, Relation, TaskOverride, TaskSpec};
+
+use crate::duration::duration;
+use crate::error::{At, Fault, Malformed};
+use crate::{read, v1};
+
+/// Names of ports, none of them twice.
+pub(crate) fn port_names(names: &[String]) -> Result<BTreeSet<PortName>, Malformed> {
+    let mut ports = BTreeSet::new();
+    for (position, name) in names.iter().enumerate() {
+        let name: PortName = name.parse().map_err(Fault::from).element(position).field("ports")?;
+        if !ports.insert(name) {
+            return Err(Fault::Twice).element(position).field("ports");
+        }
+    }
+    Ok(ports)
+}
+
+pub(crate) fn texts<T: ToString>(names: &BTreeSet<T>) -> Vec<String> {
+    names.iter().map(ToString::to_string).collect()
+}
+
+/// Its constraints are left out: see `job.proto`.
+impl From<&TaskSpec> for v1::TaskSpec {
+    fn from(task: &TaskSpec) -> Self {
+        Self {
+            cmd: task.cmd.clone(),
+            env: task.env.clone(),
+            limit: Some((&task.limit).into()),
+            processes: task.processes,
+            ports: texts(&task.ports),
+            health_check: task.health_check.as_ref().map(Into::into),
+            notice: Some(duration(task.notice)),
+        }
+    }
+}
+
+/// Without constraints, which a machine is not told.
+impl TryFrom<v1::TaskSpec> for TaskSpec {
+    type Error = Malformed;
+
+    fn try_from(task: v1::TaskSpec) -> Result<Self, Malformed> {
+        Ok(Self {
+            cmd: task.cmd,
+            env: task.env,
+            limit: read::message(task.limit, "limit")?,
+            processes: task.processes,
+            ports: port_names(&task.ports)?,
+            health_check: read::optional(task.health_check, "healthCheck")?,
+            notice: read::span(task.notice, "notice")?,
+            constraints: Vec::new(),
+        })
+    }
+}
+
+impl From<&HealthCheck> for v1::HealthCheck {
+    fn from(check: &HealthCheck) -> Self {
+        Self {
+            port: check.port.to_string(),
+            path: check.path.clone(),
+            interval: Some(duration(check.interval)),
+            timeout: Some(duration(check.timeout)),
+            start_grace: Some(duration(check.start_grace)),
+            failures: check.failures_max,
+        }
+    }
+}
+
+impl TryFrom<v1::HealthCheck> for HealthCheck {
+    type Error = Malformed;
+
+    fn try_from(check: v1::HealthCheck) -> Result<Self, Malformed> {
+        Ok(Self {
+            port: read::name(&check.port, "port")?,
+            path: check.path,
+            interval: read::span(check.interval, "interval")?,
+            timeout: read::span(check.timeout, "timeout")?,
+            start_grace: read::span(check.start_grace, "startGrace")?,
+            failures_max: check.failures,
+        })
+    }
+}
+
+impl From<&Constraint> for v1::Constraint {
+    fn from(constraint: &Constraint) -> Self {
+        let relation = match constraint.relation {
+            Relation::Equal => v1::Relation::Equal,
+            Relation::NotEqual => v1::Relation::NotEqual,
+            Relation::LessThan => v1::Relation::LessThan,
+            Relation::LessThanEqual => v1::Relation::LessThanEqual,
+            Relation::GreaterThan => v1::Relation::GreaterThan,
+            Relation::GreaterThanEqual => v1::Relation::GreaterThanEqual,
+            Relation::Present => v1::Relation::Present,
+            Relation::NotPresent => v1::Relation::NotPresent,
+        };
+        Self {
+            attribute: constraint.attribute.clone(),
+            relation: relation.into(),
+            value: constraint.value.clone(),
+            soft: !constraint.hard,
+        }
+    }
+}
+
+impl TryFrom<v1::Constraint> for Constraint {
+    type Error = Malformed;
+
+    fn try_from(constraint: v1::Constraint) -> Result<Self, Malformed> {
+        let meaning = |relation| match relation {
+            v1::Relation::Unspecified => None,
+            v1::Relation::Equal => Some(Relation::Equal),
+            v1::Relation::NotEqual => Some(Relation::NotEqual),
+            v1::Relation::LessThan => Some(Relation::LessThan),
+            v1::Relation::LessThanEqual => Some(Relation::LessThanEqual),
+            v1::Relation::GreaterThan => Some(Relation::GreaterThan),
+            v1::Relation::GreaterThanEqual => Some(Relation::GreaterThanEqual),
+            v1::Relation::Present => Some(Relation::Present),
+            v1::Relation::NotPresent => Some(Relation::NotPresent),
+        };
+        Ok(Self {
+            attribute: constraint.attribute,
+            relation: read::value(constraint.relation, meaning, "relation")?,
+            value: constraint.value,
+            hard: !constraint.soft,
+        })
+    }
+}
+
+/// A command without a program, which no valid description has, is written as none at all.
+impl From<&TaskOverride> for v1::TaskOverride {
+    fn from(change: &TaskOverride) -> Self {
+        use v1::task_override::{Constraints, Ports};
+
+        let limit = change.limit.as_ref().map(v1::Resources::from);
+        let constraints =
+            |all: &Vec<Constraint>| Constraints { all: all.iter().map(Into::into).collect() };
+        Self {
+            cmd: change.cmd.clone().unwrap_or_default(),
+            env: change.env.clone(),
+            cpu_milli: limit.map(|limit| limit.cpu_milli),
+            ram_bytes: limit.map(|limit| limit.ram_bytes),
+            disk_bytes: limit.map(|limit| limit.disk_bytes),
+            disk_rate_bytes: limit.map(|limit| limit.disk_rate_bytes),
+            processes: change.processes,
+            ports: change.ports.as_ref().map(|ports| Ports { names: texts(ports) }),
+            health_check: change.health_check.as_ref().map(Into::into),
+            notice: change.notice.map(duration),
+            constraints: change.constraints.as_ref().map(constraints),
+            labels: change.labels.clone(),
+        }
+    }
+}
+
+impl TryFrom<v1::TaskOverride> for TaskOverride {
+    type Error = Malformed;
+
+    fn try_from(change: v1::TaskOverride) -> Result<Self, Malformed> {
+        let given = (change.cpu_milli, change.ram_bytes, change.disk_bytes, change.disk_rate_bytes);
+        let limit = match given {
+            (None, None, None, None) => None,
+            (Some(cpu_milli), Some(ram_bytes), Some(disk_bytes), Some(disk_rate_bytes)) => {
+                let limit = v1::Resources { cpu_milli, ram_bytes, disk_bytes, disk_rate_bytes };
+                Some(limit.try_into()?)
+            }
+            _ => {
+                return Err(Fault::Contradiction(
+                    "of cpuMilli, ramBytes, diskBytes and diskRateBytes give all or none",
+                )
+                .into());
+            }
+        };
+        let notice = change.notice.map(|notice| read::span(Some(notice), "notice"));
+        let constraints = change.constraints.map(|list| read::list(list.all, "constraints"));
+        Ok(Self {
+            cmd: (!change.cmd.is_empty()).then_some(change.cmd),
+            env: change.env,
+            limit,
+            processes: change.processes,
+            ports: change.ports.map(|list| port_names(&list.names)).transpose()?,
+            health_check: read::optional(change.health_check, "healthCheck")?,
+            notice: notice.transpose()?,
+            constraints: constraints.transpose()?,
+            labels: change.labels,
+        })
+    }
+}
+
+impl From<&Resources> for v1::Resources {
+    fn from(resources: &Resources) -> Self {
+        Self {
+            cpu_milli: read::signed(resources.cpu.0),
+            ram_bytes: read::signed(resources.ram.0),
+            disk_bytes: read::signed(resources.disk.0),
+            disk_rate_bytes: read::signed(resources.disk_rate.0),
+        }
+    }
+}
+
+impl TryFrom<v1::Resources> for Resources {
+    type Error = Malformed;
+
+    fn try_from(resources: v1::Resources) -> Result<Self, Malformed> {
+        Ok(Self {
+            cpu: MilliCores(read::quantity(resources.cpu_milli, "cpuMilli")?),
+            ram: Bytes(read::quantity(resources.ram_bytes, "ramBytes")?),
+            disk: Bytes(read::quantity(resources.disk_bytes, "diskBytes")?),
+            disk_rate: Bytes(read::quantity(resources.disk_rate_bytes, "diskRateBytes")?),
+        })
+    }
+}

@@ -1,0 +1,119 @@
+//! Events.
+
+use cell::{Actor, Event, EventKind, EvictionCause, KillReason, PendingCause, StopReason, Subject};
+use model::{Level, LogIndex, Time};
+use proptest::option::of;
+use proptest::prelude::*;
+use proto::event::{Names, Record};
+
+use super::{collection, end, factor, instance, machine, name, resources};
+
+fn eviction_cause() -> impl Strategy<Value = EvictionCause> {
+    prop_oneof![
+        instance().prop_map(|by| EvictionCause::Preempted { by }),
+        Just(EvictionCause::OutOfResources),
+        Just(EvictionCause::MachineFailure),
+        Just(EvictionCause::MachineShutdown),
+        Just(EvictionCause::Other),
+    ]
+}
+
+fn pending_cause() -> impl Strategy<Value = PendingCause> {
+    prop_oneof![
+        Just(PendingCause::Submitted),
+        Just(PendingCause::Failed),
+        Just(PendingCause::Lost),
+        eviction_cause().prop_map(PendingCause::Evicted),
+    ]
+}
+
+fn kill_reason() -> impl Strategy<Value = KillReason> {
+    prop_oneof![
+        name().prop_map(KillReason::User),
+        collection().prop_map(KillReason::ParentEnded),
+        collection().prop_map(KillReason::PredecessorEnded),
+    ]
+}
+
+fn stop_reason() -> impl Strategy<Value = StopReason> {
+    prop_oneof![
+        kill_reason().prop_map(StopReason::Kill),
+        eviction_cause().prop_map(StopReason::Evict),
+    ]
+}
+
+fn subject() -> impl Strategy<Value = Subject> {
+    prop_oneof![
+        Just(Subject::Cell),
+        collection().prop_map(Subject::Job),
+        instance().prop_map(Subject::Task),
+        machine().prop_map(Subject::Machine),
+    ]
+}
+
+fn actor() -> impl Strategy<Value = Actor> {
+    prop_oneof![
+        name().prop_map(Actor::User),
+        Just(Actor::Scheduler),
+        machine().prop_map(Actor::Machine),
+        Just(Actor::Master),
+    ]
+}
+
+fn step_of_a_life() -> impl Strategy<Value = EventKind> {
+    prop_oneof![
+        pending_cause().prop_map(|cause| EventKind::Submit { cause }),
+        Just(EventKind::Queue),
+        Just(EventKind::Enable),
+        machine().prop_map(|machine| EventKind::Schedule { machine }),
+        eviction_cause().prop_map(|cause| EventKind::Evict { cause }),
+        of(end()).prop_map(|end| EventKind::Fail { end }),
+        Just(EventKind::Finish),
+        kill_reason().prop_map(|why| EventKind::Kill { why }),
+        end().prop_map(|end| EventKind::Lost { end }),
+        Just(EventKind::UpdatePending),
+        Just(EventKind::UpdateRunning),
+        machine().prop_map(|machine| EventKind::Start { machine }),
+        any::<bool>().prop_map(|healthy| EventKind::Health { healthy }),
+        stop_reason().prop_map(|why| EventKind::Stop { why }),
+        Just(EventKind::Suspect),
+    ]
+}
+
+fn kind() -> impl Strategy<Value = EventKind> {
+    // Long enough for lengths of two and three bytes.
+    let text = || prop_oneof![3 => any::<String>(), 1 => "[a-z]{120,140}|[a-z]{16380,16390}"];
+    let machines_and_cell = prop_oneof![
+        Just(EventKind::MachineAdded),
+        resources().prop_map(|capacity| EventKind::MachineUpdated { capacity }),
+        (text(), of(text())).prop_map(|(name, value)| EventKind::Attribute { name, value }),
+        Just(EventKind::MachineDown),
+        Just(EventKind::MachineBack),
+        text().prop_map(|reason| EventKind::MachineDrained { reason }),
+        Just(EventKind::MachineUndrained),
+        Just(EventKind::MachineRemoved),
+        (text(), factor()).prop_map(|(platform, factor)| EventKind::Platform { platform, factor }),
+        Just(EventKind::Founded),
+        any::<u32>().prop_map(|to| EventKind::LevelRaised { to: Level(to) }),
+    ];
+    prop_oneof![step_of_a_life(), machines_and_cell]
+}
+
+pub(crate) fn record() -> impl Strategy<Value = Record> {
+    let names = (of(name()), of(name()), of(name())).prop_map(|(user, job, machine)| Names {
+        user,
+        job,
+        machine,
+    });
+    let event = (subject(), kind()).prop_map(|(subject, kind)| Event { subject, kind });
+    (any::<(u64, u32, u64)>(), actor(), event, names).prop_map(
+        |((index, sub, at), by, event, names)| Record {
+            index: LogIndex(index),
+            sub,
+            at: Time(at),
+            by,
+            event,
+            names,
+        },
+    )
+}

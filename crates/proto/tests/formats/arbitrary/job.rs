@@ -1,0 +1,236 @@
+//! Job descriptions: those that are admitted, and those that only a format can carry. The larger
+//! strategies are boxed: together they would be more than a test's stack holds.
+
+use std::collections::BTreeSet;
+
+use model::{Bytes, MilliCores, Resources, Span, TaskIndex};
+use proptest::collection::{btree_map, btree_set, vec};
+use proptest::option::of;
+use proptest::prelude::*;
+use proptest::sample::select;
+use spec::{
+    Constraint, HealthCheck, JobReference, JobSpec, Relation, RestartPolicy, TaskOverride, TaskSpec,
+};
+
+use super::{Words, any_span, appclass, name, priority, resources, scheduling_class, words};
+
+fn span(least_ms: u64) -> impl Strategy<Value = Span> {
+    (least_ms * 1_000..=86_400_000_000).prop_map(Span)
+}
+
+fn valid_limit() -> impl Strategy<Value = Resources> {
+    let (ram, disk) = (4 << 20..1_u64 << 40, 0..1_u64 << 40);
+    (1..1_u64 << 20, ram, disk.clone(), disk).prop_map(|(cpu, ram, disk, rate)| Resources {
+        cpu: MilliCores(cpu),
+        ram: Bytes(ram),
+        disk: Bytes(disk),
+        disk_rate: Bytes(rate),
+    })
+}
+
+fn valid_cmd() -> impl Strategy<Value = Vec<String>> {
+    let argument = prop_oneof![
+        "[ -#%-~é]{0,8}",
+        Just("--port=${port.http}".to_owned()),
+        Just("${task.index}".to_owned()),
+    ];
+    ("[a-z/]{1,8}", vec(argument, 0..4))
+        .prop_map(|(program, arguments)| std::iter::once(program).chain(arguments).collect())
+}
+
+fn valid_env() -> impl Strategy<Value = Words> {
+    btree_map("[A-Z_][A-Z0-9_]{0,5}", "[ -#%-~]{0,8}", 0..4)
+}
+
+fn valid_labels() -> impl Strategy<Value = Words> {
+    btree_map("[a-z]{1,6}", "[ -~]{0,6}", 0..3)
+}
+
+fn health_check(span: impl Strategy<Value = Span> + Clone) -> impl Strategy<Value = HealthCheck> {
+    (name(), "/[a-z]{0,8}", span.clone(), span.clone(), span, 1..=1_000_000_u32).prop_map(
+        |(port, path, interval, timeout, start_grace, failures_max)| HealthCheck {
+            port,
+            path,
+            interval,
+            timeout,
+            start_grace,
+            failures_max,
+        },
+    )
+}
+
+fn valid_check() -> impl Strategy<Value = HealthCheck> {
+    health_check((10_000..=86_400_000_000_u64).prop_map(Span))
+}
+
+fn relation() -> impl Strategy<Value = Relation> {
+    select(&Relation::ALL[..])
+}
+
+fn valid_constraints() -> impl Strategy<Value = Vec<Constraint>> {
+    let attribute = prop_oneof![Just("kernel".to_owned()), "[a-z ]{1,8}"];
+    let constraint = (attribute, relation(), "[ -~]{0,6}", any::<i64>(), any::<bool>()).prop_map(
+        |(attribute, relation, text, number, hard)| {
+            let value = match relation {
+                relation if relation.is_numeric() => number.to_string(),
+                relation if relation.has_value() => text,
+                _ => String::new(),
+            };
+            Constraint { attribute, relation, value, hard }
+        },
+    );
+    vec(constraint, 0..3)
+}
+
+fn valid_task() -> BoxedStrategy<TaskSpec> {
+    let (ports, processes) = (btree_set(name(), 0..4), 1..=1_u32 << 20);
+    let run = (valid_cmd(), valid_env(), valid_limit(), processes, ports);
+    (run, of(valid_check()), span(0), valid_constraints())
+        .prop_map(|((cmd, env, limit, processes, ports), health_check, notice, constraints)| {
+            TaskSpec { cmd, env, limit, processes, ports, health_check, notice, constraints }
+        })
+        .boxed()
+}
+
+fn valid_override() -> BoxedStrategy<TaskOverride> {
+    let ports = of(btree_set(name(), 0..3));
+    let run = (of(valid_cmd()), valid_env(), of(valid_limit()), of(1..=1_u32 << 20), ports);
+    let around = (of(valid_check()), of(span(0)), of(valid_constraints()), valid_labels());
+    (run, around)
+        .prop_map(
+            |((cmd, env, limit, processes, ports), (health_check, notice, constraints, labels))| {
+                TaskOverride {
+                    cmd,
+                    env,
+                    limit,
+                    processes,
+                    ports,
+                    health_check,
+                    notice,
+                    constraints,
+                    labels,
+                }
+            },
+        )
+        .boxed()
+}
+
+fn reference() -> impl Strategy<Value = JobReference> {
+    (of(name()), name()).prop_map(|(user, job)| JobReference { user, job })
+}
+
+fn references() -> impl Strategy<Value = BTreeSet<JobReference>> {
+    prop_oneof![2 => Just(BTreeSet::new()), 1 => btree_set(reference(), 1..3)]
+}
+
+/// A description that is admitted, of a few tasks.
+pub(crate) fn valid_job() -> BoxedStrategy<JobSpec> {
+    let failures = prop_oneof![0..2_u32, 0..=1_000_000_u32];
+    let restart = (of(failures), span(0), span(0)).prop_map(|(failures_max, a, b)| RestartPolicy {
+        failures_max,
+        delay: a.min(b),
+        delay_max: a.max(b),
+    });
+    let overrides = vec((0..100_u32, valid_override()), 0..3);
+    let classes = (priority(), appclass(), scheduling_class());
+    let job = (name(), classes, valid_labels(), 1..100_u32, valid_task(), overrides, restart);
+    let job = (job, references(), of(reference())).prop_map(
+        |((name, classes, labels, tasks, task, overrides, restart), after, parent)| {
+            let (priority, appclass, scheduling_class) = classes;
+            let overrides = overrides.into_iter().map(|(at, o)| (TaskIndex(at % tasks), o));
+            JobSpec {
+                name,
+                priority,
+                appclass,
+                scheduling_class,
+                labels,
+                tasks,
+                task,
+                overrides: overrides.collect(),
+                restart,
+                after,
+                parent,
+            }
+        },
+    );
+    job.prop_map(|mut job| {
+        let other = |reference: &JobReference| reference.job != job.name;
+        job.after.retain(other);
+        job.parent = job.parent.take().filter(other);
+        job
+    })
+    .boxed()
+}
+
+fn any_constraints() -> impl Strategy<Value = Vec<Constraint>> {
+    vec(any_constraint(), 0..3)
+}
+
+pub(crate) fn any_constraint() -> impl Strategy<Value = Constraint> {
+    (any::<String>(), relation(), any::<String>(), any::<bool>()).prop_map(
+        |(attribute, relation, value, hard)| Constraint { attribute, relation, value, hard },
+    )
+}
+
+/// What no cell would admit and the format carries all the same.
+pub(crate) fn any_task() -> BoxedStrategy<TaskSpec> {
+    let (cmd, ports) = (vec(any::<String>(), 0..3), btree_set(name(), 0..3));
+    let check = of(health_check(any::<u64>().prop_map(Span)));
+    let run = (cmd, words(), resources(), any::<u32>(), ports);
+    (run, check, any_span(), any_constraints())
+        .prop_map(|((cmd, env, limit, processes, ports), health_check, notice, constraints)| {
+            TaskSpec { cmd, env, limit, processes, ports, health_check, notice, constraints }
+        })
+        .boxed()
+}
+
+fn any_override() -> BoxedStrategy<TaskOverride> {
+    let (cmd, ports) = (of(vec(any::<String>(), 1..3)), of(btree_set(name(), 0..3)));
+    let check = of(health_check(any::<u64>().prop_map(Span)));
+    let run = (cmd, words(), of(resources()), of(any::<u32>()), ports);
+    (run, (check, of(any_span()), of(any_constraints()), words()))
+        .prop_map(
+            |((cmd, env, limit, processes, ports), (health_check, notice, constraints, labels))| {
+                TaskOverride {
+                    cmd,
+                    env,
+                    limit,
+                    processes,
+                    ports,
+                    health_check,
+                    notice,
+                    constraints,
+                    labels,
+                }
+            },
+        )
+        .boxed()
+}
+
+pub(crate) fn any_job() -> BoxedStrategy<JobSpec> {
+    let overrides = btree_map(any::<u32>().prop_map(TaskIndex), any_override(), 0..3);
+    let restart =
+        (of(any::<u32>()), any_span(), any_span()).prop_map(|(failures_max, delay, delay_max)| {
+            RestartPolicy { failures_max, delay, delay_max }
+        });
+    let classes = (priority(), appclass(), scheduling_class());
+    let job = (name(), classes, words(), any::<u32>(), any_task(), overrides, restart);
+    (job, references(), of(reference()))
+        .prop_map(|((name, classes, labels, tasks, task, overrides, restart), after, parent)| {
+            let (priority, appclass, scheduling_class) = classes;
+            JobSpec {
+                name,
+                priority,
+                appclass,
+                scheduling_class,
+                labels,
+                tasks,
+                task,
+                overrides,
+                restart,
+                after,
+                parent,
+            }
+        })
+        .boxed()
+}

@@ -1,0 +1,143 @@
+//! Operations, and how requests were answered.
+
+use std::sync::Arc;
+
+use cell::feasibility::Misfit;
+use cell::{Assignment, Mutation, Observation, Op, Rejection, Reply, RequestId, Submission};
+use model::{CollectionId, Dimension, Level, SessionId, TaskId, TaskIndex};
+use proptest::collection::{btree_map, vec};
+use proptest::option::of;
+use proptest::prelude::*;
+use proptest::sample::select;
+
+use super::job::{any_constraint, any_job};
+use super::{collection, end, factor, instance, machine, machine_report, name, selection};
+
+fn mutation() -> BoxedStrategy<Mutation> {
+    prop_oneof![
+        any_job().prop_map(|job| Mutation::Submit(Arc::new(job))),
+        (collection(), selection())
+            .prop_map(|(collection, tasks)| Mutation::Kill { collection, tasks }),
+        (name(), any::<String>())
+            .prop_map(|(name, address)| Mutation::AddMachine { name, address }),
+        (name(), any::<String>())
+            .prop_map(|(machine, reason)| Mutation::DrainMachine { machine, reason }),
+        name().prop_map(|machine| Mutation::UndrainMachine { machine }),
+        name().prop_map(|machine| Mutation::RemoveMachine { machine }),
+        (name(), btree_map(any::<String>(), of(any::<String>()), 0..4))
+            .prop_map(|(machine, changes)| Mutation::SetAttributes { machine, changes }),
+        (any::<String>(), factor())
+            .prop_map(|(platform, factor)| Mutation::SetPlatform { platform, factor }),
+    ]
+    .boxed()
+}
+
+fn observation() -> impl Strategy<Value = Observation> {
+    prop_oneof![
+        instance().prop_map(|instance| Observation::Started { instance }),
+        (instance(), any::<bool>())
+            .prop_map(|(instance, healthy)| Observation::Health { instance, healthy }),
+        (instance(), end()).prop_map(|(instance, end)| Observation::Ended { instance, end }),
+    ]
+}
+
+pub(crate) fn op() -> BoxedStrategy<Op> {
+    let id = any::<(u64, u64)>()
+        .prop_map(|(session, sequence)| RequestId { session: SessionId(session), sequence });
+    let assignment =
+        (instance(), machine(), vec(any::<u16>(), 0..3), vec(instance(), 0..3)).prop_map(
+            |(instance, machine, ports, victims)| Assignment { instance, machine, ports, victims },
+        );
+    let requests =
+        (id, name(), mutation()).prop_map(|(id, by, mutation)| Op::Request { id, by, mutation });
+    let others = prop_oneof![
+        Just(Op::Nothing),
+        (name(), name()).prop_map(|(name, administrator)| Op::Found { name, administrator }),
+        name().prop_map(|user| Op::OpenSession { user }),
+        vec(assignment, 0..3).prop_map(Op::Assign),
+        (machine(), vec(observation(), 0..3))
+            .prop_map(|(machine, observations)| Op::Observe { machine, observations }),
+        (machine(), machine_report().prop_map(Arc::new))
+            .prop_map(|(machine, report)| Op::DescribeMachine { machine, report }),
+        machine().prop_map(|machine| Op::MachineSilent { machine }),
+        machine().prop_map(|machine| Op::MachineBack { machine }),
+        vec(collection(), 0..4).prop_map(|collections| Op::Forget { collections }),
+        any::<u32>().prop_map(|level| Op::RaiseLevel { to: Level(level) }),
+    ];
+    prop_oneof![1 => requests, 2 => others].boxed()
+}
+
+fn misfit() -> impl Strategy<Value = Misfit> {
+    let dimension = || select(&Dimension::ALL[..]);
+    let unmatched = (any_constraint(), of(any::<String>())).prop_map(|(constraint, has)| {
+        Misfit::Constraint { constraint: Box::new(constraint), has: has.map(Into::into) }
+    });
+    prop_oneof![
+        Just(Misfit::NotUp),
+        Just(Misfit::Draining),
+        unmatched,
+        (dimension(), any::<u64>(), any::<u64>())
+            .prop_map(|(dimension, asked, has)| Misfit::TooSmall { dimension, asked, has }),
+        (dimension(), any::<u64>(), any::<u64>())
+            .prop_map(|(dimension, asked, free)| Misfit::Lacks { dimension, asked, free }),
+        any::<(usize, usize)>().prop_map(|(asked, free)| Misfit::LacksPorts { asked, free }),
+    ]
+}
+
+fn reply() -> impl Strategy<Value = Reply> {
+    let submission = select(vec![Submission::New, Submission::Unchanged, Submission::Updated]);
+    prop_oneof![
+        any::<u64>().prop_map(|id| Reply::Session(SessionId(id))),
+        (collection(), submission)
+            .prop_map(|(collection, submission)| Reply::Submitted { collection, submission }),
+        any::<u32>().prop_map(|tasks| Reply::Killed { tasks }),
+        machine().prop_map(Reply::MachineAdded),
+        any::<u32>().prop_map(|tasks| Reply::Drained { tasks }),
+        Just(Reply::Done),
+    ]
+}
+
+fn rejection() -> impl Strategy<Value = Rejection> {
+    let word = || any::<String>();
+    let task = (collection(), any::<u32>())
+        .prop_map(|(collection, index)| TaskId { collection, index: TaskIndex(index) });
+    let would_not_fit = (task, name(), misfit())
+        .prop_map(|(task, machine, misfit)| Rejection::WouldNotFit { task, machine, misfit });
+    let others = prop_oneof![
+        Just(Rejection::NotFounded),
+        any::<u64>().prop_map(|id| Rejection::NoSuchSession(SessionId(id))),
+        (any::<u64>(), name(), name()).prop_map(|(session, owner, by)| {
+            Rejection::ForeignSession { session: SessionId(session), owner, by }
+        }),
+        any::<u64>().prop_map(|sequence| Rejection::AnswerForgotten { sequence }),
+        word().prop_map(Rejection::Invalid),
+        (name(), name(), vec(word(), 0..3))
+            .prop_map(|(owner, name, fields)| Rejection::NeedsRestart { owner, name, fields }),
+        (word(), name(), name(), any::<bool>()).prop_map(|(field, user, name, dead)| {
+            Rejection::NoSuchReference { field, user, name, dead }
+        }),
+        (name(), name()).prop_map(|(user, name)| Rejection::PredecessorEnded { user, name }),
+        name().prop_map(Rejection::NoSuchMachine),
+        (name(), any::<u64>())
+            .prop_map(|(machine, tasks)| Rejection::MachineInUse { machine, tasks }),
+        (word(), any::<u64>()).prop_map(|(what, most)| Rejection::BadText { what, most }),
+        any::<u64>().prop_map(|id| Rejection::NoSuchJob(CollectionId(id))),
+        any::<u32>().prop_map(|last| Rejection::NoSuchTask { last }),
+        (name(), word(), word()).prop_map(|(by, what, who)| Rejection::NotAllowed {
+            by,
+            what,
+            who
+        }),
+        (word(), any::<u64>(), any::<u64>()).prop_map(|(what, has, most)| Rejection::Full {
+            what,
+            has,
+            most
+        }),
+        name().prop_map(Rejection::AddressTaken),
+    ];
+    prop_oneof![1 => would_not_fit, 3 => others]
+}
+
+pub(crate) fn answer() -> impl Strategy<Value = Result<Reply, Rejection>> {
+    prop_oneof![1 => reply().prop_map(Ok), 3 => rejection().prop_map(Err)]
+}

@@ -1,0 +1,223 @@
+//! One of each: what golden files are written from, and what refusals are made of.
+
+pub(crate) mod event;
+pub(crate) mod image;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::str::FromStr;
+use std::sync::Arc;
+
+use cell::{Assignment, Mutation, Observation, Op, RequestId};
+use model::{
+    Appclass, Band, Bytes, CollectionId, End, GcuFactor, Generation, InstanceId, Level, MachineId,
+    MachineReport, MilliCores, NameError, PortRange, Resources, SchedulingClass, SessionId, Span,
+    TaskIndex, TaskSelection,
+};
+use spec::{
+    Constraint, HealthCheck, JobReference, JobSpec, Relation, RestartPolicy, TaskOverride, TaskSpec,
+};
+
+pub(crate) fn name<N: FromStr<Err = NameError>>(text: &str) -> N {
+    text.parse().expect("a name")
+}
+
+fn words<const N: usize>(words: [(&str, &str); N]) -> BTreeMap<String, String> {
+    words.map(|(key, value)| (key.to_owned(), value.to_owned())).into()
+}
+
+fn resources(cpu: u64, ram: u64, disk: u64, rate: u64) -> Resources {
+    let (cpu, ram) = (MilliCores(cpu), Bytes(ram));
+    Resources { cpu, ram, disk: Bytes(disk), disk_rate: Bytes(rate) }
+}
+
+fn factor(milli: u32) -> GcuFactor {
+    GcuFactor::from_milli(milli).expect("a factor")
+}
+
+/// One constraint of each relation, the last of them soft.
+fn constraints() -> Vec<Constraint> {
+    let constraint = |relation: Relation| {
+        let value = match relation {
+            relation if relation.is_numeric() => "6",
+            relation if relation.has_value() => "x86-64",
+            _ => "",
+        };
+        Constraint {
+            attribute: if relation.is_numeric() { "kernel" } else { "platform" }.to_owned(),
+            relation,
+            value: value.to_owned(),
+            hard: relation != Relation::NotPresent,
+        }
+    };
+    Relation::ALL.map(constraint).into()
+}
+
+fn health_check(port: &str, path: &str) -> HealthCheck {
+    HealthCheck {
+        port: name(port),
+        path: path.to_owned(),
+        interval: Span::from_secs(1),
+        timeout: Span::from_millis(1_500),
+        start_grace: Span(30_000_001),
+        failures_max: 3,
+    }
+}
+
+/// A job in which every field says something.
+pub(crate) fn full_job() -> JobSpec {
+    let task = TaskSpec {
+        cmd: vec!["serve".to_owned(), "--port=${port.http}".to_owned()],
+        env: words([("GREETING", "hello"), ("SHARD", "${task.index}")]),
+        limit: resources(250, 64 << 20, 1 << 30, 10_000_000),
+        processes: 512,
+        ports: BTreeSet::from([name("admin")]),
+        health_check: Some(health_check("http", "/healthz")),
+        notice: Span::from_secs(10),
+        constraints: constraints(),
+    };
+    let change = TaskOverride {
+        cmd: Some(vec!["serve".to_owned(), "--canary".to_owned()]),
+        env: words([("GREETING", "hallo")]),
+        limit: Some(resources(500, 128 << 20, 0, 0)),
+        processes: Some(1_024),
+        ports: Some(BTreeSet::from([name("debug")])),
+        health_check: Some(health_check("canary", "/")),
+        notice: Some(Span::from_millis(500)),
+        constraints: Some(constraints().split_off(6)),
+        labels: words([("tier", "canary")]),
+    };
+    // Of a list, nothing given and nothing in it are not the same.
+    let empty = TaskOverride {
+        ports: Some(BTreeSet::new()),
+        constraints: Some(Vec::new()),
+        ..TaskOverride::default()
+    };
+    JobSpec {
+        name: name("web"),
+        priority: Band::Production.usual(),
+        appclass: Appclass::LatencySensitive,
+        scheduling_class: SchedulingClass::new(3).expect("a class"),
+        labels: words([("team", "search")]),
+        tasks: 8,
+        task,
+        overrides: [(TaskIndex(6), empty), (TaskIndex(7), change)].into(),
+        restart: RestartPolicy {
+            failures_max: Some(0),
+            delay: Span::ZERO,
+            delay_max: Span::from_secs(300),
+        },
+        after: ["ben/extract", "load"].map(reference).into(),
+        parent: Some(reference("fleet")),
+    }
+}
+
+fn reference(text: &str) -> JobReference {
+    text.parse().expect("a job")
+}
+
+pub(crate) fn instance(index: u32) -> InstanceId {
+    let (collection, generation) = (CollectionId(1), Generation(2));
+    InstanceId { collection, index: TaskIndex(index), generation }
+}
+
+fn machine_report() -> MachineReport {
+    MachineReport {
+        capacity: resources(64_000, 256 << 30, 1 << 40, 0),
+        ports: PortRange { first: 31_000, last: 31_255 },
+        attributes: words([("kernel", "6.1"), ("platform", "x86-64")]),
+    }
+}
+
+fn ends() -> Vec<End> {
+    let reason = "no such program".to_owned();
+    vec![
+        End::Exited { code: 0 },
+        End::Exited { code: 255 },
+        End::Signalled { signal: 9 },
+        End::OutOfMemory { limit: Bytes(64 << 20), peak: Bytes(65 << 20) },
+        End::NotStarted { reason: reason.clone() },
+        End::Unhealthy { reason: reason.clone() },
+        End::Stopped,
+        End::Lost { reason },
+    ]
+}
+
+fn requests() -> Vec<Mutation> {
+    let (range, collection) = ((TaskIndex(0), TaskIndex(4)), CollectionId(1));
+    let changes = [("rack", Some("r1")), ("note", Some("")), ("switch", None)];
+    let changes = changes.map(|(name, value)| (name.to_owned(), value.map(str::to_owned)));
+    vec![
+        Mutation::Submit(Arc::new(full_job())),
+        Mutation::Kill { collection, tasks: TaskSelection::All },
+        Mutation::Kill {
+            collection,
+            tasks: TaskSelection::Some(vec![range, (TaskIndex(7), TaskIndex(7))]),
+        },
+        Mutation::AddMachine { name: name("m1"), address: "10.0.0.1:4711".to_owned() },
+        Mutation::DrainMachine { machine: name("m1"), reason: "a new kernel".to_owned() },
+        Mutation::UndrainMachine { machine: name("m1") },
+        Mutation::RemoveMachine { machine: name("m1") },
+        Mutation::SetAttributes { machine: name("m1"), changes: changes.into() },
+        Mutation::SetPlatform { platform: "x86-64".to_owned(), factor: factor(1_250) },
+    ]
+}
+
+/// Each kind of operation at least once.
+pub(crate) fn all_ops() -> Vec<Op> {
+    let machine = MachineId(3);
+    let ended = |end| Observation::Ended { instance: instance(0), end };
+    let mut observations = vec![
+        Observation::Started { instance: instance(0) },
+        Observation::Health { instance: instance(0), healthy: true },
+        Observation::Health { instance: instance(0), healthy: false },
+    ];
+    observations.extend(ends().into_iter().map(ended));
+    let assignment =
+        |index, ports, victims| Assignment { instance: instance(index), machine, ports, victims };
+    let mut ops = vec![
+        Op::Nothing,
+        Op::Found { name: name("dev"), administrator: name("ana") },
+        Op::OpenSession { user: name("ana") },
+        Op::Assign(vec![
+            assignment(0, vec![31_000, 31_001], vec![]),
+            assignment(1, vec![], vec![instance(2), instance(3)]),
+        ]),
+        Op::Observe { machine, observations },
+        Op::DescribeMachine { machine, report: Arc::new(machine_report()) },
+        Op::MachineSilent { machine },
+        Op::MachineBack { machine },
+        Op::Forget { collections: vec![CollectionId(1), CollectionId(300)] },
+        Op::RaiseLevel { to: Level(2) },
+    ];
+    let id = RequestId { session: SessionId(1), sequence: 2 };
+    let request = |mutation| Op::Request { id, by: name("ana"), mutation };
+    ops.extend(requests().into_iter().map(request));
+    ops
+}
+
+/// A new kind of operation does not compile until it has a name here, and then wants an example.
+pub(crate) fn kind(op: &Op) -> &'static str {
+    match op {
+        Op::Nothing => "nothing",
+        Op::Found { .. } => "found",
+        Op::OpenSession { .. } => "open session",
+        Op::Request { mutation, .. } => match mutation {
+            Mutation::Submit(_) => "submit",
+            Mutation::Kill { tasks: TaskSelection::All, .. } => "kill all",
+            Mutation::Kill { tasks: TaskSelection::Some(_), .. } => "kill some",
+            Mutation::AddMachine { .. } => "add machine",
+            Mutation::DrainMachine { .. } => "drain machine",
+            Mutation::UndrainMachine { .. } => "undrain machine",
+            Mutation::RemoveMachine { .. } => "remove machine",
+            Mutation::SetAttributes { .. } => "set attributes",
+            Mutation::SetPlatform { .. } => "set platform",
+        },
+        Op::Assign(_) => "assign",
+        Op::Observe { .. } => "observe",
+        Op::DescribeMachine { .. } => "describe machine",
+        Op::MachineSilent { .. } => "machine silent",
+        Op::MachineBack { .. } => "machine back",
+        Op::Forget { .. } => "forget",
+        Op::RaiseLevel { .. } => "raise level",
+    }
+}

@@ -1,0 +1,139 @@
+//! One of each kind of event.
+
+use cell::{Actor, Event, EventKind, EvictionCause, KillReason, PendingCause, StopReason, Subject};
+use model::{CollectionId, Level, LogIndex, MachineId, Time};
+use proto::event::{Names, Record};
+
+use super::{ends, factor, instance, name, resources};
+
+/// Each kind of event at least once, each of another operation.
+pub(crate) fn all_events() -> Vec<Record> {
+    let records = (1_u64..).zip(happenings()).map(|(index, (by, event))| {
+        let names = match event.subject {
+            Subject::Cell => Names::default(),
+            Subject::Machine(_) => Names { machine: Some(name("m3")), ..Names::default() },
+            Subject::Job(_) => {
+                Names { user: Some(name("ana")), job: Some(name("web")), machine: None }
+            }
+            Subject::Task(_) => {
+                Names { user: Some(name("ana")), job: Some(name("web")), machine: Some(name("m3")) }
+            }
+        };
+        let (index, at) = (LogIndex(index), Time(1_700_000_000_000_000 + index));
+        Record { index, sub: u32::from(index.0 % 2 == 0) * 300, at, by, event, names }
+    });
+    records.collect()
+}
+
+fn happenings() -> Vec<(Actor, Event)> {
+    let task = Subject::Task(instance(0));
+    let (ana, machine) = (Actor::User(name("ana")), Actor::Machine(MachineId(3)));
+    let mut all = Vec::new();
+    let mut add = |by: &Actor, subject, kinds: Vec<EventKind>| {
+        all.extend(kinds.into_iter().map(|kind| (by.clone(), Event { subject, kind })));
+    };
+    add(&ana, Subject::Job(CollectionId(1)), of_jobs());
+    add(&Actor::Scheduler, task, of_tasks());
+    add(&machine, task, ends().into_iter().map(|end| EventKind::Lost { end }).collect());
+    add(&Actor::Master, Subject::Machine(MachineId(3)), of_machines());
+    add(&ana, Subject::Cell, of_the_cell());
+    all
+}
+
+fn of_jobs() -> Vec<EventKind> {
+    vec![
+        EventKind::Submit { cause: PendingCause::Submitted },
+        EventKind::Queue,
+        EventKind::Enable,
+        EventKind::UpdatePending,
+        EventKind::UpdateRunning,
+        EventKind::Fail { end: None },
+        EventKind::Finish,
+        EventKind::Kill { why: KillReason::User(name("ana")) },
+        EventKind::Kill { why: KillReason::ParentEnded(CollectionId(6)) },
+        EventKind::Kill { why: KillReason::PredecessorEnded(CollectionId(0)) },
+    ]
+}
+
+fn of_tasks() -> Vec<EventKind> {
+    let machine = MachineId(3);
+    let preempted = EvictionCause::Preempted { by: instance(4) };
+    vec![
+        EventKind::Submit { cause: PendingCause::Failed },
+        EventKind::Submit { cause: PendingCause::Lost },
+        EventKind::Submit { cause: PendingCause::Evicted(preempted) },
+        EventKind::Schedule { machine },
+        EventKind::Evict { cause: preempted },
+        EventKind::Evict { cause: EvictionCause::OutOfResources },
+        EventKind::Evict { cause: EvictionCause::MachineFailure },
+        EventKind::Evict { cause: EvictionCause::MachineShutdown },
+        EventKind::Evict { cause: EvictionCause::Other },
+        EventKind::Fail { end: ends().pop() },
+        EventKind::Start { machine },
+        EventKind::Health { healthy: true },
+        EventKind::Health { healthy: false },
+        EventKind::Stop { why: StopReason::Kill(KillReason::User(name("ana"))) },
+        EventKind::Stop { why: StopReason::Evict(preempted) },
+        EventKind::Suspect,
+    ]
+}
+
+fn of_machines() -> Vec<EventKind> {
+    let attribute = |value: Option<&str>| EventKind::Attribute {
+        name: "kernel".to_owned(),
+        value: value.map(str::to_owned),
+    };
+    vec![
+        EventKind::MachineAdded,
+        EventKind::MachineUpdated { capacity: resources(64_000, 256 << 30, 1 << 40, 0) },
+        attribute(Some("6.1")),
+        attribute(Some("")),
+        attribute(None),
+        EventKind::Suspect,
+        EventKind::MachineDown,
+        EventKind::MachineBack,
+        EventKind::MachineDrained { reason: "a new kernel ".repeat(20) },
+        EventKind::MachineUndrained,
+        EventKind::MachineRemoved,
+    ]
+}
+
+fn of_the_cell() -> Vec<EventKind> {
+    vec![
+        EventKind::Platform { platform: "x86-64".to_owned(), factor: factor(1_250) },
+        EventKind::Founded,
+        EventKind::LevelRaised { to: Level(2) },
+    ]
+}
+
+/// A new kind of event does not compile until it has a name here, and then wants an example.
+pub(crate) fn kind(event: &Event) -> &'static str {
+    match &event.kind {
+        EventKind::Submit { .. } => "submit",
+        EventKind::Queue => "queue",
+        EventKind::Enable => "enable",
+        EventKind::Schedule { .. } => "schedule",
+        EventKind::Evict { .. } => "evict",
+        EventKind::Fail { .. } => "fail",
+        EventKind::Finish => "finish",
+        EventKind::Kill { .. } => "kill",
+        EventKind::Lost { .. } => "lost",
+        EventKind::UpdatePending => "update pending",
+        EventKind::UpdateRunning => "update running",
+        EventKind::Start { .. } => "start",
+        EventKind::Health { .. } => "health",
+        EventKind::Stop { .. } => "stop",
+        EventKind::Suspect => "suspect",
+        EventKind::MachineAdded => "machine added",
+        EventKind::MachineUpdated { .. } => "machine updated",
+        EventKind::Attribute { .. } => "attribute",
+        EventKind::MachineDown => "machine down",
+        EventKind::MachineBack => "machine back",
+        EventKind::MachineDrained { .. } => "machine drained",
+        EventKind::MachineUndrained => "machine undrained",
+        EventKind::MachineRemoved => "machine removed",
+        EventKind::Platform { .. } => "platform",
+        EventKind::Founded => "founded",
+        EventKind::LevelRaised { .. } => "level raised",
+    }
+}

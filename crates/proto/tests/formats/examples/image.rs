@@ -1,0 +1,255 @@
+//! An image with every kind of object, in each of their states.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use cell::crashes::Crash;
+use cell::feasibility::Misfit;
+use cell::{
+    Death, Drain, EvictionCause, Health, Image, Job, JobParts, JobState, KillReason, LastLife,
+    Machine, MachineState, PendingCause, Phase, Placement, Rejection, Reply, Session, StopReason,
+    Submission, Task, TaskState,
+};
+use model::{
+    CollectionId, Dimension, End, Generation, Level, LogIndex, MachineId, SessionId, TaskId,
+    TaskIndex, Time,
+};
+
+use super::{
+    constraints, ends, factor, full_job, instance, machine_report, name, reference, words,
+};
+
+pub(crate) fn full_image() -> Image {
+    let jobs = vec![running(), finished(), failed(), killed(), queued(), pending()];
+    let session = |user, answers| {
+        Arc::new(Session { user: name(user), used: LogIndex(7), answers, forgotten: 1 })
+    };
+    let sessions = vec![
+        (SessionId(1), session("ana", (2..).zip(replies()).collect())),
+        (SessionId(2), session("ben", (2..).zip(rejections()).collect())),
+        (SessionId(4), session("ben", BTreeMap::new())),
+    ];
+    Image {
+        name: Some(name("dev")),
+        level: Level(1),
+        administrators: vec![name("ana"), name("root")],
+        platforms: vec![("arm64".to_owned(), factor(1)), ("x86-64".to_owned(), factor(1_250))],
+        index: LogIndex(9),
+        time: Time(100),
+        last_collection: CollectionId(7),
+        last_machine: MachineId(5),
+        last_session: SessionId(6),
+        jobs: jobs.into_iter().map(Arc::new).collect(),
+        machines: machines().into_iter().map(Arc::new).collect(),
+        sessions,
+    }
+}
+
+fn machines() -> Vec<Machine> {
+    let machine = |id, text: &str, state| {
+        let mut machine = Machine::new(MachineId(id), name(text), format!("{text}:1").into());
+        machine.state = state;
+        machine.next_port = 31_002;
+        machine
+    };
+    let mut down = machine(2, "m2", MachineState::Down { since: Time(9) });
+    down.report = Arc::new(machine_report());
+    let mut up = machine(3, "m3", MachineState::Up);
+    up.report = Arc::new(machine_report());
+    up.operator_attributes = Arc::new(words([("platform", "arm64"), ("rack", "r1")]));
+    up.drain =
+        Some(Arc::new(Drain { since: Time(8), by: name("root"), reason: "a kernel".to_owned() }));
+    let crash =
+        |index, at| (TaskId { collection: CollectionId(1), index: TaskIndex(index) }, Time(at));
+    up.crashes = vec![crash(5, 50), crash(0, 60)];
+    vec![machine(1, "m1", MachineState::Joining), down, up]
+}
+
+fn job(id: u64, called: &str, state: JobState, tasks: Vec<Task>) -> JobParts {
+    let mut spec = full_job();
+    spec.name = name(called);
+    spec.tasks = u32::try_from(tasks.len()).expect("few tasks");
+    spec.overrides.retain(|index, _| index.0 < spec.tasks);
+    (spec.after, spec.parent) = (BTreeSet::new(), None);
+    JobParts {
+        id: CollectionId(id),
+        owner: name("ana"),
+        spec: Arc::new(spec),
+        submitted: Time(id),
+        state,
+        after: Vec::new(),
+        waits_for: Vec::new(),
+        parent: None,
+        tasks,
+    }
+}
+
+/// A job that names others, found already.
+fn related(mut parts: JobParts, after: &[(&str, u64)], parent: Option<(&str, u64)>) -> JobParts {
+    let spec = Arc::make_mut(&mut parts.spec);
+    spec.after = after.iter().map(|(text, _)| reference(text)).collect();
+    spec.parent = parent.map(|(text, _)| reference(text));
+    parts.after = after.iter().map(|(_, id)| CollectionId(*id)).collect();
+    parts.parent = parent.map(|(_, id)| CollectionId(id));
+    parts
+}
+
+fn task(end: Option<End>, state: TaskState) -> Task {
+    let (generation, machine) = (Generation(1), MachineId(3));
+    Task {
+        generation: Generation(2),
+        failures: 3,
+        last_life: end.map(|end| Arc::new(LastLife { generation, machine, end })),
+        crashes: None,
+        state,
+    }
+}
+
+fn dead(death: Death) -> Task {
+    task(Some(End::Exited { code: 0 }), TaskState::Dead { at: Time(4), death })
+}
+
+/// A new cause does not compile until it is here, and then wants an example.
+fn eviction_causes() -> Vec<EvictionCause> {
+    let next = |cause: &EvictionCause| match cause {
+        EvictionCause::Preempted { .. } => Some(EvictionCause::OutOfResources),
+        EvictionCause::OutOfResources => Some(EvictionCause::MachineFailure),
+        EvictionCause::MachineFailure => Some(EvictionCause::MachineShutdown),
+        EvictionCause::MachineShutdown => Some(EvictionCause::Other),
+        EvictionCause::Other => None,
+    };
+    let first = EvictionCause::Preempted { by: instance(4) };
+    std::iter::successors(Some(first), next).collect()
+}
+
+fn running() -> Job {
+    let pending = |cause| TaskState::Pending { since: Time(5), not_before: Time(6), cause };
+    let placed = |phase, port: u16, stop: Option<StopReason>| {
+        let (machine, ports) = (MachineId(3), Arc::from([port, port + 1]));
+        let stop = stop.map(Arc::new);
+        TaskState::Running(Placement { machine, ports, since: Time(7), phase, stop })
+    };
+    let started = |health| Phase::Started { at: Time(8), health };
+    let kill = StopReason::Kill(KillReason::User(name("ana")));
+    let evict = StopReason::Evict(EvictionCause::Preempted { by: instance(4) });
+    let mut states = vec![
+        pending(PendingCause::Submitted),
+        placed(Phase::Starting, 31_000, None),
+        placed(started(Health::Unknown), 31_010, Some(kill)),
+        placed(started(Health::Healthy), 31_020, Some(evict)),
+        placed(started(Health::Unhealthy), 31_030, None),
+        pending(PendingCause::Failed),
+        pending(PendingCause::Lost),
+        TaskState::Dead { at: Time(9), death: Death::Killed(KillReason::User(name("ana"))) },
+    ];
+    states.extend(eviction_causes().into_iter().map(|cause| pending(PendingCause::Evicted(cause))));
+    let ends = ends().into_iter().map(Some).chain(std::iter::repeat(None));
+    let mut tasks: Vec<Task> = ends.zip(states).map(|(end, state)| task(end, state)).collect();
+    let crash = |machine, times, last| Crash { machine: MachineId(machine), times, last };
+    tasks[5].crashes = Some(Arc::new(vec![crash(4, 1, Time(40)), crash(3, 7, Time(50))]));
+    let parts = job(1, "web", JobState::Running, tasks);
+    Job::from_parts(related(parts, &[("ben/extract", 2)], Some(("fleet", 6))))
+}
+
+fn finished() -> Job {
+    let state = JobState::Dead { at: Time(4), death: Death::Finished };
+    let parts = job(2, "extract", state, vec![dead(Death::Finished)]);
+    Job::from_parts(JobParts { owner: name("ben"), ..parts })
+}
+
+fn failed() -> Job {
+    let state = JobState::Dead { at: Time(4), death: Death::Failed };
+    Job::from_parts(job(3, "batch", state, vec![dead(Death::Failed), dead(Death::Finished)]))
+}
+
+fn killed() -> Job {
+    let parent = Death::Killed(KillReason::ParentEnded(CollectionId(3)));
+    let predecessor = Death::Killed(KillReason::PredecessorEnded(CollectionId(3)));
+    let state = JobState::Dead { at: Time(4), death: predecessor.clone() };
+    Job::from_parts(job(4, "batch", state, vec![dead(parent), dead(predecessor)]))
+}
+
+fn queued() -> Job {
+    let tasks = vec![
+        task(None, TaskState::Queued { since: Time(5) }),
+        dead(Death::Killed(KillReason::User(name("root")))),
+    ];
+    let parts = job(5, "load", JobState::Queued, tasks);
+    let parts = related(parts, &[("web", 1), ("ben/extract", 2)], None);
+    Job::from_parts(JobParts { waits_for: vec![CollectionId(1)], ..parts })
+}
+
+fn pending() -> Job {
+    let cause = PendingCause::Submitted;
+    let state = TaskState::Pending { since: Time(6), not_before: Time(6), cause };
+    Job::from_parts(job(6, "fleet", JobState::Pending, vec![task(None, state)]))
+}
+
+fn replies() -> Vec<Result<Reply, Rejection>> {
+    let submitted = |submission| Reply::Submitted { collection: CollectionId(1), submission };
+    let replies = [
+        Reply::Session(SessionId(9)),
+        submitted(Submission::New),
+        submitted(Submission::Unchanged),
+        submitted(Submission::Updated),
+        Reply::Killed { tasks: 3 },
+        Reply::MachineAdded(MachineId(3)),
+        Reply::Drained { tasks: 12 },
+        Reply::Done,
+    ];
+    replies.map(Ok).into()
+}
+
+fn rejections() -> Vec<Result<Reply, Rejection>> {
+    let text = || "something".to_owned();
+    let session = SessionId(9);
+    let mut rejections = vec![
+        Rejection::NotFounded,
+        Rejection::NoSuchSession(session),
+        Rejection::ForeignSession { session, owner: name("ana"), by: name("ben") },
+        Rejection::AnswerForgotten { sequence: 3 },
+        Rejection::Invalid(text()),
+        Rejection::NeedsRestart {
+            owner: name("ana"),
+            name: name("web"),
+            fields: vec!["cmd".to_owned(), "env".to_owned()],
+        },
+        Rejection::NoSuchReference {
+            field: "after".to_owned(),
+            user: name("ana"),
+            name: name("extract"),
+            dead: true,
+        },
+        Rejection::PredecessorEnded { user: name("ana"), name: name("extract") },
+        Rejection::NoSuchMachine(name("m9")),
+        Rejection::MachineInUse { machine: name("m3"), tasks: 4 },
+        Rejection::BadText { what: text(), most: 256 },
+        Rejection::NoSuchJob(CollectionId(9)),
+        Rejection::NoSuchTask { last: 7 },
+        Rejection::NotAllowed { by: name("ben"), what: text(), who: text() },
+        Rejection::Full { what: "machines".to_owned(), has: 5, most: 5 },
+        Rejection::AddressTaken(name("m1")),
+    ];
+    let task = instance(1).task();
+    rejections.extend(misfits().into_iter().map(|misfit| Rejection::WouldNotFit {
+        task,
+        machine: name("m3"),
+        misfit,
+    }));
+    rejections.into_iter().map(Err).collect()
+}
+
+fn misfits() -> Vec<Misfit> {
+    let constraint = || Box::new(constraints().remove(0));
+    let mut misfits = vec![
+        Misfit::NotUp,
+        Misfit::Draining,
+        Misfit::Constraint { constraint: constraint(), has: None },
+        Misfit::Constraint { constraint: constraint(), has: Some("".into()) },
+        Misfit::TooSmall { dimension: Dimension::Cpu, asked: 250, has: 100 },
+        Misfit::LacksPorts { asked: 2, free: 1 },
+    ];
+    let lacks = |dimension| Misfit::Lacks { dimension, asked: 2, free: 1 };
+    misfits.extend(Dimension::ALL.map(lacks));
+    misfits
+}
