@@ -89,6 +89,14 @@ pub enum Error {
         why: String,
     },
 
+    /// A file of the past that retention deleted while it was read.
+    #[error("{} was deleted while it was read; look at what is kept now, and read that",
+            path.display())]
+    Deleted {
+        /// The file, or the directory in which it was.
+        path: PathBuf,
+    },
+
     /// The disk is full. Everything that was there before is intact, and later calls succeed once
     /// there is room.
     #[error("no room for {needed_bytes} bytes at {}; free some space on that disk, or let the \
@@ -101,7 +109,7 @@ pub enum Error {
     },
 
     /// A sync failed earlier: what is durable is unknown, and asking again would not tell.
-    #[error("the log {} failed to reach its disk ({cause}) and takes nothing more; replace or \
+    #[error("{} failed to reach its disk ({cause}) and takes nothing more; replace or \
              check the disk, then restart this replica: it recovers what is really there",
             path.display())]
     Poisoned {
@@ -149,6 +157,14 @@ impl Error {
                 Self::NoRoom { path, needed_bytes }
             }
             _ => Self::Io { action, path, source },
+        }
+    }
+
+    /// For a failure to open a file that retention may have deleted since it was listed.
+    pub(crate) fn reading(path: &Path, source: io::Error) -> Self {
+        match source.kind() {
+            io::ErrorKind::NotFound => Self::Deleted { path: path.to_owned() },
+            _ => Self::io("open", path, 0)(source),
         }
     }
 

@@ -19,6 +19,7 @@ mod disk;
 mod error;
 pub mod log;
 pub mod measure;
+mod segments;
 
 pub use directory::DataDirectory;
 pub use error::{Error, Result};

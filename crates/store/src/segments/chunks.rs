@@ -1,0 +1,129 @@
+//! Reading the records of one segment one after the other, also while another thread or process
+//! appends to it.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+
+use super::header::{Format, Header, Name, SEGMENT_HEADER_BYTES};
+use super::record::{self, Found, NotWhole, Position};
+use crate::{Error, Result};
+
+/// How much is read at once. A larger record is read whole.
+const CHUNK_BYTES: usize = 256 << 10;
+
+/// A segment open for reading. What is not whole yet is not there; asked again, it may be.
+#[derive(Debug)]
+pub(crate) struct Chunks {
+    file: File,
+    path: PathBuf,
+    header: Header,
+    seed: u32,
+    /// Where the next record is.
+    position: Position,
+    /// Where in the file the buffer's first byte is from.
+    base: u32,
+    buffer: Vec<u8>,
+}
+
+impl Chunks {
+    /// Opens the segment of that name, to begin with its first record.
+    ///
+    /// # Errors
+    /// [`Error::Deleted`] if it is not there any more, the format's error for a bad header,
+    /// [`Error::NewerFormat`] and [`Error::Io`].
+    pub(crate) fn open(format: &Format, directory: &Path, name: Name) -> Result<Self> {
+        let path = directory.join(name.file(format));
+        let file = File::open(&path).map_err(|e| Error::reading(&path, e))?;
+        let mut bytes = vec![0; SEGMENT_HEADER_BYTES as usize];
+        let read = read_at(&file, &mut bytes, 0).map_err(Error::io("read", &path, 0))?;
+        let header = Header::decode(format, &path, name, &bytes[..read])?;
+        let position = Position { segment: header.sequence, offset: SEGMENT_HEADER_BYTES };
+        let (seed, base, buffer) = (header.seed(), SEGMENT_HEADER_BYTES, Vec::new());
+        Ok(Self { file, path, header, seed, position, base, buffer })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// Where the next record is.
+    pub(crate) fn position(&self) -> Position {
+        self.position
+    }
+
+    /// Goes to another offset, at which a record begins.
+    pub(crate) fn seek(&mut self, offset: u32) {
+        if offset < self.base {
+            self.buffer.clear();
+            self.base = offset;
+        }
+        self.position.offset = offset;
+    }
+
+    /// The next record, or what is there instead of a whole one. Nothing but a record is passed.
+    pub(crate) fn next(&mut self) -> Result<Found<'_>> {
+        let position = self.position;
+        let mut want = CHUNK_BYTES;
+        let mut read = None;
+        let whole = loop {
+            let not = match record::check(self.rest(), self.seed, position.offset) {
+                Ok(head) => break Ok(head),
+                Err(not) => not,
+            };
+            // What was read earlier may have changed by now, or end too early.
+            match (not, read) {
+                (NotWhole::Short(needed), Some(had)) if had == want && needed > had => {
+                    want = needed;
+                }
+                (_, Some(_)) => break Err(not),
+                (NotWhole::Short(needed), None) => want = want.max(needed),
+                (_, None) => {}
+            }
+            read = Some(self.fill(want)?);
+        };
+        match whole {
+            Ok(head) => {
+                self.position.offset = position.offset.saturating_add(head.stored_bytes());
+                let from = (position.offset - self.base) as usize;
+                Ok(head.record(position, self.buffer.get(from..).unwrap_or_default()))
+            }
+            Err(not) => Ok(not.at_the_end(self.rest())),
+        }
+    }
+
+    /// What is in the buffer from the position on.
+    fn rest(&self) -> &[u8] {
+        let from = self.position.offset.checked_sub(self.base);
+        from.and_then(|from| self.buffer.get(from as usize..)).unwrap_or_default()
+    }
+
+    /// Reads up to `want` bytes from the position on, and says how many there were.
+    fn fill(&mut self, want: usize) -> Result<usize> {
+        self.base = self.position.offset;
+        self.buffer.resize(want, 0);
+        let read = read_at(&self.file, &mut self.buffer, u64::from(self.base));
+        let read = read.map_err(Error::io("read", &self.path, 0))?;
+        self.buffer.truncate(read);
+        Ok(read)
+    }
+}
+
+/// Reads until `buffer` is full or the file ends, and says how much.
+fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    let mut read = 0;
+    while read < buffer.len() {
+        match file.read_at(&mut buffer[read..], offset + read as u64) {
+            Ok(0) => break,
+            Ok(more) => read += more,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(read)
+}
