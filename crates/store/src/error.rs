@@ -97,6 +97,28 @@ pub enum Error {
         path: PathBuf,
     },
 
+    /// What is asked for was before the history that is kept.
+    #[error(
+        "the kept history begins at index {begins}, and what is asked for was before it; ask \
+             for that index or a later one, or have more history kept from now on"
+    )]
+    TooEarly {
+        /// The first index as of which a state can be rebuilt.
+        begins: u64,
+    },
+
+    /// What is asked for has not happened, as far as is known here.
+    #[error(
+        "index {asked} is not there yet: the newest record on this disk is {last}; wait, or \
+             ask a replica that is further"
+    )]
+    NotYet {
+        /// The index that was asked for.
+        asked: u64,
+        /// The index of the last record here.
+        last: u64,
+    },
+
     /// The disk is full. Everything that was there before is intact, and later calls succeed once
     /// there is room.
     #[error("no room for {needed_bytes} bytes at {}; free some space on that disk, or let the \
@@ -157,6 +179,14 @@ impl Error {
                 Self::NoRoom { path, needed_bytes }
             }
             _ => Self::Io { action, path, source },
+        }
+    }
+
+    /// Where in its file the damage is that this error is about.
+    pub(crate) fn damaged_at(&self) -> Option<u64> {
+        match self {
+            Self::DamagedLog { offset, .. } => Some(*offset),
+            _ => None,
         }
     }
 

@@ -56,7 +56,7 @@ impl Log {
             Some(name) => Some(segments::settle(&directory.join(name.file(&FORMAT)))?),
             None => None,
         };
-        let scan = recover::scan(directory, index)?;
+        let scan = recover::scan(directory, index, false)?;
         let appender = match (file, scan.segments.last()) {
             (Some(file), Some(last)) => {
                 let info = &last.info;

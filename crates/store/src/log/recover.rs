@@ -26,8 +26,8 @@ pub(super) struct Segment {
 }
 
 /// Reads the log in `directory`. Segments whose entries are all below `index` are not read where
-/// their place in the log is known without it.
-pub(super) fn scan(directory: &Path, index: u64) -> Result<Scan> {
+/// their place in the log is known without it. `live` where another process may append.
+pub(super) fn scan(directory: &Path, index: u64, live: bool) -> Result<Scan> {
     let (names, ignored) = segments::list(directory, &FORMAT)?;
     let headers = segments::read_headers(directory, &FORMAT, &names)?;
     segments::check_order(&FORMAT, &headers)?;
@@ -36,7 +36,7 @@ pub(super) fn scan(directory: &Path, index: u64) -> Result<Scan> {
     let newest = headers.iter().rposition(|(_, header)| header.begin.first_index <= first);
     let mut unread = newest.unwrap_or(0);
     loop {
-        let scan = Scan::of(&headers, unread, &ignored)?;
+        let scan = Scan::of(&headers, unread, live, &ignored)?;
         // Only from an entry that was read is the term of the last one known.
         let mut read = scan.segments.iter().skip(unread);
         if unread == 0 || read.any(|segment| segment.info.last_index.is_some()) {
@@ -48,7 +48,12 @@ pub(super) fn scan(directory: &Path, index: u64) -> Result<Scan> {
 
 impl Scan {
     /// Reads all segments but, of the first `unread`, those of which the headers say enough.
-    fn of(headers: &[(PathBuf, Header)], unread: usize, ignored: &[String]) -> Result<Self> {
+    fn of(
+        headers: &[(PathBuf, Header)],
+        unread: usize,
+        live: bool,
+        ignored: &[String],
+    ) -> Result<Self> {
         let mut scan = Self {
             segments: Vec::with_capacity(headers.len()),
             survivors: Survivors::default(),
@@ -60,7 +65,7 @@ impl Scan {
             let next = headers.get(i + 1).map(|(_, next)| next);
             let plain = match next.filter(|_| i < unread) {
                 Some(next) => {
-                    let found = fs::metadata(path).map_err(Error::io("look at", path, 0))?;
+                    let found = fs::metadata(path).map_err(|e| Error::reading(path, e))?;
                     SegmentInfo::plain(path, header, next, found.len())
                 }
                 None => None,
@@ -69,7 +74,11 @@ impl Scan {
                 scan.survivors.note_plain(&info);
                 scan.segments.push(Segment { info, header: *header });
             } else {
-                segments::read(path, &mut buffer)?;
+                if live && next.is_none() {
+                    segments::read_live(&FORMAT, path, header, &mut buffer)?;
+                } else {
+                    segments::read(path, &mut buffer)?;
+                }
                 scan.segment(path, header, &buffer, next)?;
             }
         }

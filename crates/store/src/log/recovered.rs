@@ -1,12 +1,12 @@
 //! What a recovery found: borrowed by the caller to rebuild its state, then dropped.
 
-use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use super::recover::{self, Scan};
 use super::replay;
+use super::segment::SegmentInfo;
 use super::survivors::{HardState, Survivors};
-use crate::segments::Name;
 use crate::segments::record::Record;
 use crate::{Error, Result};
 
@@ -33,7 +33,8 @@ pub enum Repair {
 #[derive(Debug)]
 pub struct Recovered {
     directory: PathBuf,
-    names: BTreeMap<u64, Name>,
+    /// In order of their sequence numbers.
+    segments: Vec<SegmentInfo>,
     survivors: Survivors,
     repair: Repair,
     ignored: Vec<String>,
@@ -47,13 +48,25 @@ impl Recovered {
     /// [`Error::DamagedLog`], [`Error::NewerFormat`] and [`Error::Io`].
     pub fn inspect(directory: impl AsRef<Path>) -> Result<Self> {
         let directory = directory.as_ref();
-        recover::scan(directory, 0).map(|scan| Self::of(directory, scan))
+        recover::scan(directory, 0, true).map(|scan| Self::of(directory, scan))
+    }
+
+    /// Looks at a log that another process may have open, as [`Self::inspect`] does, and reads of
+    /// it no more than its last segment where the headers say enough about the others.
+    pub(crate) fn look(directory: &Path) -> Result<Self> {
+        recover::scan(directory, u64::MAX, true).map(|scan| Self::of(directory, scan))
     }
 
     pub(super) fn of(directory: &Path, scan: Scan) -> Self {
-        let names = scan.segments.iter().map(|s| (s.info.sequence, s.header.name())).collect();
+        let segments = scan.segments.into_iter().map(|segment| segment.info).collect();
         let Scan { survivors, repair, ignored, .. } = scan;
-        Self { directory: directory.to_owned(), names, survivors, repair, ignored }
+        Self { directory: directory.to_owned(), segments, survivors, repair, ignored }
+    }
+
+    /// The segments, oldest first, as they were found.
+    #[must_use]
+    pub fn segments(&self) -> &[SegmentInfo] {
+        &self.segments
     }
 
     /// The index of the first entry. `None` if there is no entry.
@@ -109,7 +122,15 @@ impl Recovered {
         from: u64,
         visit: impl FnMut(Record<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
-        let (names, runs) = (&self.names, &self.survivors.runs);
-        replay::for_each(&self.directory, names, runs, from..=u64::MAX, visit)
+        self.for_range(from..=u64::MAX, visit)
+    }
+
+    /// Shows the entries of which the index is in the range, as [`Self::for_each`] does.
+    pub(crate) fn for_range<E: From<Error>>(
+        &self,
+        range: RangeInclusive<u64>,
+        visit: impl FnMut(Record<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        replay::for_each(&self.directory, &self.segments, &self.survivors.runs, range, visit)
     }
 }

@@ -1,20 +1,19 @@
 //! Showing entries of which is known in which segments they are.
 
-use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::path::Path;
 
-use super::segment::FORMAT;
+use super::segment::{FORMAT, SegmentInfo};
 use super::survivors::Run;
 use crate::segments::record::{Found, Kind, Record};
 use crate::segments::{Chunks, Name};
 use crate::{Error, Result};
 
-/// Shows the entries of these runs whose index is in the range, in order. `names` are the segments'
-/// by their sequence numbers.
+/// Shows the entries of these runs whose index is in the range, in order. `segments` are in order of
+/// their sequence numbers.
 pub(super) fn for_each<E: From<Error>>(
     directory: &Path,
-    names: &BTreeMap<u64, Name>,
+    segments: &[SegmentInfo],
     runs: &[Run],
     range: RangeInclusive<u64>,
     mut visit: impl FnMut(Record<'_>) -> Result<(), E>,
@@ -30,8 +29,11 @@ pub(super) fn for_each<E: From<Error>>(
         let mut chunks = match open.take() {
             Some(chunks) if chunks.header().sequence == run.start.segment => chunks,
             _ => {
-                let name = names.get(&run.start.segment).copied();
-                let name = name.ok_or_else(|| Error::Deleted { path: directory.to_owned() })?;
+                let sequence = run.start.segment;
+                let found = segments.binary_search_by_key(&sequence, |s| s.sequence);
+                let info = found.ok().and_then(|found| segments.get(found));
+                let info = info.ok_or_else(|| Error::Deleted { path: directory.to_owned() })?;
+                let name = Name { sequence, first_index: info.first_index };
                 Chunks::open(&FORMAT, directory, name)?
             }
         };

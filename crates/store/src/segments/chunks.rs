@@ -24,6 +24,9 @@ pub(crate) struct Chunks {
     position: Position,
     /// Where in the file the buffer's first byte is from.
     base: u32,
+    /// How much of the buffer has been read.
+    filled: usize,
+    /// Never shorter than it was.
     buffer: Vec<u8>,
 }
 
@@ -41,7 +44,7 @@ impl Chunks {
         let header = Header::decode(format, &path, name, &bytes[..read])?;
         let position = Position { segment: header.sequence, offset: SEGMENT_HEADER_BYTES };
         let (seed, base, buffer) = (header.seed(), SEGMENT_HEADER_BYTES, Vec::new());
-        Ok(Self { file, path, header, seed, position, base, buffer })
+        Ok(Self { file, path, header, seed, position, base, filled: 0, buffer })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -60,7 +63,7 @@ impl Chunks {
     /// Goes to another offset, at which a record begins.
     pub(crate) fn seek(&mut self, offset: u32) {
         if offset < self.base {
-            self.buffer.clear();
+            self.filled = 0;
             self.base = offset;
         }
         self.position.offset = offset;
@@ -90,8 +93,7 @@ impl Chunks {
         match whole {
             Ok(head) => {
                 self.position.offset = position.offset.saturating_add(head.stored_bytes());
-                let from = (position.offset - self.base) as usize;
-                Ok(head.record(position, self.buffer.get(from..).unwrap_or_default()))
+                Ok(head.record(position, self.from(position.offset)))
             }
             Err(not) => Ok(not.at_the_end(self.rest())),
         }
@@ -99,18 +101,23 @@ impl Chunks {
 
     /// What is in the buffer from the position on.
     fn rest(&self) -> &[u8] {
-        let from = self.position.offset.checked_sub(self.base);
-        from.and_then(|from| self.buffer.get(from as usize..)).unwrap_or_default()
+        self.from(self.position.offset)
+    }
+
+    fn from(&self, offset: u32) -> &[u8] {
+        let from = offset.checked_sub(self.base).map_or(usize::MAX, |from| from as usize);
+        self.buffer.get(from..self.filled).unwrap_or_default()
     }
 
     /// Reads up to `want` bytes from the position on, and says how many there were.
     fn fill(&mut self, want: usize) -> Result<usize> {
-        self.base = self.position.offset;
-        self.buffer.resize(want, 0);
-        let read = read_at(&self.file, &mut self.buffer, u64::from(self.base));
-        let read = read.map_err(Error::io("read", &self.path, 0))?;
-        self.buffer.truncate(read);
-        Ok(read)
+        (self.base, self.filled) = (self.position.offset, 0);
+        if self.buffer.len() < want {
+            self.buffer = vec![0; want];
+        }
+        let read = read_at(&self.file, &mut self.buffer[..want], u64::from(self.base));
+        self.filled = read.map_err(Error::io("read", &self.path, 0))?;
+        Ok(self.filled)
     }
 }
 

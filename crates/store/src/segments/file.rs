@@ -83,8 +83,8 @@ pub(crate) fn preallocate(file: &File, bytes: u32) -> io::Result<()> {
 
 /// Reads a whole segment into `buffer`, replacing what it held.
 pub(crate) fn read(path: &Path, buffer: &mut Vec<u8>) -> Result<()> {
+    let mut file = File::open(path).map_err(|e| Error::reading(path, e))?;
     let mut read = || -> io::Result<()> {
-        let mut file = File::open(path)?;
         let bytes = usize::try_from(file.metadata()?.len()).unwrap_or(usize::MAX);
         buffer.clear();
         buffer.try_reserve(bytes).map_err(|_| io::ErrorKind::OutOfMemory)?;

@@ -15,7 +15,7 @@ pub(crate) use appender::{Active, Appender};
 pub(crate) use chunks::Chunks;
 pub(crate) use file::{preallocate, read, remove_unfinished, settle};
 pub(crate) use header::{Begin, Format, Header, Name, SEGMENT_HEADER_BYTES};
-pub(crate) use scan::{Walked, check_order, list, read_headers, walk};
+pub(crate) use scan::{Walked, check_order, list, read_headers, read_live, walk};
 
 /// How large a segment is made, in bytes, from what was asked for: 4 KiB to 1 GiB.
 pub(crate) fn segment_bytes(asked: u64) -> u32 {

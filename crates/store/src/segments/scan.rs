@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
+use super::file;
 use super::header::{Format, Header, Name, SEGMENT_HEADER_BYTES};
 use super::record::{self, ALIGNMENT, Found, Position, Record};
 use crate::{Error, Result, disk};
@@ -38,9 +39,9 @@ pub(crate) fn read_headers(
 
 pub(crate) fn read_header(format: &Format, path: &Path, name: Name) -> Result<Header> {
     let mut bytes = Vec::with_capacity(SEGMENT_HEADER_BYTES as usize);
-    File::open(path)
-        .and_then(|file| file.take(u64::from(SEGMENT_HEADER_BYTES)).read_to_end(&mut bytes))
-        .map_err(Error::io("read", path, 0))?;
+    let file = File::open(path).map_err(|e| Error::reading(path, e))?;
+    let read = file.take(u64::from(SEGMENT_HEADER_BYTES)).read_to_end(&mut bytes);
+    read.map_err(Error::io("read", path, 0))?;
     Header::decode(format, path, name, &bytes)
 }
 
@@ -108,6 +109,32 @@ pub(crate) fn walk(
         return Ok(Walked { end: position.offset, torn_bytes });
     }
     Ok(Walked { end: position.offset, torn_bytes: 0 })
+}
+
+/// Reads the last segment into `buffer` while another process may append to it, and says where its
+/// records end.
+///
+/// A write may come while the file is read, so that a record is seen and the one before it is not:
+/// that is damage only if it is so again.
+pub(crate) fn read_live(
+    format: &Format,
+    path: &Path,
+    header: &Header,
+    buffer: &mut Vec<u8>,
+) -> Result<Walked> {
+    let mut suspected = None;
+    loop {
+        file::read(path, buffer)?;
+        let error = match walk(format, path, header, buffer, None, |_| Ok(())) {
+            Ok(walked) => return Ok(walked),
+            Err(error) => error,
+        };
+        let at = error.damaged_at();
+        if at.is_none() || at == suspected {
+            return Err(error);
+        }
+        suspected = at;
+    }
 }
 
 /// Judges what lies behind the last whole record: how many bytes a torn write left there.
