@@ -7,7 +7,8 @@
 //!   lock                held for the process's life; its content is the holder's pid
 //!   log/                segments, see `log`
 //!   checkpoints/        see `checkpoint`
-//!   events/ tls/ tasks/ packages/      kept by others
+//!   events/             see `events`
+//!   tls/ tasks/ packages/      kept by others
 //! ```
 //!
 //! The lock is an open-file-description lock: it goes with the process however that ends, cannot
@@ -126,7 +127,7 @@ impl DataDirectory {
         self.path.join(CHECKPOINTS)
     }
 
-    /// Where the event stream is kept.
+    /// Where [`crate::events::Events`] keeps its segments.
     #[must_use]
     pub fn events(&self) -> PathBuf {
         self.path.join(EVENTS)

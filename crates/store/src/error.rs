@@ -3,6 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::events::Cursor;
+
 /// The result of everything in this crate that touches the disk.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -75,6 +77,57 @@ pub enum Error {
         offset: u64,
         /// How it is known that this is damage, and no unfinished write.
         why: String,
+    },
+
+    /// Bytes of the event stream that were durable are not what was written. The replica goes on,
+    /// and its log is not concerned.
+    #[error("the event stream is damaged at {}, offset {offset}: {why}; {}", path.display(),
+            goes_on(*next))]
+    DamagedEvents {
+        /// The segment file.
+        path: PathBuf,
+        /// Where in it.
+        offset: u64,
+        /// How it is known that this is damage, and no unfinished write.
+        why: String,
+        /// Where the stream goes on, if that is known.
+        next: Option<Cursor>,
+    },
+
+    /// The events that a reader wants next were deleted, being too old or too many.
+    #[error("these events are not kept any more: the stream begins at {oldest} now; go on from a \
+             state as of index {} or later", oldest.index)]
+    EventsTooLate {
+        /// From where on events are kept.
+        oldest: Cursor,
+    },
+
+    /// Events were lost by damage to a disk, or never were here, because this replica's state came
+    /// from another.
+    #[error("the events from {from} on were lost or never were on this disk; they are complete \
+             again from {complete_from}: go on from a state as of index {} or later",
+            complete_from.index)]
+    EventsLost {
+        /// The first event that may be missing.
+        from: Cursor,
+        /// From where on none is.
+        complete_from: Cursor,
+    },
+
+    /// Events do not come in order.
+    #[error(
+        "event {found} of time {time_us} does not follow event {last} of time {last_time_us}; \
+             this is an error of the program: report it with the log of this replica"
+    )]
+    EventOrder {
+        /// The event before.
+        last: Cursor,
+        /// Its time in microseconds.
+        last_time_us: u64,
+        /// The event that came.
+        found: Cursor,
+        /// Its time in microseconds.
+        time_us: u64,
     },
 
     /// A checkpoint is incomplete or its bytes are not what was written.
@@ -185,7 +238,7 @@ impl Error {
     /// Where in its file the damage is that this error is about.
     pub(crate) fn damaged_at(&self) -> Option<u64> {
         match self {
-            Self::DamagedLog { offset, .. } => Some(*offset),
+            Self::DamagedLog { offset, .. } | Self::DamagedEvents { offset, .. } => Some(*offset),
             _ => None,
         }
     }
@@ -203,6 +256,15 @@ impl Error {
     pub fn is_no_room(&self) -> bool {
         matches!(self, Self::NoRoom { .. })
     }
+}
+
+fn goes_on(next: Option<Cursor>) -> String {
+    let from = next.map(|next| {
+        let index = next.index;
+        format!("it goes on at {next}: take that from a state as of index {index} or later")
+    });
+    let wait = "restart this replica: it goes on behind the damage, and says what is missing";
+    from.unwrap_or_else(|| wait.to_owned())
 }
 
 fn holder(pid: Option<u32>) -> String {

@@ -14,12 +14,14 @@
 //! - [`checkpoint`]: one self-contained, checksummed file of opaque sections
 //! - [`retention`]: which checkpoints and segments may go, as a decision that touches nothing
 //! - [`history`]: what is kept of the past, for other processes to read
+//! - [`events`]: the event stream in segment files, followed by any number of readers
 //! - [`measure`]: what an fsync costs here, to compare the log with its physical limit
 
 pub mod checkpoint;
 pub mod directory;
 mod disk;
 mod error;
+pub mod events;
 pub mod history;
 pub mod log;
 pub mod measure;

@@ -7,11 +7,12 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 use super::header::{Format, Header, Name, SEGMENT_HEADER_BYTES};
-use super::record::{self, Found, NotWhole, Position};
+use super::record::{self, Found, Head, NotWhole, Position, STEP};
+use super::scan;
 use crate::{Error, Result};
 
 /// How much is read at once. A larger record is read whole.
-const CHUNK_BYTES: usize = 256 << 10;
+pub(super) const CHUNK_BYTES: usize = 256 << 10;
 
 /// A segment open for reading. What is not whole yet is not there; asked again, it may be.
 #[derive(Debug)]
@@ -60,6 +61,12 @@ impl Chunks {
         self.position
     }
 
+    /// The size of the file.
+    pub(crate) fn file_bytes(&self) -> Result<u64> {
+        let found = self.file.metadata().map_err(Error::io("look at", &self.path, 0))?;
+        Ok(found.len())
+    }
+
     /// Goes to another offset, at which a record begins.
     pub(crate) fn seek(&mut self, offset: u32) {
         if offset < self.base {
@@ -97,6 +104,41 @@ impl Chunks {
             }
             Err(not) => Ok(not.at_the_end(self.rest())),
         }
+    }
+
+    /// Whether an intact record says that the one that [`Self::next`] did not find was durable, and
+    /// its offset. As good as certain only when it is so twice in a row: a write may have come
+    /// while the first of both was read.
+    pub(crate) fn testimony(&self) -> Option<u32> {
+        let rest = self.rest();
+        if record::is_zero(rest) {
+            return None;
+        }
+        scan::find_testimony(rest, rest.len(), self.seed, self.position)
+    }
+
+    /// The first entry at or behind `offset` whose header is intact, and where it begins; none
+    /// from `end` on. What lies between records is searched for one.
+    pub(super) fn find_entry(&mut self, offset: u32, end: u32) -> Result<Option<(u32, Head)>> {
+        let mut at = offset.checked_next_multiple_of(STEP).unwrap_or(u32::MAX);
+        while at < end {
+            self.seek(at);
+            let read = self.fill(CHUNK_BYTES)?;
+            let mut from = 0;
+            while from + record::HEADER_BYTES <= read && at < end {
+                if let Some(head) = record::intact_head(&self.buffer[from..read], self.seed, at)
+                    && head.kind == record::Kind::Entry
+                {
+                    return Ok(Some((at, head)));
+                }
+                from += STEP as usize;
+                at = at.saturating_add(STEP);
+            }
+            if read < CHUNK_BYTES {
+                break;
+            }
+        }
+        Ok(None)
     }
 
     /// What is in the buffer from the position on.

@@ -10,12 +10,14 @@ mod file;
 mod header;
 pub(crate) mod record;
 mod scan;
+mod search;
 
 pub(crate) use appender::{Active, Appender};
 pub(crate) use chunks::Chunks;
 pub(crate) use file::{preallocate, read, remove_unfinished, settle};
 pub(crate) use header::{Begin, Format, Header, Name, SEGMENT_HEADER_BYTES};
-pub(crate) use scan::{Walked, check_order, list, read_headers, read_live, walk};
+pub(crate) use scan::{Walked, check_order, list, read_header, read_headers, read_live, walk};
+pub(crate) use search::narrow;
 
 /// How large a segment is made, in bytes, from what was asked for: 4 KiB to 1 GiB.
 pub(crate) fn segment_bytes(asked: u64) -> u32 {

@@ -9,7 +9,10 @@ pub const MAX_PAYLOAD_BYTES: usize = 64 << 20;
 pub(crate) const HEADER_BYTES: usize = 48;
 
 /// Records begin at multiples of this.
-pub(crate) const ALIGNMENT: usize = 8;
+pub(crate) const STEP: u32 = 8;
+
+/// The same, for lengths in memory.
+pub(crate) const ALIGNMENT: usize = STEP as usize;
 
 /// What a record is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -212,6 +215,13 @@ pub(crate) fn check(rest: &[u8], seed: u32, offset: u32) -> Result<Head, NotWhol
         return Err(NotWhole::Bad("the checksum of the record's payload does not match"));
     }
     Ok(head)
+}
+
+/// The fields of the record at `offset`, with whose bytes `rest` begins, if its header is intact.
+/// Its payload may be bad.
+pub(crate) fn intact_head(rest: &[u8], seed: u32, offset: u32) -> Option<Head> {
+    let header = intact_header(rest, seed, offset)?;
+    head(header)
 }
 
 fn head(header: &[u8; HEADER_BYTES]) -> Option<Head> {
