@@ -7,7 +7,8 @@
 //!   lock                held for the process's life; its content is the holder's pid
 //!   log/                segments, see `log`
 //!   checkpoints/        see `checkpoint`
-//!   events/ tls/ tasks/ packages/      kept by others
+//!   events/             see `events`
+//!   tls/ tasks/ packages/      kept by others
 //! ```
 //!
 //! The lock is an open-file-description lock: it goes with the process however that ends, cannot
@@ -31,7 +32,10 @@ pub const FORMAT_VERSION: u32 = 1;
 const FORMAT_FILE: &str = "format";
 const FORMAT_PREFIX: &str = "bourg data directory, format ";
 const LOCK_FILE: &str = "lock";
-const DIRECTORIES: [&str; 6] = ["log", "checkpoints", "events", "tls", "tasks", "packages"];
+pub(crate) const LOG: &str = "log";
+pub(crate) const CHECKPOINTS: &str = "checkpoints";
+pub(crate) const EVENTS: &str = "events";
+const DIRECTORIES: [&str; 6] = [LOG, CHECKPOINTS, EVENTS, "tls", "tasks", "packages"];
 const PRIVATE: u32 = 0o700;
 
 /// An open, locked data directory. The lock is held until this value is dropped.
@@ -114,19 +118,19 @@ impl DataDirectory {
     /// Where [`crate::log::Log`] keeps its segments.
     #[must_use]
     pub fn log(&self) -> PathBuf {
-        self.path.join("log")
+        self.path.join(LOG)
     }
 
     /// Where checkpoints are.
     #[must_use]
     pub fn checkpoints(&self) -> PathBuf {
-        self.path.join("checkpoints")
+        self.path.join(CHECKPOINTS)
     }
 
-    /// Where the event stream is kept.
+    /// Where [`crate::events::Events`] keeps its segments.
     #[must_use]
     pub fn events(&self) -> PathBuf {
-        self.path.join("events")
+        self.path.join(EVENTS)
     }
 
     /// Where the certificate authority and credentials are.
@@ -146,6 +150,13 @@ impl DataDirectory {
     pub fn packages(&self) -> PathBuf {
         self.path.join("packages")
     }
+}
+
+/// One of the directories of the data directory at `path`, which another process may hold: looked
+/// at, and neither locked nor changed.
+pub(crate) fn look(path: &Path, name: &str) -> Result<PathBuf> {
+    check_format(path)?;
+    Ok(path.join(name))
 }
 
 /// Makes a private directory, or makes an existing one private: keys and users' data lie below.

@@ -3,6 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::events::Cursor;
+
 /// The result of everything in this crate that touches the disk.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -77,6 +79,57 @@ pub enum Error {
         why: String,
     },
 
+    /// Bytes of the event stream that were durable are not what was written. The replica goes on,
+    /// and its log is not concerned.
+    #[error("the event stream is damaged at {}, offset {offset}: {why}; {}", path.display(),
+            goes_on(*next))]
+    DamagedEvents {
+        /// The segment file.
+        path: PathBuf,
+        /// Where in it.
+        offset: u64,
+        /// How it is known that this is damage, and no unfinished write.
+        why: String,
+        /// Where the stream goes on, if that is known.
+        next: Option<Cursor>,
+    },
+
+    /// The events that a reader wants next were deleted, being too old or too many.
+    #[error("these events are not kept any more: the stream begins at {oldest} now; go on from a \
+             state as of index {} or later", oldest.index)]
+    EventsTooLate {
+        /// From where on events are kept.
+        oldest: Cursor,
+    },
+
+    /// Events were lost by damage to a disk, or never were here, because this replica's state came
+    /// from another.
+    #[error("the events from {from} on were lost or never were on this disk; they are complete \
+             again from {complete_from}: go on from a state as of index {} or later",
+            complete_from.index)]
+    EventsLost {
+        /// The first event that may be missing.
+        from: Cursor,
+        /// From where on none is.
+        complete_from: Cursor,
+    },
+
+    /// Events do not come in order.
+    #[error(
+        "event {found} of time {time_us} does not follow event {last} of time {last_time_us}; \
+             this is an error of the program: report it with the log of this replica"
+    )]
+    EventOrder {
+        /// The event before.
+        last: Cursor,
+        /// Its time in microseconds.
+        last_time_us: u64,
+        /// The event that came.
+        found: Cursor,
+        /// Its time in microseconds.
+        time_us: u64,
+    },
+
     /// A checkpoint is incomplete or its bytes are not what was written.
     #[error("the checkpoint {} is damaged at offset {offset}: {why}; use an older checkpoint, or \
              fetch one from another replica", path.display())]
@@ -87,6 +140,36 @@ pub enum Error {
         offset: u64,
         /// What does not match.
         why: String,
+    },
+
+    /// A file of the past that retention deleted while it was read.
+    #[error("{} was deleted while it was read; look at what is kept now, and read that",
+            path.display())]
+    Deleted {
+        /// The file, or the directory in which it was.
+        path: PathBuf,
+    },
+
+    /// What is asked for was before the history that is kept.
+    #[error(
+        "the kept history begins at index {begins}, and what is asked for was before it; ask \
+             for that index or a later one, or have more history kept from now on"
+    )]
+    TooEarly {
+        /// The first index as of which a state can be rebuilt.
+        begins: u64,
+    },
+
+    /// What is asked for has not happened, as far as is known here.
+    #[error(
+        "index {asked} is not there yet: the newest record on this disk is {last}; wait, or \
+             ask a replica that is further"
+    )]
+    NotYet {
+        /// The index that was asked for.
+        asked: u64,
+        /// The index of the last record here.
+        last: u64,
     },
 
     /// The disk is full. Everything that was there before is intact, and later calls succeed once
@@ -101,7 +184,7 @@ pub enum Error {
     },
 
     /// A sync failed earlier: what is durable is unknown, and asking again would not tell.
-    #[error("the log {} failed to reach its disk ({cause}) and takes nothing more; replace or \
+    #[error("{} failed to reach its disk ({cause}) and takes nothing more; replace or \
              check the disk, then restart this replica: it recovers what is really there",
             path.display())]
     Poisoned {
@@ -152,11 +235,36 @@ impl Error {
         }
     }
 
+    /// Where in its file the damage is that this error is about.
+    pub(crate) fn damaged_at(&self) -> Option<u64> {
+        match self {
+            Self::DamagedLog { offset, .. } | Self::DamagedEvents { offset, .. } => Some(*offset),
+            _ => None,
+        }
+    }
+
+    /// For a failure to open a file that retention may have deleted since it was listed.
+    pub(crate) fn reading(path: &Path, source: io::Error) -> Self {
+        match source.kind() {
+            io::ErrorKind::NotFound => Self::Deleted { path: path.to_owned() },
+            _ => Self::io("open", path, 0)(source),
+        }
+    }
+
     /// Whether the cause is a full disk, so that the same call may succeed later.
     #[must_use]
     pub fn is_no_room(&self) -> bool {
         matches!(self, Self::NoRoom { .. })
     }
+}
+
+fn goes_on(next: Option<Cursor>) -> String {
+    let from = next.map(|next| {
+        let index = next.index;
+        format!("it goes on at {next}: take that from a state as of index {index} or later")
+    });
+    let wait = "restart this replica: it goes on behind the damage, and says what is missing";
+    from.unwrap_or_else(|| wait.to_owned())
 }
 
 fn holder(pid: Option<u32>) -> String {

@@ -5,20 +5,28 @@
 //! thread.
 //!
 //! What is deliberately not here: raft, the cell's state, protobuf (payloads are opaque bytes),
-//! async, retention policies (the caller decides what may go, this crate how it goes safely) and
-//! any cache. The state lives in memory; the log is appended, replayed and cut, never queried.
+//! async, how much is kept for how long (the caller's figures; what they mean and how it goes
+//! safely is here) and any cache. The state lives in memory; the log is appended, replayed and
+//! cut. Whoever wants to see a state of the past rebuilds it.
 //!
 //! - [`directory`]: `{log, checkpoints, events, tls, tasks, packages}`, format version, lock
 //! - [`log`]: segment files, group commit, recovery that tells a torn tail from damage
 //! - [`checkpoint`]: one self-contained, checksummed file of opaque sections
+//! - [`retention`]: which checkpoints and segments may go, as a decision that touches nothing
+//! - [`history`]: what is kept of the past, for other processes to read
+//! - [`events`]: the event stream in segment files, followed by any number of readers
 //! - [`measure`]: what an fsync costs here, to compare the log with its physical limit
 
 pub mod checkpoint;
 pub mod directory;
 mod disk;
 mod error;
+pub mod events;
+pub mod history;
 pub mod log;
 pub mod measure;
+pub mod retention;
+mod segments;
 
 pub use directory::DataDirectory;
 pub use error::{Error, Result};

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::log::{Kind, Log, Options, RecordRef};
-use crate::{Error, Result, disk, log};
+use crate::{Error, Result, disk, segments};
 
 /// How long single writes took until they were durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,7 +48,7 @@ pub fn measure_fsync(directory: impl AsRef<Path>, bytes: usize, runs: usize) -> 
         let file = disk::create_unfinished(&path)?;
         let content = vec![0xB0; bytes];
         let failed = || Error::io("measure writes to", &path, u64::from(size));
-        log::preallocate(&file, size).and_then(|()| file.sync_all()).map_err(failed())?;
+        segments::preallocate(&file, size).and_then(|()| file.sync_all()).map_err(failed())?;
         let mut times = Vec::with_capacity(runs);
         for run in 0..runs {
             let begin = Instant::now();

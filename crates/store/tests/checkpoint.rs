@@ -53,6 +53,22 @@ fn equal_content_has_equal_digests() {
 }
 
 #[test]
+fn a_checkpoint_says_when_its_state_was_or_its_file_does() {
+    let dir = tempfile::tempdir().unwrap();
+    let said = CheckpointWriter::create_at(dir.path(), 1, 1, 77).unwrap().finish().unwrap();
+    let unsaid = CheckpointWriter::create(dir.path(), 2, 1).unwrap().finish().unwrap();
+    let times = [&said, &unsaid].map(|made| CheckpointReader::open(&made.path).unwrap().time_us());
+    assert_eq!((said.time_us, times), (77, [Some(77), None]));
+    // This was written long after 2020.
+    assert!(unsaid.time_us > 1_577_836_800_000_000, "{}", unsaid.time_us);
+    assert_eq!(checkpoint::list(dir.path()).unwrap(), [unsaid, said.clone()]);
+    let content = fs::read(&said.path).unwrap();
+    let other = tempfile::tempdir().unwrap();
+    let imported = checkpoint::import(other.path(), &mut Cursor::new(&content)).unwrap();
+    assert_eq!(imported.time_us, 77);
+}
+
+#[test]
 fn the_list_is_newest_first_and_passes_over_other_names() {
     let dir = tempfile::tempdir().unwrap();
     for index in [5, 100, 20] {

@@ -7,11 +7,14 @@ mod support;
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::Path;
+use std::time::Duration;
 
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
 use store::checkpoint::{self, CheckpointWriter};
+use store::events::{self, Cursor, Event, Events, Limit};
 use store::log::{Log, Options, Recovered};
+use store::retention::Retention;
 use store::{DataDirectory, Error};
 use support::{append, entries, entry};
 
@@ -102,6 +105,48 @@ fn cutting_the_log_needs_no_room() {
             log.append(&[entry(index, 1, &[7; 1000])]).unwrap();
         }
         log.sync().unwrap();
+    });
+}
+
+#[test]
+fn events_wait_for_room_and_come_once() {
+    on_small_disk(1 << 20, |path| {
+        let directory = path.join("events");
+        fs::create_dir(&directory).unwrap();
+        let options = events::Options { segment_bytes: 64 << 10 };
+        let (mut events, _) = Events::open(&directory, options).unwrap();
+        let payload = [7; 1000];
+        let event = |index| Event { index, sub: 0, time_us: index, payload: &payload };
+        let batch: Vec<_> = (1..=300).map(event).collect();
+        events.append(&batch[..1]).unwrap();
+        fill(path);
+        let error = events.append(&batch).unwrap_err();
+        assert!(error.is_no_room(), "{error}");
+        let last = events.last().unwrap().index;
+        assert!((56..300).contains(&last), "what fits is there, up to {last}");
+        assert!(events.append(&batch).unwrap_err().is_no_room());
+        events.sync(last).unwrap();
+
+        // Room that retention makes is room.
+        fs::remove_file(path.join("ballast")).unwrap();
+        let appended = events.append(&batch).unwrap();
+        assert_eq!(u64::try_from(appended).unwrap(), 300 - last);
+        fill(path);
+        let retention = Retention::new(128 << 10, Duration::MAX);
+        assert!(events.retain(&retention, 0).unwrap() > 0);
+        let more: Vec<_> = (301..=350).map(event).collect();
+        assert_eq!(events.append(&more).unwrap(), 50);
+        let mut expected = events.reader().oldest().unwrap().unwrap().index + 1;
+        let mut reader = events.reader();
+        let from = Cursor::at(expected);
+        reader
+            .read(from, Limit::NONE, |event| {
+                assert_eq!(event.index, expected);
+                expected += 1;
+                Ok::<_, Error>(())
+            })
+            .unwrap();
+        assert_eq!(expected, 351);
     });
 }
 

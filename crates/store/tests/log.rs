@@ -234,3 +234,64 @@ fn a_newer_format_is_refused_with_what_to_do() {
     assert!(matches!(error, Error::NewerFormat { found: 2, known: 1, .. }), "{error}");
     assert!(error.to_string().contains("run the newer program"), "{error}");
 }
+
+#[test]
+fn kept_history_below_a_checkpoint_is_not_read_at_a_start() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut log, _) = Log::open(dir.path(), SMALL).unwrap();
+    for index in 1..=200 {
+        append(&mut log, 1, [index]);
+    }
+    let known: Vec<_> = log.segments().cloned().collect();
+    drop(log);
+    let check = |from: u64| {
+        let (log, recovered) = Log::open_from(dir.path(), SMALL, from).unwrap();
+        assert_eq!(log.segments().cloned().collect::<Vec<_>>(), known, "from {from}");
+        assert_eq!((log.first_index(), recovered.last()), (Some(1), Some((200, 1))));
+        assert_eq!(entries(&recovered), (1..=200).map(|i| (i, 1)).collect::<Vec<_>>());
+    };
+    for from in [0, 1, 2, known[2].first_index, 199, 200, 201, 10_000] {
+        check(from);
+    }
+    // A segment that was made and then not written to.
+    let mut files = segments(dir.path());
+    let last = files.pop().unwrap();
+    let mut content = fs::read(&last).unwrap();
+    content[64..].fill(0);
+    fs::write(&last, content).unwrap();
+    let (log, recovered) = Log::open_from(dir.path(), SMALL, 10_000).unwrap();
+    let end = known.last().unwrap().first_index - 1;
+    assert_eq!((log.last_index(), recovered.last()), (Some(end), Some((end, 1))));
+    drop(log);
+
+    // What is damaged far below is found by who reads it.
+    let mut content = fs::read(&files[0]).unwrap();
+    content[200] ^= 1;
+    fs::write(&files[0], content).unwrap();
+    assert!(matches!(Log::open(dir.path(), SMALL), Err(Error::DamagedLog { .. })));
+    let (_, recovered) = Log::open_from(dir.path(), SMALL, end).unwrap();
+    let read = |from| recovered.for_each(from, |_| Ok::<_, Error>(()));
+    assert!(matches!(read(1), Err(Error::DamagedLog { .. })));
+    read(known[1].first_index).unwrap();
+}
+
+#[test]
+fn replaced_entries_stay_replaced_however_much_is_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut log, _) = Log::open(dir.path(), SMALL).unwrap();
+    for (term, range) in [(1, 1..=100), (2, 90..=130), (3, 101..=160), (3, 161..=300)] {
+        for index in range {
+            append(&mut log, term, [index]);
+        }
+    }
+    let known: Vec<_> = log.segments().cloned().collect();
+    assert!(known.iter().any(|s| s.replaced_from == Some(90)), "{known:?}");
+    drop(log);
+    let (_, whole) = Log::open(dir.path(), SMALL).unwrap();
+    let whole = entries(&whole);
+    for from in (0..=300).step_by(7) {
+        let (log, recovered) = Log::open_from(dir.path(), SMALL, from).unwrap();
+        assert_eq!(entries(&recovered), whole, "from {from}");
+        assert_eq!(log.last_index(), Some(300));
+    }
+}

@@ -24,12 +24,22 @@ pub(super) fn parse_name(file: &str) -> Option<(u64, u64)> {
     (name(index, term) == file).then_some((index, term))
 }
 
-pub(super) fn header(index: u64, term: u64) -> [u8; HEADER_BYTES] {
+/// What a checkpoint says of the state that it holds.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Stated {
+    pub(super) index: u64,
+    pub(super) term: u64,
+    /// 0 where its writer gave none.
+    pub(super) time_us: u64,
+}
+
+pub(super) fn header(stated: Stated) -> [u8; HEADER_BYTES] {
     let mut bytes = [0; HEADER_BYTES];
     bytes[..8].copy_from_slice(&MAGIC);
     bytes[8..12].copy_from_slice(&VERSION.to_le_bytes());
-    bytes[16..24].copy_from_slice(&index.to_le_bytes());
-    bytes[24..32].copy_from_slice(&term.to_le_bytes());
+    bytes[16..24].copy_from_slice(&stated.index.to_le_bytes());
+    bytes[24..32].copy_from_slice(&stated.term.to_le_bytes());
+    bytes[32..40].copy_from_slice(&stated.time_us.to_le_bytes());
     let checksum = header_checksum(&bytes);
     bytes[12..16].copy_from_slice(&checksum.to_le_bytes());
     bytes
@@ -41,8 +51,7 @@ pub(super) enum BadHeader {
     Damaged { offset: u64, why: &'static str },
 }
 
-/// Index and term of a checkpoint.
-pub(super) fn parse_header(bytes: &[u8; HEADER_BYTES]) -> Result<(u64, u64), BadHeader> {
+pub(super) fn parse_header(bytes: &[u8; HEADER_BYTES]) -> Result<Stated, BadHeader> {
     if bytes[..8] != MAGIC {
         return Err(BadHeader::Damaged { offset: 0, why: "it does not begin as a checkpoint" });
     }
@@ -52,7 +61,8 @@ pub(super) fn parse_header(bytes: &[u8; HEADER_BYTES]) -> Result<(u64, u64), Bad
     if header_checksum(bytes) != bytes.u32_at(12) {
         return Err(BadHeader::Damaged { offset: 12, why: "the header's checksum does not match" });
     }
-    Ok((bytes.u64_at(16), bytes.u64_at(24)))
+    let (index, term, time_us) = (bytes.u64_at(16), bytes.u64_at(24), bytes.u64_at(32));
+    Ok(Stated { index, term, time_us })
 }
 
 fn header_checksum(bytes: &[u8; HEADER_BYTES]) -> u32 {

@@ -15,7 +15,7 @@
 //! | 12 | 4 | crc32c of the bytes 8–12 and 16–40 |
 //! | 16 | 8 | index of the last entry that the state includes |
 //! | 24 | 8 | its term |
-//! | 32 | 8 | zero |
+//! | 32 | 8 | when the state was so, in microseconds since 1970; 0 if that is not said |
 //!
 //! | offset | bytes | section, one behind the other |
 //! |---|---|---|
@@ -39,11 +39,13 @@ mod format;
 mod reader;
 mod writer;
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, Read, Write as _};
 use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
 
 pub use format::MAX_SECTION_BYTES;
+use format::Stated;
 pub use reader::CheckpointReader;
 pub use writer::CheckpointWriter;
 
@@ -58,8 +60,33 @@ pub struct Checkpoint {
     pub index: u64,
     /// The term of that entry.
     pub term: u64,
+    /// When the state was so, in microseconds since 1970. That is the file's time of modification
+    /// where the file does not say it.
+    pub time_us: u64,
     /// The size of the file.
     pub bytes: u64,
+}
+
+impl Checkpoint {
+    fn at(path: PathBuf, stated: Stated, file: &File) -> Result<Self> {
+        let found = file.metadata().map_err(Error::io("look at", &path, 0))?;
+        let Stated { index, term, mut time_us } = stated;
+        if time_us == 0 {
+            let since = found.modified().ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok());
+            time_us = since.map_or(0, |since| u64::try_from(since.as_micros()).unwrap_or(u64::MAX));
+        }
+        Ok(Self { path, index, term, time_us, bytes: found.len() })
+    }
+
+    /// What can be said of a checkpoint without reading it.
+    fn look(path: PathBuf, index: u64, term: u64) -> Result<Self> {
+        let mut file = File::open(&path).map_err(|e| Error::reading(&path, e))?;
+        let mut header = [0; format::HEADER_BYTES];
+        let stated = file.read_exact(&mut header).ok().and_then(|()| {
+            format::parse_header(&header).ok().filter(|s| (s.index, s.term) == (index, term))
+        });
+        Self::at(path, stated.unwrap_or(Stated { index, term, time_us: 0 }), &file)
+    }
 }
 
 /// The checkpoints in a directory, newest (highest index, then term) first. Other names are
@@ -73,11 +100,11 @@ pub fn list(directory: impl AsRef<Path>) -> Result<Vec<Checkpoint>> {
     for name in disk::names(directory)? {
         let Some((index, term)) = format::parse_name(&name) else { continue };
         let path = directory.join(name);
-        match fs::metadata(&path) {
-            Ok(found) => checkpoints.push(Checkpoint { path, index, term, bytes: found.len() }),
-            // Deleted since the directory was listed.
-            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
-            Err(e) => return Err(Error::io("look at", &path, 0)(e)),
+        match Checkpoint::look(path, index, term) {
+            Ok(checkpoint) => checkpoints.push(checkpoint),
+            // Since the directory was listed.
+            Err(Error::Deleted { .. }) => {}
+            Err(e) => return Err(e),
         }
     }
     checkpoints.sort_unstable_by_key(|c| std::cmp::Reverse((c.index, c.term)));
@@ -87,9 +114,13 @@ pub fn list(directory: impl AsRef<Path>) -> Result<Vec<Checkpoint>> {
 /// Deletes a checkpoint, durably.
 ///
 /// # Errors
-/// [`Error::Io`].
+/// [`Error::Deleted`] if it is gone, and [`Error::Io`].
 pub fn remove(checkpoint: &Checkpoint) -> Result<()> {
-    fs::remove_file(&checkpoint.path).map_err(Error::io("delete", &checkpoint.path, 0))?;
+    let path = &checkpoint.path;
+    fs::remove_file(path).map_err(|e| match e.kind() {
+        io::ErrorKind::NotFound => Error::Deleted { path: path.clone() },
+        _ => Error::io("delete", path, 0)(e),
+    })?;
     disk::sync_directory(disk::parent(&checkpoint.path))
 }
 
@@ -113,7 +144,7 @@ pub fn import(directory: impl AsRef<Path>, source: &mut impl Read) -> Result<Che
         let (index, term) = (reader.index(), reader.term());
         let path = directory.join(format::name(index, term));
         disk::publish(&unfinished, &path)?;
-        Ok(Checkpoint { path, index, term, bytes: reader.bytes() })
+        Checkpoint::look(path, index, term)
     })();
     if imported.is_err() {
         let _ = fs::remove_file(&unfinished);

@@ -5,7 +5,7 @@ use std::io::{self, BufReader, Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use super::format::{
-    self, BadHeader, HEADER_BYTES, MAX_SECTION_BYTES, SECTION_BYTES, TRAILER_BYTES, Trailer,
+    self, BadHeader, HEADER_BYTES, MAX_SECTION_BYTES, SECTION_BYTES, Stated, TRAILER_BYTES, Trailer,
 };
 use crate::{Error, Result};
 
@@ -17,8 +17,7 @@ const BUFFER_BYTES: usize = 1 << 20;
 pub struct CheckpointReader {
     file: BufReader<File>,
     path: PathBuf,
-    index: u64,
-    term: u64,
+    stated: Stated,
     trailer: Trailer,
 }
 
@@ -43,7 +42,7 @@ impl CheckpointReader {
             .and_then(|_| file.read_exact(&mut trailer))
             .map_err(Error::io("read", path, 0))?;
 
-        let (index, term) = format::parse_header(&header).map_err(|bad| match bad {
+        let stated = format::parse_header(&header).map_err(|bad| match bad {
             BadHeader::Damaged { offset, why } => damaged(offset, why),
             BadHeader::Newer(found) => {
                 Error::NewerFormat { path: path.to_owned(), found, known: format::VERSION }
@@ -55,19 +54,25 @@ impl CheckpointReader {
             return Err(damaged(trailer_at, "the file is not as long as its trailer says"));
         }
         let file = BufReader::with_capacity(BUFFER_BYTES, file);
-        Ok(Self { file, path: path.to_owned(), index, term, trailer })
+        Ok(Self { file, path: path.to_owned(), stated, trailer })
     }
 
     /// Index of the last entry that the state includes.
     #[must_use]
     pub fn index(&self) -> u64 {
-        self.index
+        self.stated.index
     }
 
     /// The term of that entry.
     #[must_use]
     pub fn term(&self) -> u64 {
-        self.term
+        self.stated.term
+    }
+
+    /// When the state was so, in microseconds since 1970, if its writer said it.
+    #[must_use]
+    pub fn time_us(&self) -> Option<u64> {
+        (self.stated.time_us > 0).then_some(self.stated.time_us)
     }
 
     /// The size of the file.

@@ -5,7 +5,7 @@ use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
 use super::Checkpoint;
-use super::format::{self, MAX_SECTION_BYTES, Trailer};
+use super::format::{self, MAX_SECTION_BYTES, Stated, Trailer};
 use crate::{Error, Result, disk};
 
 const BUFFER_BYTES: usize = 1 << 20;
@@ -16,8 +16,7 @@ pub struct CheckpointWriter {
     file: BufWriter<File>,
     unfinished: PathBuf,
     path: PathBuf,
-    index: u64,
-    term: u64,
+    stated: Stated,
     hasher: blake3::Hasher,
     sections: u64,
     bytes: u64,
@@ -25,11 +24,27 @@ pub struct CheckpointWriter {
 }
 
 impl CheckpointWriter {
-    /// Begins the checkpoint of the state after `index`, whose entry is of `term`.
+    /// Begins the checkpoint of the state after `index`, whose entry is of `term`, and says nothing
+    /// about when that was.
     ///
     /// # Errors
     /// [`Error::NoRoom`] and [`Error::Io`].
     pub fn create(directory: impl AsRef<Path>, index: u64, term: u64) -> Result<Self> {
+        Self::create_at(directory, index, term, 0)
+    }
+
+    /// Begins the checkpoint of the state after `index`, whose entry is of `term`, at the time
+    /// `time_us`: microseconds since 1970, by which its age is known; 0 says nothing.
+    ///
+    /// # Errors
+    /// [`Error::NoRoom`] and [`Error::Io`].
+    pub fn create_at(
+        directory: impl AsRef<Path>,
+        index: u64,
+        term: u64,
+        time_us: u64,
+    ) -> Result<Self> {
+        let stated = Stated { index, term, time_us };
         let path = directory.as_ref().join(format::name(index, term));
         let unfinished = disk::unfinished(&path);
         let file = disk::create_unfinished(&unfinished)?;
@@ -37,14 +52,13 @@ impl CheckpointWriter {
             file: BufWriter::with_capacity(BUFFER_BYTES, file),
             unfinished,
             path,
-            index,
-            term,
+            stated,
             hasher: blake3::Hasher::new(),
             sections: 0,
             bytes: 0,
             finished: false,
         };
-        writer.write(&format::header(index, term))?;
+        writer.write(&format::header(stated))?;
         Ok(writer)
     }
 
@@ -82,8 +96,7 @@ impl CheckpointWriter {
         ))?;
         disk::publish(&self.unfinished, &self.path)?;
         self.finished = true;
-        let (index, term, bytes) = (self.index, self.term, self.bytes);
-        Ok(Checkpoint { path: self.path.clone(), index, term, bytes })
+        Checkpoint::at(self.path.clone(), self.stated, self.file.get_ref())
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<()> {

@@ -1,21 +1,15 @@
 //! The open log: appending, syncing, and going on to the next segment.
 
-use std::fs::{self, File, OpenOptions};
-use std::os::unix::fs::FileExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
-
-use super::options::{MAX_BATCH_BYTES, MAX_PAYLOAD_BYTES, Options};
-use super::record::{self, Kind, Position, Record, RecordRef};
-use super::recover;
+use super::options::{MAX_BATCH_BYTES, Options};
+use super::recover::{self, Scan};
 use super::recovered::{Recovered, Repair};
-use super::segment::{self, Name, SegmentInfo};
+use super::segment::{FORMAT, SegmentInfo};
 use super::survivors::{self, Survivors};
-use crate::{Error, Result, disk};
-
-/// A write buffer larger than this is given back after use.
-const BUFFER_KEPT_BYTES: usize = 8 << 20;
+use crate::segments::record::{self, Kind, MAX_PAYLOAD_BYTES, Position, Record, RecordRef};
+use crate::segments::{self, Active, Appender, Begin};
+use crate::{Error, Result};
 
 /// An open log. One process, one thread at a time writes it; the lock on the
 /// [`crate::DataDirectory`] sees to the first, `&mut self` to the second.
@@ -23,35 +17,12 @@ const BUFFER_KEPT_BYTES: usize = 8 << 20;
 /// Dropping it syncs nothing.
 #[derive(Debug)]
 pub struct Log {
-    pub(super) directory: PathBuf,
     pub(super) options: Options,
-    /// All segments but the active one, oldest first.
-    pub(super) sealed: Vec<SegmentInfo>,
-    /// `None` until the first append ever: only then the first index is known.
-    active: Option<Active>,
+    pub(super) appender: Appender,
+    /// Oldest first; the last one takes appends. Empty until the first append ever: only then the
+    /// first index is known.
+    pub(super) segments: Vec<SegmentInfo>,
     pub(super) survivors: Survivors,
-    /// All before this is durable.
-    synced: Position,
-    /// Reused by every append.
-    buffer: Vec<u8>,
-    poison: Option<Poison>,
-}
-
-/// The segment that takes appends.
-#[derive(Debug)]
-struct Active {
-    file: File,
-    info: SegmentInfo,
-    seed: u32,
-    /// Behind the end, up to here, there may be bytes of an append that failed. They are
-    /// overwritten with the next one: left alone, they could pass for records that follow it.
-    dirty_end: u32,
-}
-
-#[derive(Debug)]
-struct Poison {
-    path: PathBuf,
-    cause: String,
 }
 
 impl Log {
@@ -64,40 +35,45 @@ impl Log {
     /// [`Error::DamagedLog`] if bytes that were durable are not there, [`Error::NewerFormat`],
     /// and [`Error::Io`].
     pub fn open(directory: impl AsRef<Path>, options: Options) -> Result<(Self, Recovered)> {
+        Self::open_from(directory, options, 0)
+    }
+
+    /// Opens the log as [`Self::open`] does, without reading the segments that hold nothing but
+    /// kept history below `index`: for a caller whose checkpoint holds all entries up to there.
+    /// What is in them is still part of what was recovered, and damage in them is found when they
+    /// are read.
+    ///
+    /// # Errors
+    /// Those of [`Self::open`].
+    pub fn open_from(
+        directory: impl AsRef<Path>,
+        options: Options,
+        index: u64,
+    ) -> Result<(Self, Recovered)> {
         let directory = directory.as_ref();
-        let (names, others) = recover::list(directory)?;
-        for name in others.iter().filter(|name| is_unfinished(name)) {
-            let path = directory.join(name);
-            fs::remove_file(&path).map_err(Error::io("remove the unfinished", &path, 0))?;
-        }
-        let file = match names.last() {
-            Some(name) => Some(open_settled(&directory.join(name.to_string()))?),
+        segments::remove_unfinished(directory, &FORMAT)?;
+        let file = match segments::list(directory, &FORMAT)?.0.last() {
+            Some(name) => Some(segments::settle(&directory.join(name.file(&FORMAT)))?),
             None => None,
         };
-
-        let scan = recover::scan(directory)?;
-        let mut sealed: Vec<SegmentInfo> = scan.segments.iter().map(|s| s.info.clone()).collect();
-        let active = match (file, sealed.pop(), scan.segments.last()) {
-            (Some(file), Some(info), Some(last)) => {
-                Some(Active { file, dirty_end: info.end, info, seed: last.seed })
+        let scan = recover::scan(directory, index, false)?;
+        let appender = match (file, scan.segments.last()) {
+            (Some(file), Some(last)) => {
+                let info = &last.info;
+                let torn_bytes = match scan.repair {
+                    Repair::TornTail { bytes, .. } => bytes,
+                    Repair::None => 0,
+                };
+                let active =
+                    Active::recovered(file, &info.path, &last.header, info.end, info.file_bytes);
+                Appender::resume(directory, &FORMAT, active, torn_bytes)?
             }
-            _ => None,
+            _ => Appender::after(directory, &FORMAT, Position::default()),
         };
-        let mut log = Self {
-            directory: directory.to_owned(),
-            options,
-            sealed,
-            active,
-            survivors: scan.survivors.clone(),
-            synced: Position::default(),
-            buffer: Vec::new(),
-            poison: None,
-        };
-        if let Repair::TornTail { bytes, .. } = scan.repair {
-            log.cut_tail(bytes)?;
-        }
-        log.synced = log.end();
-        Ok((log, Recovered::of(scan)))
+        let Scan { segments, survivors, .. } = &scan;
+        let segments = segments.iter().map(|segment| segment.info.clone()).collect();
+        let log = Self { options, appender, segments, survivors: survivors.clone() };
+        Ok((log, Recovered::of(directory, scan)))
     }
 
     /// Writes a batch behind the log, with one write. Nothing of it is durable before
@@ -113,54 +89,27 @@ impl Log {
     /// After a failure other than those that refuse the batch itself, a crash may leave any part
     /// of the batch in the log, as after an append that was not synced.
     pub fn append(&mut self, batch: &[RecordRef<'_>]) -> Result<()> {
-        self.check_poison()?;
+        self.appender.check_poison()?;
         let bytes = self.check(batch)?;
         let Some(first) = batch.first() else { return Ok(()) };
-        let fits = |active: &Active| {
-            u64::from(active.info.end) + u64::from(bytes) <= active.info.file_bytes
-        };
-        if !self.active.as_ref().is_some_and(fits) {
-            let first_index = match first.kind {
-                Kind::Entry => first.index,
-                _ => self.survivors.last_index().map_or(0, |last| last.saturating_add(1)),
-            };
+        if self.appender.room() < u64::from(bytes) {
+            let first_index = self.next_index(first);
             self.roll(first_index, bytes)?;
         }
+        let Position { segment, mut offset } = self.appender.end();
+        self.appender.append(batch.iter().copied())?;
+
         // A roll that succeeded left one.
-        let Some(active) = self.active.as_mut() else { return Ok(()) };
-
-        let sequence = active.info.sequence;
-        let start = active.info.end;
-        self.buffer.clear();
-        let mut position = Position { segment: sequence, offset: start };
-        for record in batch {
-            record::encode(&mut self.buffer, active.seed, position, self.synced, record);
-            position.offset += record::stored_bytes(record.payload.len());
-        }
-        let written = self.buffer.len().max(active.dirty_end.saturating_sub(start) as usize);
-        self.buffer.resize(written, 0);
-        if let Err(e) = active.file.write_all_at(&self.buffer, u64::from(start)) {
-            let reached = start.saturating_add(u32::try_from(written).unwrap_or(u32::MAX));
-            active.dirty_end = active.dirty_end.max(reached);
-            return Err(Error::io("write to", &active.info.path, written as u64)(e));
-        }
-
-        active.info.end = position.offset;
-        active.dirty_end = position.offset;
-        let mut offset = start;
+        let Some(active) = self.segments.last_mut() else { return Ok(()) };
         for &RecordRef { kind, term, index, level, payload } in batch {
-            let position = Position { segment: sequence, offset };
+            let position = Position { segment, offset };
             offset += record::stored_bytes(payload.len());
             let record = Record { position, kind, term, index, level, payload };
             // Checked for gaps above.
-            let _ = self.survivors.note(&record);
-            if kind == Kind::Entry {
-                active.info.last_index = active.info.last_index.max(Some(index));
-            }
+            let voided = self.survivors.note(&record).unwrap_or_default();
+            active.note(&record, voided);
         }
-        if self.buffer.capacity() > BUFFER_KEPT_BYTES {
-            self.buffer = Vec::new();
-        }
+        active.end = offset;
         Ok(())
     }
 
@@ -171,32 +120,19 @@ impl Log {
     /// system may forget the data and report success the next time, so that only a restart, which
     /// reads from the disk, can tell what is there.
     pub fn sync(&mut self) -> Result<()> {
-        self.check_poison()?;
-        let end = self.end();
-        let Some(active) = self.active.as_ref().filter(|_| self.synced != end) else {
-            return Ok(());
-        };
-        if let Err(e) = active.file.sync_data() {
-            let path = active.info.path.clone();
-            return Err(self.poison(path, e.to_string()));
-        }
-        self.synced = end;
-        Ok(())
+        self.appender.sync()
     }
 
     /// Where the next record goes.
     #[must_use]
     pub fn end(&self) -> Position {
-        self.active.as_ref().map_or_else(Position::default, |active| Position {
-            segment: active.info.sequence,
-            offset: active.info.end,
-        })
+        self.appender.end()
     }
 
     /// All before this is durable.
     #[must_use]
     pub fn synced(&self) -> Position {
-        self.synced
+        self.appender.synced()
     }
 
     /// The first index that is still in the log. `None` if it has no entry.
@@ -213,21 +149,16 @@ impl Log {
 
     /// The segments, oldest first.
     pub fn segments(&self) -> impl Iterator<Item = &SegmentInfo> {
-        self.sealed.iter().chain(self.active.as_ref().map(|active| &active.info))
+        self.segments.iter()
     }
 
-    pub(super) fn check_poison(&self) -> Result<()> {
-        match &self.poison {
-            None => Ok(()),
-            Some(Poison { path, cause }) => {
-                Err(Error::Poisoned { path: path.clone(), cause: cause.clone() })
-            }
+    /// The index that follows the last one, also where `record` comes next and replaces some.
+    fn next_index(&self, record: &RecordRef<'_>) -> u64 {
+        match (self.survivors.last_index(), record.kind) {
+            (Some(last), _) => last.saturating_add(1),
+            (None, Kind::Entry) => record.index,
+            (None, _) => self.segments.last().map_or(0, |segment| segment.first_index),
         }
-    }
-
-    fn poison(&mut self, path: PathBuf, cause: String) -> Error {
-        self.poison = Some(Poison { path: path.clone(), cause: cause.clone() });
-        Error::Poisoned { path, cause }
     }
 
     /// Refuses a batch that must not be written, and gives its size on the disk.
@@ -256,77 +187,39 @@ impl Log {
         Ok(u32::try_from(total).unwrap_or(u32::MAX))
     }
 
-    /// Goes on to a new segment with room for `needed_bytes`. What is in the old one is made
-    /// durable first: the new one's header says so.
+    /// Goes on to a new segment with room for `needed_bytes`, which begins with the hard state.
     fn roll(&mut self, first_index: u64, needed_bytes: u32) -> Result<()> {
-        self.sync()?;
-        let hard_state = self.survivors.hard_state.as_ref();
-        let room = segment::SEGMENT_HEADER_BYTES
-            + hard_state.map_or(0, |state| record::stored_bytes(state.payload.len()))
-            + needed_bytes;
-        let previous = self.end();
-        let name = Name { sequence: previous.segment + 1, first_index };
-        let file_bytes = self.options.segment_bytes().max(room);
-        let made = segment::prepare(&self.directory, name, previous, file_bytes, hard_state)?;
-        made.rename()?;
-        if let Err(e) = disk::sync_directory(&self.directory) {
-            return Err(self.poison(self.directory.clone(), e.to_string()));
-        }
-        let info = SegmentInfo {
-            sequence: name.sequence,
-            path: made.path,
+        let begin = match self.segments.last() {
+            Some(last) => last.begin_next(first_index),
+            None => Begin { first_index, first_sub: 0, note: 0 },
+        };
+        let hard_state = self.survivors.hard_state.as_ref().map(|state| RecordRef {
+            kind: Kind::HardState,
+            term: 0,
+            index: first_index,
+            level: state.level,
+            payload: &state.payload,
+        });
+        let bytes = segments::segment_bytes(self.options.segment_bytes);
+        let active = self.appender.roll(begin, hard_state.as_ref(), bytes, needed_bytes)?;
+        self.segments.push(SegmentInfo {
+            sequence: active.sequence,
+            path: active.path.clone(),
             first_index,
             last_index: None,
-            end: made.end,
-            file_bytes: u64::from(made.file_bytes),
-        };
-        let (file, seed, dirty_end) = (made.file, made.header.seed(), made.end);
-        let old = self.active.replace(Active { file, info, seed, dirty_end });
-        self.sealed.extend(old.map(|old| old.info));
-        self.synced = self.end();
+            replaced_from: None,
+            end: active.end,
+            file_bytes: active.file_bytes,
+        });
         Ok(())
     }
-
-    /// Overwrites a torn tail with zeros. Bytes of it that stay could pass for records later.
-    fn cut_tail(&mut self, bytes: u64) -> Result<()> {
-        let Some(active) = self.active.as_mut() else { return Ok(()) };
-        let zeros = vec![0; 1 << 20];
-        let mut offset = u64::from(active.info.end);
-        let end = offset + bytes;
-        while offset < end {
-            let chunk = usize::try_from(end - offset).unwrap_or(usize::MAX).min(zeros.len());
-            active.file.write_all_at(&zeros[..chunk], offset).map_err(Error::io(
-                "cut the torn tail of",
-                &active.info.path,
-                bytes,
-            ))?;
-            offset += chunk as u64;
-        }
-        active.file.sync_data().map_err(Error::io("sync", &active.info.path, bytes))
-    }
-}
-
-/// Opens the last segment so that what is read from it now is what its disk has: an earlier
-/// process may have died between write and sync, or gone on after a failed sync, whose data stays
-/// readable from memory though it never reached the disk.
-fn open_settled(path: &Path) -> Result<File> {
-    let file =
-        OpenOptions::new().read(true).write(true).open(path).map_err(Error::io("open", path, 0))?;
-    file.sync_data().map_err(Error::io("sync", path, 0))?;
-    // Advice: a file system that keeps everything in memory has nothing else to read from.
-    let _ = posix_fadvise(&file, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED);
-    Ok(file)
-}
-
-/// Whether a name is that of a segment which a crash kept from getting its own.
-fn is_unfinished(name: &str) -> bool {
-    name.strip_suffix(disk::UNFINISHED)
-        .and_then(|name| name.strip_suffix('.'))
-        .is_some_and(|name| Name::parse(name).is_some())
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs::{File, OpenOptions};
+    use std::os::unix::fs::FileExt as _;
+
     use super::*;
 
     fn entry(index: u64, payload: &[u8]) -> RecordRef<'_> {
@@ -336,7 +229,7 @@ mod tests {
     /// Puts another file in the place of the active segment's, and gives that one back.
     fn replace_file(log: &mut Log, path: &str) -> File {
         let other = OpenOptions::new().write(true).open(path).unwrap();
-        std::mem::replace(&mut log.active.as_mut().unwrap().file, other)
+        std::mem::replace(&mut log.appender.active_mut().file, other)
     }
 
     #[test]
@@ -377,12 +270,13 @@ mod tests {
 
         // As if both had reached the file before the disk was full: the second must not follow
         // an entry of another attempt, though that one ends exactly where it begins.
-        let active = log.active.as_mut().unwrap();
+        let synced = log.synced();
+        let active = log.appender.active_mut();
         active.file = real;
         let mut stale = Vec::new();
         let mut at = end;
         for record in [entry(2, b"one"), entry(3, b"two")] {
-            record::encode(&mut stale, active.seed, at, log.synced, &record);
+            record::encode(&mut stale, active.seed, at, synced, &record);
             at.offset += record::stored_bytes(record.payload.len());
         }
         active.file.write_all_at(&stale, u64::from(end.offset)).unwrap();

@@ -19,7 +19,8 @@
 //! | 32 | 8 | salt of this segment's record checksums, random |
 //! | 40 | 8 | sequence number of the segment before, 0 in the first one |
 //! | 48 | 4 | where that segment's records end; all of it was synced before this file was made |
-//! | 52 | 12 | zero |
+//! | 52 | 4 | zero |
+//! | 56 | 8 | the lowest index from which entries of that segment replaced earlier ones: all ones if none did, 0 if a restart is in it, or if it is not known |
 //!
 //! Records follow, each at a multiple of 8, then zeros to the end of the file.
 //!
@@ -60,17 +61,18 @@
 mod append;
 mod cut;
 mod options;
-mod record;
 mod recover;
 mod recovered;
+mod replay;
 mod segment;
 mod survivors;
 
 pub use append::Log;
-pub(crate) use segment::preallocate;
+#[cfg(test)]
+pub(crate) use segment::FORMAT;
 
-pub use options::{MAX_BATCH_BYTES, MAX_PAYLOAD_BYTES, Options};
-pub use record::{Kind, Position, Record, RecordRef};
+pub use crate::segments::record::{Kind, MAX_PAYLOAD_BYTES, Position, Record, RecordRef};
+pub use options::{MAX_BATCH_BYTES, Options};
 pub use recovered::{Recovered, Repair};
 pub use segment::SegmentInfo;
 pub use survivors::HardState;

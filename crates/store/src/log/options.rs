@@ -1,8 +1,5 @@
 //! What a caller may choose about a log, and the limits that it may not.
 
-/// The largest payload of one record, in bytes: 64 MiB.
-pub const MAX_PAYLOAD_BYTES: usize = 64 << 20;
-
 /// The largest batch of one [`super::Log::append`], in bytes with its headers: 1 GiB.
 pub const MAX_BATCH_BYTES: usize = 1 << 30;
 
@@ -21,11 +18,5 @@ impl Default for Options {
     /// Segments of 64 MiB, nothing kept beyond what the caller asks.
     fn default() -> Self {
         Self { segment_bytes: 64 << 20, keep_bytes: 0 }
-    }
-}
-
-impl Options {
-    pub(super) fn segment_bytes(&self) -> u32 {
-        u32::try_from(self.segment_bytes.clamp(4 << 10, 1 << 30)).unwrap_or(1 << 30)
     }
 }

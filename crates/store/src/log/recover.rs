@@ -1,15 +1,15 @@
-//! Reading a log back: one pass over all segments that finds the end, tells a torn tail from
+//! Reading a log back: one pass over its segments that finds the end, tells a torn tail from
 //! damage, and says which entries remain. Changes nothing on the disk.
 
-use std::fs::File;
-use std::io::Read as _;
+use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::record::{self, ALIGNMENT, Found, Position};
 use super::recovered::Repair;
-use super::segment::{self, Header, Name, SEGMENT_HEADER_BYTES, SegmentInfo};
+use super::segment::{FORMAT, SegmentInfo};
 use super::survivors::Survivors;
-use crate::{Error, Result, disk};
+use crate::segments::record::Record;
+use crate::segments::{self, Header, Walked};
+use crate::{Error, Result};
 
 /// What a pass over a log's directory found.
 pub(super) struct Scan {
@@ -22,153 +22,101 @@ pub(super) struct Scan {
 
 pub(super) struct Segment {
     pub(super) info: SegmentInfo,
-    pub(super) seed: u32,
+    pub(super) header: Header,
 }
 
-/// Reads the whole log in `directory`.
-pub(super) fn scan(directory: &Path) -> Result<Scan> {
-    let (names, ignored) = list(directory)?;
-    let mut headers = Vec::with_capacity(names.len());
-    for name in names {
-        let path = directory.join(name.to_string());
-        let header = read_header(&path, name)?;
-        headers.push((path, header));
-    }
-    check_order(&headers)?;
-
-    let mut scan = Scan {
-        segments: Vec::with_capacity(headers.len()),
-        survivors: Survivors::default(),
-        repair: Repair::None,
-        ignored,
-    };
-    let mut buffer = Vec::new();
-    for (i, (path, header)) in headers.iter().enumerate() {
-        segment::read(path, &mut buffer)?;
-        let durable_end = headers.get(i + 1).map(|(_, next)| next.previous.offset);
-        scan.segment(path, header, &buffer, durable_end)?;
-    }
-    Ok(scan)
-}
-
-/// The segments in a directory, in order of their sequence, and the names that are not ours.
-pub(super) fn list(directory: &Path) -> Result<(Vec<Name>, Vec<String>)> {
-    let (mut names, mut ignored) = (Vec::new(), Vec::new());
-    for name in disk::names(directory)? {
-        match Name::parse(&name) {
-            Some(name) => names.push(name),
-            None => ignored.push(name),
+/// Reads the log in `directory`. Segments whose entries are all below `index` are not read where
+/// their place in the log is known without it. `live` where another process may append.
+pub(super) fn scan(directory: &Path, index: u64, live: bool) -> Result<Scan> {
+    let (names, ignored) = segments::list(directory, &FORMAT)?;
+    let headers = segments::read_headers(directory, &FORMAT, &names)?;
+    segments::check_order(&FORMAT, &headers)?;
+    // So that the entry before `index` is among what is read.
+    let first = index.saturating_sub(1);
+    let newest = headers.iter().rposition(|(_, header)| header.begin.first_index <= first);
+    let mut unread = newest.unwrap_or(0);
+    loop {
+        let scan = Scan::of(&headers, unread, live, &ignored)?;
+        // Only from an entry that was read is the term of the last one known.
+        let mut read = scan.segments.iter().skip(unread);
+        if unread == 0 || read.any(|segment| segment.info.last_index.is_some()) {
+            return Ok(scan);
         }
+        unread -= 1;
     }
-    names.sort_unstable();
-    Ok((names, ignored))
-}
-
-fn read_header(path: &Path, name: Name) -> Result<Header> {
-    let mut bytes = Vec::with_capacity(SEGMENT_HEADER_BYTES as usize);
-    File::open(path)
-        .and_then(|file| file.take(u64::from(SEGMENT_HEADER_BYTES)).read_to_end(&mut bytes))
-        .map_err(Error::io("read", path, 0))?;
-    Header::decode(path, name, &bytes)
-}
-
-/// Segments are deleted from the oldest on, so that the first one may follow anything.
-fn check_order(headers: &[(PathBuf, Header)]) -> Result<()> {
-    for pair in headers.windows(2) {
-        let [(before, first), (after, second)] = pair else { continue };
-        if second.sequence == first.sequence {
-            let why = format!("{} has the same sequence number", before.display());
-            return Err(Error::DamagedLog { path: after.clone(), offset: 16, why });
-        }
-        if second.previous.segment != first.sequence {
-            let missing = second.previous.segment;
-            let why = format!("it follows segment {missing}, whose file is missing");
-            return Err(Error::DamagedLog { path: after.clone(), offset: 40, why });
-        }
-    }
-    Ok(())
 }
 
 impl Scan {
-    /// Takes the records of one segment. `durable_end` is what the next segment says about this
-    /// one; the last segment has none.
+    /// Reads all segments but, of the first `unread`, those of which the headers say enough.
+    fn of(
+        headers: &[(PathBuf, Header)],
+        unread: usize,
+        live: bool,
+        ignored: &[String],
+    ) -> Result<Self> {
+        let mut scan = Self {
+            segments: Vec::with_capacity(headers.len()),
+            survivors: Survivors::default(),
+            repair: Repair::None,
+            ignored: ignored.to_vec(),
+        };
+        let mut buffer = Vec::new();
+        for (i, (path, header)) in headers.iter().enumerate() {
+            let next = headers.get(i + 1).map(|(_, next)| next);
+            let plain = match next.filter(|_| i < unread) {
+                Some(next) => {
+                    let found = fs::metadata(path).map_err(|e| Error::reading(path, e))?;
+                    SegmentInfo::plain(path, header, next, found.len())
+                }
+                None => None,
+            };
+            if let Some(info) = plain {
+                scan.survivors.note_plain(&info);
+                scan.segments.push(Segment { info, header: *header });
+            } else {
+                if live && next.is_none() {
+                    segments::read_live(&FORMAT, path, header, &mut buffer)?;
+                } else {
+                    segments::read(path, &mut buffer)?;
+                }
+                scan.segment(path, header, &buffer, next)?;
+            }
+        }
+        Ok(scan)
+    }
+
+    /// Takes the records of one segment.
     fn segment(
         &mut self,
         path: &Path,
         header: &Header,
         bytes: &[u8],
-        durable_end: Option<u32>,
+        next: Option<&Header>,
     ) -> Result<()> {
-        let seed = header.seed();
-        let damaged = |offset: u32, why: String| Error::DamagedLog {
-            path: path.to_owned(),
-            offset: u64::from(offset),
-            why,
-        };
-        let mut position = Position { segment: header.sequence, offset: SEGMENT_HEADER_BYTES };
-        let mut last_index: Option<u64> = None;
-        while durable_end != Some(position.offset) {
-            let why = match record::decode(bytes, seed, position) {
-                Found::Record(record) => {
-                    if durable_end.is_some_and(|end| record.end() > end) {
-                        let why = "the next segment says that records end before this one does";
-                        return Err(damaged(position.offset, why.to_owned()));
-                    }
-                    if record.kind == record::Kind::Entry {
-                        last_index = last_index.max(Some(record.index));
-                    }
-                    self.survivors.note(&record).map_err(|expected| {
-                        let found = record.index;
-                        let why = format!("entry {found} follows where {expected} was expected");
-                        damaged(position.offset, why)
-                    })?;
-                    position.offset = record.end();
-                    continue;
-                }
-                Found::Nothing => "there is no record",
-                Found::Bad(why) => why,
-            };
-            if let Some(end) = durable_end {
-                let why = format!(
-                    "{why}, and all before offset {end} was durable when the next \
-                    segment was made"
-                );
-                return Err(damaged(position.offset, why));
-            }
-            self.repair = tail(path, bytes, seed, position, why)?;
-            break;
+        let durable_end = next.map(|next| next.previous.offset);
+        let mut info = SegmentInfo::empty(path, header, 0, bytes.len() as u64);
+        let note = |record: &Record<'_>| note(&mut self.survivors, &mut info, record);
+        let walked = segments::walk(&FORMAT, path, header, bytes, durable_end, note)?;
+        let Walked { end, torn_bytes } = walked;
+        info.end = end;
+        if torn_bytes > 0 {
+            let (segment, offset) = (path.to_owned(), u64::from(end));
+            self.repair = Repair::TornTail { segment, offset, bytes: torn_bytes };
         }
-        let info = SegmentInfo {
-            sequence: header.sequence,
-            path: path.to_owned(),
-            first_index: header.first_index,
-            last_index,
-            end: position.offset,
-            file_bytes: bytes.len() as u64,
-        };
-        self.segments.push(Segment { info, seed });
+        self.segments.push(Segment { info, header: *header });
         Ok(())
     }
 }
 
-/// Judges what lies behind the last whole record of the log.
-fn tail(path: &Path, bytes: &[u8], seed: u32, bad: Position, why: &str) -> Result<Repair> {
-    let rest = bytes.get(bad.offset as usize..).unwrap_or_default();
-    if record::is_zero(rest) {
-        return Ok(Repair::None);
-    }
-    let torn = rest.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
-    let end = bad.offset.saturating_add(u32::try_from(torn).unwrap_or(u32::MAX));
-    for offset in (bad.offset..end).step_by(ALIGNMENT) {
-        if record::testimony(bytes, seed, offset).is_some_and(|synced| synced > bad) {
-            let why = format!(
-                "{why}, and the record at offset {offset} was written when this \
-                place was durable"
-            );
-            let (path, offset) = (path.to_owned(), u64::from(bad.offset));
-            return Err(Error::DamagedLog { path, offset, why });
-        }
-    }
-    let (segment, offset) = (path.to_owned(), u64::from(bad.offset));
-    Ok(Repair::TornTail { segment, offset, bytes: torn as u64 })
+/// Takes one record into account; refuses an entry that leaves a gap.
+pub(super) fn note(
+    survivors: &mut Survivors,
+    info: &mut SegmentInfo,
+    record: &Record<'_>,
+) -> Result<(), String> {
+    let voided_from = survivors.note(record).map_err(|expected| {
+        format!("entry {} follows where {expected} was expected", record.index)
+    })?;
+    info.note(record, voided_from);
+    Ok(())
 }

@@ -1,12 +1,13 @@
 //! What a recovery found: borrowed by the caller to rebuild its state, then dropped.
 
-use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
-use super::record::{self, Found, Kind, Position, Record};
 use super::recover::{self, Scan};
-use super::segment::{self, Header, Name};
+use super::replay;
+use super::segment::SegmentInfo;
 use super::survivors::{HardState, Survivors};
+use crate::segments::record::Record;
 use crate::{Error, Result};
 
 /// Whether a recovery had to cut something, to be logged.
@@ -31,10 +32,12 @@ pub enum Repair {
 /// truncated: what is deleted meanwhile is an error here, what is appended is not seen.
 #[derive(Debug)]
 pub struct Recovered {
-    pub(super) survivors: Survivors,
-    pub(super) segments: BTreeMap<u64, PathBuf>,
-    pub(super) repair: Repair,
-    pub(super) ignored: Vec<String>,
+    directory: PathBuf,
+    /// In order of their sequence numbers.
+    segments: Vec<SegmentInfo>,
+    survivors: Survivors,
+    repair: Repair,
+    ignored: Vec<String>,
 }
 
 impl Recovered {
@@ -44,13 +47,26 @@ impl Recovered {
     /// # Errors
     /// [`Error::DamagedLog`], [`Error::NewerFormat`] and [`Error::Io`].
     pub fn inspect(directory: impl AsRef<Path>) -> Result<Self> {
-        recover::scan(directory.as_ref()).map(Self::of)
+        let directory = directory.as_ref();
+        recover::scan(directory, 0, true).map(|scan| Self::of(directory, scan))
     }
 
-    pub(super) fn of(scan: Scan) -> Self {
-        let segments = scan.segments.into_iter().map(|s| (s.info.sequence, s.info.path)).collect();
+    /// Looks at a log that another process may have open, as [`Self::inspect`] does, and reads of
+    /// it no more than its last segment where the headers say enough about the others.
+    pub(crate) fn look(directory: &Path) -> Result<Self> {
+        recover::scan(directory, u64::MAX, true).map(|scan| Self::of(directory, scan))
+    }
+
+    pub(super) fn of(directory: &Path, scan: Scan) -> Self {
+        let segments = scan.segments.into_iter().map(|segment| segment.info).collect();
         let Scan { survivors, repair, ignored, .. } = scan;
-        Self { survivors, segments, repair, ignored }
+        Self { directory: directory.to_owned(), segments, survivors, repair, ignored }
+    }
+
+    /// The segments, oldest first, as they were found.
+    #[must_use]
+    pub fn segments(&self) -> &[SegmentInfo] {
+        &self.segments
     }
 
     /// The index of the first entry. `None` if there is no entry.
@@ -95,63 +111,26 @@ impl Recovered {
         &self.ignored
     }
 
-    /// Shows every entry from index `from` on, in order, with its payload borrowed. Segments are
-    /// read whole, one after the other; nothing is allocated for a record.
+    /// Shows every entry from index `from` on, in order, with its payload borrowed. Nothing is
+    /// allocated for a record.
     ///
     /// # Errors
-    /// Those of `visit`, [`Error::Io`], and [`Error::DamagedLog`] if the files changed since the
-    /// recovery.
+    /// Those of `visit`, [`Error::Io`], [`Error::Deleted`] if a segment was deleted since the
+    /// recovery, and [`Error::DamagedLog`] if one changed.
     pub fn for_each<E: From<Error>>(
         &self,
         from: u64,
-        mut visit: impl FnMut(Record<'_>) -> Result<(), E>,
+        visit: impl FnMut(Record<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
-        let mut buffer = Vec::new();
-        let mut current: Option<(&Path, Header)> = None;
-        for run in &self.survivors.runs {
-            if run.first_index.saturating_add(run.entries) <= from {
-                continue;
-            }
-            let sequence = run.start.segment;
-            let (path, header) = match current {
-                Some(open) if open.1.sequence == sequence => open,
-                _ => self.load(sequence, &mut buffer)?,
-            };
-            current = Some((path, header));
-
-            let mut position = run.start;
-            let mut left = run.entries;
-            while left > 0 {
-                let Found::Record(record) = record::decode(&buffer, header.seed(), position) else {
-                    return Err(changed(path, position).into());
-                };
-                position.offset = record.end();
-                if record.kind == Kind::Entry {
-                    left -= 1;
-                    if record.index >= from {
-                        visit(record)?;
-                    }
-                }
-            }
-        }
-        Ok(())
+        self.for_range(from..=u64::MAX, visit)
     }
 
-    fn load(&self, sequence: u64, buffer: &mut Vec<u8>) -> Result<(&Path, Header)> {
-        let Some(path) = self.segments.get(&sequence) else {
-            let position = Position { segment: sequence, offset: 0 };
-            return Err(changed(Path::new("(deleted)"), position));
-        };
-        segment::read(path, buffer)?;
-        let name = path.file_name().and_then(|n| n.to_str()).and_then(Name::parse);
-        let Some(name) = name else {
-            return Err(changed(path, Position { segment: sequence, offset: 0 }));
-        };
-        Ok((path, Header::decode(path, name, buffer)?))
+    /// Shows the entries of which the index is in the range, as [`Self::for_each`] does.
+    pub(crate) fn for_range<E: From<Error>>(
+        &self,
+        range: RangeInclusive<u64>,
+        visit: impl FnMut(Record<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        replay::for_each(&self.directory, &self.segments, &self.survivors.runs, range, visit)
     }
-}
-
-fn changed(path: &Path, position: Position) -> Error {
-    let why = "this record was whole when the log was opened".to_owned();
-    Error::DamagedLog { path: path.to_owned(), offset: u64::from(position.offset), why }
 }

@@ -1,7 +1,10 @@
 //! Which entries remain when later ones replaced the end of the log: kept as runs of consecutive
 //! entries, so that a million of them need a few bytes.
 
-use super::record::{Kind, Position, Record};
+use crate::segments::SEGMENT_HEADER_BYTES;
+use crate::segments::record::{Kind, Position, Record};
+
+use super::segment::SegmentInfo;
 
 /// The newest hard state of a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,6 +18,7 @@ pub struct HardState {
 /// Consecutive entries of one segment, with nothing but hard states between them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Run {
+    /// Where they begin, or a hard state before the first of them.
     pub(super) start: Position,
     pub(super) first_index: u64,
     pub(super) entries: u64,
@@ -41,11 +45,12 @@ pub(super) fn check_next(last: Option<u64>, index: u64) -> Result<(), u64> {
 }
 
 impl Survivors {
-    /// Takes the next record into account. An entry that leaves a gap changes nothing, and gives
-    /// the highest index that could have come.
-    pub(super) fn note(&mut self, record: &Record<'_>) -> Result<(), u64> {
+    /// Takes the next record into account, and gives the lowest index from which it voids what was
+    /// before. An entry that leaves a gap changes nothing, and gives the highest index that could
+    /// have come.
+    pub(super) fn note(&mut self, record: &Record<'_>) -> Result<Option<u64>, u64> {
         match record.kind {
-            Kind::Entry => self.note_entry(record)?,
+            Kind::Entry => return self.note_entry(record),
             Kind::HardState => {
                 let state = self.hard_state.get_or_insert_with(|| HardState {
                     level: 0,
@@ -59,12 +64,23 @@ impl Survivors {
                 self.runs.clear();
                 self.restart = Some((record.index, record.term));
                 self.last = self.restart;
+                return Ok(Some(0));
             }
         }
-        Ok(())
+        Ok(None)
     }
 
-    fn note_entry(&mut self, record: &Record<'_>) -> Result<(), u64> {
+    /// Takes a whole segment into account of which is known that its entries follow each other.
+    /// The term of the last one is taken as 0.
+    pub(super) fn note_plain(&mut self, segment: &SegmentInfo) {
+        let Some(last) = segment.last_index else { return };
+        let first_index = segment.first_index;
+        let start = Position { segment: segment.sequence, offset: SEGMENT_HEADER_BYTES };
+        self.runs.push(Run { start, first_index, entries: last - first_index + 1 });
+        self.last = Some((last, 0));
+    }
+
+    fn note_entry(&mut self, record: &Record<'_>) -> Result<Option<u64>, u64> {
         let last = self.last.map(|(index, _)| index);
         check_next(last, record.index)?;
         let follows = last.and_then(|last| last.checked_add(1)) == Some(record.index);
@@ -74,13 +90,14 @@ impl Survivors {
             && run.start.segment == record.position.segment
         {
             run.entries += 1;
-            return Ok(());
+            return Ok(None);
         }
-        if !follows {
+        let replaces = !follows && last.is_some();
+        if replaces {
             self.cut_from(record.index);
         }
         self.runs.push(Run { start: record.position, first_index: record.index, entries: 1 });
-        Ok(())
+        Ok(replaces.then_some(record.index))
     }
 
     /// Drops the entries from `index` on.

@@ -2,11 +2,17 @@
 
 use crate::disk::Fields as _;
 
+/// The largest payload of one record, in bytes: 64 MiB.
+pub const MAX_PAYLOAD_BYTES: usize = 64 << 20;
+
 /// The bytes of a record before its payload.
-pub(super) const HEADER_BYTES: usize = 48;
+pub(crate) const HEADER_BYTES: usize = 48;
 
 /// Records begin at multiples of this.
-pub(super) const ALIGNMENT: usize = 8;
+pub(crate) const STEP: u32 = 8;
+
+/// The same, for lengths in memory.
+pub(crate) const ALIGNMENT: usize = STEP as usize;
 
 /// What a record is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,7 +66,7 @@ pub struct RecordRef<'a> {
     pub index: u64,
     /// The level of the state machine that the payload needs, to be checked before decoding it.
     pub level: u32,
-    /// Opaque bytes, at most [`super::MAX_PAYLOAD_BYTES`]; may be empty.
+    /// Opaque bytes, at most [`MAX_PAYLOAD_BYTES`]; may be empty.
     pub payload: &'a [u8],
 }
 
@@ -83,13 +89,13 @@ pub struct Record<'a> {
 
 impl Record<'_> {
     /// Where the next record begins.
-    pub(super) fn end(&self) -> u32 {
+    pub(crate) fn end(&self) -> u32 {
         self.position.offset.saturating_add(stored_bytes(self.payload.len()))
     }
 }
 
 /// What is found at an offset of a segment.
-pub(super) enum Found<'a> {
+pub(crate) enum Found<'a> {
     Record(Record<'a>),
     /// Zeros, where the next record would begin.
     Nothing,
@@ -99,13 +105,13 @@ pub(super) enum Found<'a> {
 
 /// The room that a record takes in a segment. The payload is within its limit, or the sum
 /// saturates, which no check of room lets pass.
-pub(super) fn stored_bytes(payload_bytes: usize) -> u32 {
+pub(crate) fn stored_bytes(payload_bytes: usize) -> u32 {
     u32::try_from(HEADER_BYTES + payload_bytes.next_multiple_of(ALIGNMENT)).unwrap_or(u32::MAX)
 }
 
 /// Appends a record's bytes to `buffer`. `seed` is the segment's, `position` where the record
 /// will be, `synced` what is durable by now.
-pub(super) fn encode(
+pub(crate) fn encode(
     buffer: &mut Vec<u8>,
     seed: u32,
     position: Position,
@@ -131,53 +137,118 @@ pub(super) fn encode(
 }
 
 /// The record at `position` of a segment whose bytes are `segment`, checked in full.
-pub(super) fn decode(segment: &[u8], seed: u32, position: Position) -> Found<'_> {
-    let Some(header) = header_at(segment, position.offset) else {
-        // Less room than a header needs: only zeros can be there.
-        let rest = segment.get(position.offset as usize..).unwrap_or_default();
-        return if is_zero(rest) { Found::Nothing } else { Found::Bad("the file ends too early") };
-    };
+pub(crate) fn decode(segment: &[u8], seed: u32, position: Position) -> Found<'_> {
+    let rest = segment.get(position.offset as usize..).unwrap_or_default();
+    match check(rest, seed, position.offset) {
+        Ok(head) => head.record(position, rest),
+        Err(not) => not.at_the_end(rest),
+    }
+}
+
+/// The fields of a record whose bytes are whole.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Head {
+    pub(crate) kind: Kind,
+    pub(crate) term: u64,
+    pub(crate) index: u64,
+    pub(crate) level: u32,
+    length: u32,
+}
+
+impl Head {
+    /// The record at `position`, whose bytes `rest` begins with; they were checked.
+    pub(crate) fn record<'a>(&self, position: Position, rest: &'a [u8]) -> Found<'a> {
+        let Self { kind, term, index, level, length } = *self;
+        let payload = rest.get(HEADER_BYTES..HEADER_BYTES + length as usize).unwrap_or_default();
+        Found::Record(Record { position, kind, term, index, level, payload })
+    }
+
+    /// The room that the record takes.
+    pub(crate) fn stored_bytes(&self) -> u32 {
+        stored_bytes(self.length as usize)
+    }
+}
+
+/// Why there is no whole record.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum NotWhole {
+    /// Zeros.
+    Nothing,
+    /// Bytes that are no record, and why not.
+    Bad(&'static str),
+    /// So many bytes would be needed to tell, and there are fewer.
+    Short(usize),
+}
+
+impl NotWhole {
+    /// What this means where the file has no bytes but `rest`.
+    pub(crate) fn at_the_end<'a>(self, rest: &[u8]) -> Found<'a> {
+        match self {
+            Self::Nothing => Found::Nothing,
+            Self::Bad(why) => Found::Bad(why),
+            Self::Short(_) if rest.len() >= HEADER_BYTES => {
+                Found::Bad("the record's payload ends behind the file")
+            }
+            // Less room than a header needs: only zeros can be there.
+            Self::Short(_) if is_zero(rest) => Found::Nothing,
+            Self::Short(_) => Found::Bad("the file ends too early"),
+        }
+    }
+}
+
+/// Checks the record with which `rest` begins, at `offset` of a segment.
+pub(crate) fn check(rest: &[u8], seed: u32, offset: u32) -> Result<Head, NotWhole> {
+    let header: &[u8; HEADER_BYTES] = rest.first_chunk().ok_or(NotWhole::Short(HEADER_BYTES))?;
     if is_zero(header) {
-        return Found::Nothing;
+        return Err(NotWhole::Nothing);
     }
-    if header_checksum(seed, position.offset, header) != header.u32_at(0) {
-        return Found::Bad("the checksum of the record's header does not match");
+    if header_checksum(seed, offset, header) != header.u32_at(0) {
+        return Err(NotWhole::Bad("the checksum of the record's header does not match"));
     }
-    let Some(kind) = Kind::from_byte(header[44]) else {
-        return Found::Bad("the record is of an unknown kind");
-    };
-    let length = header.u32_at(36) as usize;
-    let start = position.offset as usize + HEADER_BYTES;
-    let stored = segment.get(start..start + length.next_multiple_of(ALIGNMENT));
-    let Some((stored, payload)) = stored.and_then(|s| Some((s, s.get(..length)?))) else {
-        return Found::Bad("the record's payload ends behind the file");
-    };
-    if crc32c::crc32c(stored) != header.u32_at(4) {
-        return Found::Bad("the checksum of the record's payload does not match");
+    let head = head(header).ok_or(NotWhole::Bad("the record is of an unknown kind"))?;
+    if head.length as usize > MAX_PAYLOAD_BYTES {
+        return Err(NotWhole::Bad("the record is longer than records may be"));
     }
-    let (term, index, level) = (header.u64_at(8), header.u64_at(16), header.u32_at(40));
-    Found::Record(Record { position, kind, term, index, level, payload })
+    let end = head.stored_bytes() as usize;
+    let payload = rest.get(HEADER_BYTES..end).ok_or(NotWhole::Short(end))?;
+    if crc32c::crc32c(payload) != header.u32_at(4) {
+        return Err(NotWhole::Bad("the checksum of the record's payload does not match"));
+    }
+    Ok(head)
+}
+
+/// The fields of the record at `offset`, with whose bytes `rest` begins, if its header is intact.
+/// Its payload may be bad.
+pub(crate) fn intact_head(rest: &[u8], seed: u32, offset: u32) -> Option<Head> {
+    let header = intact_header(rest, seed, offset)?;
+    head(header)
+}
+
+fn head(header: &[u8; HEADER_BYTES]) -> Option<Head> {
+    let (term, index) = (header.u64_at(8), header.u64_at(16));
+    let (length, level) = (header.u32_at(36), header.u32_at(40));
+    Some(Head { kind: Kind::from_byte(header[44])?, term, index, level, length })
 }
 
 /// What an intact header at `offset` says was durable when its record was written; the payload
-/// may be bad.
-pub(super) fn testimony(segment: &[u8], seed: u32, offset: u32) -> Option<Position> {
-    let header = header_at(segment, offset)?;
+/// may be bad. `rest` begins with its bytes.
+pub(crate) fn testimony(rest: &[u8], seed: u32, offset: u32) -> Option<Position> {
+    let header = intact_header(rest, seed, offset)?;
+    Some(Position { segment: header.u64_at(24), offset: header.u32_at(32) })
+}
+
+fn intact_header(rest: &[u8], seed: u32, offset: u32) -> Option<&[u8; HEADER_BYTES]> {
+    let header: &[u8; HEADER_BYTES] = rest.first_chunk()?;
     // Cheap refusals first: this is asked at every eighth byte of a torn tail.
     if Kind::from_byte(header[44]).is_none() || header[45..] != [0; 3] {
         return None;
     }
-    (header_checksum(seed, offset, header) == header.u32_at(0))
-        .then(|| Position { segment: header.u64_at(24), offset: header.u32_at(32) })
+    (header_checksum(seed, offset, header) == header.u32_at(0)).then_some(header)
 }
 
 /// The seed of all header checksums of a segment.
-pub(super) fn seed(salt: u64, sequence: u64) -> u32 {
+pub(crate) fn seed(salt: u64, sequence: u64) -> u32 {
     crc32c::crc32c_append(crc32c::crc32c(&salt.to_le_bytes()), &sequence.to_le_bytes())
-}
-
-fn header_at(segment: &[u8], offset: u32) -> Option<&[u8; HEADER_BYTES]> {
-    segment.get(offset as usize..)?.first_chunk()
 }
 
 fn header_checksum(seed: u32, offset: u32, header: &[u8]) -> u32 {
@@ -186,7 +257,7 @@ fn header_checksum(seed: u32, offset: u32, header: &[u8]) -> u32 {
 }
 
 /// Whether all bytes are zero, a cache line at a time.
-pub(super) fn is_zero(bytes: &[u8]) -> bool {
+pub(crate) fn is_zero(bytes: &[u8]) -> bool {
     let (lines, rest) = bytes.as_chunks::<64>();
     lines.iter().all(|line| line == &[0; 64]) && rest.iter().all(|byte| *byte == 0)
 }
@@ -250,7 +321,7 @@ mod tests {
         bytes[last] ^= 1;
         assert!(matches!(decode(&bytes, seed(1, 3), HERE), Found::Bad(_)));
         let synced = Position { segment: 2, offset: 4096 };
-        assert_eq!(testimony(&bytes, seed(1, 3), 64), Some(synced));
-        assert_eq!(testimony(&bytes, seed(1, 3), 72), None);
+        assert_eq!(testimony(&bytes[64..], seed(1, 3), 64), Some(synced));
+        assert_eq!(testimony(&bytes[72..], seed(1, 3), 72), None);
     }
 }

@@ -1,0 +1,340 @@
+//! Reading the stream, while it goes on.
+
+use std::path::{Path, PathBuf};
+
+use super::{Cursor, Event, FORMAT, MAX_EVENT_BYTES};
+use crate::segments::record::{Found, Head, Kind, stored_bytes};
+use crate::segments::{self, Chunks, Header, Name};
+use crate::{Error, Result, directory};
+
+/// How often the directory is listed again where segments vanish while it is read.
+const ATTEMPTS: usize = 5;
+
+/// How much a [`Reader::read`] shows at most. It ends behind the event that reaches either.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limit {
+    /// So many events.
+    pub events: usize,
+    /// So many bytes of payload.
+    pub bytes: usize,
+}
+
+impl Limit {
+    /// All that is there.
+    pub const NONE: Self = Self { events: usize::MAX, bytes: usize::MAX };
+
+    /// So many events, whatever they have in them.
+    #[must_use]
+    pub fn events(events: usize) -> Self {
+        Self { events, ..Self::NONE }
+    }
+}
+
+/// A reader of an event stream that this process or another one appends to, which it neither
+/// locks nor changes. It keeps its place, so that reading on takes no search.
+#[derive(Debug)]
+pub struct Reader {
+    directory: PathBuf,
+    open: Option<Open>,
+}
+
+/// A segment that is being read.
+#[derive(Debug)]
+struct Open {
+    chunks: Chunks,
+    /// All before it has been shown or was not asked for.
+    at: Cursor,
+    /// Where its records end, once the next segment says it.
+    end: Option<u32>,
+}
+
+impl Reader {
+    /// A reader of the stream in this directory.
+    #[must_use]
+    pub fn open(directory: impl AsRef<Path>) -> Self {
+        Self { directory: directory.as_ref().to_owned(), open: None }
+    }
+
+    /// A reader of the stream in a data directory, which a process may hold.
+    ///
+    /// # Errors
+    /// [`Error::NotADataDirectory`], [`Error::NewerFormat`] and [`Error::Io`].
+    pub fn of_data_directory(path: impl AsRef<Path>) -> Result<Self> {
+        directory::look(path.as_ref(), directory::EVENTS).map(Self::open)
+    }
+
+    /// Shows the events from a place on, in order, and gives the place from which to go on. That is
+    /// where it began if there are no more events yet.
+    ///
+    /// What an event's payload is, is borrowed from the reader's buffer.
+    ///
+    /// # Errors
+    /// Those of `visit`. [`Error::EventsTooLate`] if what comes next was deleted,
+    /// [`Error::EventsLost`] if it was lost, [`Error::DamagedEvents`]: each says where the stream
+    /// goes on, and all that comes before has been shown by an earlier call. [`Error::NewerFormat`]
+    /// and [`Error::Io`].
+    pub fn read<E: From<Error>>(
+        &mut self,
+        from: Cursor,
+        limit: Limit,
+        mut visit: impl FnMut(Event<'_>) -> Result<(), E>,
+    ) -> Result<Cursor, E> {
+        let mut open = match self.open.take() {
+            Some(open) if open.at == from => open,
+            _ => match self.seek(from)? {
+                Some(open) => open,
+                None => return Ok(from),
+            },
+        };
+        let (mut events, mut bytes) = (0, 0);
+        while events < limit.events && bytes < limit.bytes {
+            let event = match open.next()? {
+                Next::Event(event) => event,
+                Next::Passed => continue,
+                Next::End => match self.go_on(open, events > 0)? {
+                    Step::On(next) => {
+                        open = next;
+                        continue;
+                    }
+                    Step::Enough(last) => {
+                        open = last;
+                        break;
+                    }
+                },
+            };
+            let (cursor, payload_bytes) = (event.cursor(), event.payload.len());
+            visit(event)?;
+            open.at = cursor.after();
+            events += 1;
+            bytes = bytes.saturating_add(payload_bytes);
+        }
+        let at = open.at;
+        self.open = Some(open);
+        Ok(at)
+    }
+
+    /// The place of the first event at or after a time, in microseconds since 1970. `None` if there
+    /// is none yet.
+    ///
+    /// # Errors
+    /// [`Error::EventsTooLate`] if events of that time were deleted, [`Error::DamagedEvents`],
+    /// [`Error::NewerFormat`] and [`Error::Io`].
+    pub fn first_at(&self, time_us: u64) -> Result<Option<Cursor>> {
+        again(|| {
+            let names = self.names()?;
+            let Some((oldest, later)) = names.split_first() else { return Ok(None) };
+            // The newest segment before which everything was earlier.
+            let header = self.header(*oldest)?;
+            let is_first = Cursor::begin(&header) == Cursor::START;
+            if !is_first && header.begin.note >= time_us {
+                return Err(Error::EventsTooLate { oldest: Cursor::begin(&header) });
+            }
+            let (mut low, mut high) = (0, later.len());
+            while low < high {
+                let middle = usize::midpoint(low, high);
+                match self.header(later[middle])?.begin.note < time_us {
+                    true => low = middle + 1,
+                    false => high = middle,
+                }
+            }
+            let mut open = self.open_segment(&names, low)?;
+            open.narrow(|head| head.term < time_us)?;
+            loop {
+                match open.next()? {
+                    Next::Event(event) if event.time_us >= time_us => {
+                        return Ok(Some(event.cursor()));
+                    }
+                    Next::Event(_) | Next::Passed => {}
+                    Next::End => break,
+                }
+            }
+            // Only damage leaves no such event where the next segment says that there was one.
+            let next = names.get(low + 1).map(|name| self.header(*name)).transpose()?;
+            Ok(next.map(|header| Cursor::begin(&header)))
+        })
+    }
+
+    /// The place from which on events are kept: [`Cursor::START`] if none was ever deleted. `None`
+    /// if there is nothing yet.
+    ///
+    /// # Errors
+    /// [`Error::DamagedEvents`], [`Error::NewerFormat`] and [`Error::Io`].
+    pub fn oldest(&self) -> Result<Option<Cursor>> {
+        again(|| {
+            let oldest = self.names()?.first().map(|name| self.header(*name)).transpose()?;
+            Ok(oldest.map(|header| Cursor::begin(&header)))
+        })
+    }
+
+    /// Opens the segment in which `from` is, near it.
+    fn seek(&self, from: Cursor) -> Result<Option<Open>> {
+        again(|| {
+            let names = self.names()?;
+            for (i, name) in names.iter().enumerate().rev() {
+                if name.first_index > from.index {
+                    continue;
+                }
+                let begin = self.header(*name).map_err(|e| self.with_next(e, &names[i + 1..]))?;
+                if Cursor::begin(&begin) <= from {
+                    let mut open = self.open_segment(&names, i)?;
+                    open.at = from;
+                    open.narrow(|head| Cursor::of(head) < from)?;
+                    return Ok(Some(open));
+                }
+            }
+            let Some(oldest) = names.first() else { return Ok(None) };
+            let oldest = self.header(*oldest).map_err(|e| self.with_next(e, &names[1..]))?;
+            Err(Error::EventsTooLate { oldest: Cursor::begin(&oldest) })
+        })
+    }
+
+    /// Goes on where a segment has no more events: in the next one, or again in this one if it
+    /// was written meanwhile. `shown` is whether events were shown, so that an error can wait for
+    /// the next call.
+    fn go_on(&self, mut open: Open, shown: bool) -> Result<Step> {
+        let Open { at, .. } = open;
+        let (sequence, offset) = (open.chunks.header().sequence, open.chunks.position().offset);
+        let names = again(|| self.names())?;
+        let later = names.partition_point(|name| name.sequence <= sequence);
+        let failed = match names.get(later) {
+            None => match open.damage()? {
+                Some(error) => error,
+                None => return Ok(Step::Enough(open)),
+            },
+            Some(name) => match self.header(*name) {
+                Ok(next) if next.previous.segment != sequence => {
+                    Error::EventsTooLate { oldest: Cursor::begin(&next) }
+                }
+                Ok(next) if offset < next.previous.offset && open.end.is_none() => {
+                    // What was not whole a moment ago is so now.
+                    open.end = Some(next.previous.offset);
+                    return Ok(Step::On(open));
+                }
+                Ok(next) if offset < next.previous.offset => {
+                    let why = "there is no whole event, and there was one when the next segment \
+                               was made";
+                    let error = FORMAT.damaged(open.chunks.path(), offset, why);
+                    self.with_next(error, &names[later..])
+                }
+                Ok(next) if Cursor::begin(&next) > at => {
+                    Error::EventsLost { from: at, complete_from: Cursor::begin(&next) }
+                }
+                Ok(_) => match self.open_segment(&names, later) {
+                    Ok(next) => return Ok(Step::On(Open { at, ..next })),
+                    Err(error) => error,
+                },
+                Err(error) => self.with_next(error, &names[later + 1..]),
+            },
+        };
+        match failed {
+            // Looked at again with the next call, as if it had not been open.
+            _ if shown => Ok(Step::Enough(open)),
+            Error::Deleted { .. } => self.seek(at).map(|sought| match sought {
+                Some(sought) => Step::On(sought),
+                None => Step::Enough(open),
+            }),
+            failed => Err(failed),
+        }
+    }
+
+    /// Opens one of the segments, to begin with its first event.
+    fn open_segment(&self, names: &[Name], i: usize) -> Result<Open> {
+        let deleted = || Error::Deleted { path: self.directory.clone() };
+        let name = names.get(i).ok_or_else(deleted)?;
+        let opened = Chunks::open(&FORMAT, &self.directory, *name);
+        let chunks =
+            opened.map_err(|e| self.with_next(e, names.get(i + 1..).unwrap_or_default()))?;
+        let end = match names.get(i + 1).map(|next| self.header(*next)) {
+            Some(Ok(next)) if next.previous.segment == name.sequence => Some(next.previous.offset),
+            _ => None,
+        };
+        Ok(Open { at: Cursor::begin(chunks.header()), chunks, end })
+    }
+
+    fn names(&self) -> Result<Vec<Name>> {
+        Ok(segments::list(&self.directory, &FORMAT)?.0)
+    }
+
+    fn header(&self, name: Name) -> Result<Header> {
+        segments::read_header(&FORMAT, &self.directory.join(name.file(&FORMAT)), name)
+    }
+
+    /// Adds to an error about damage where the stream goes on, in one of the `later` segments.
+    fn with_next(&self, error: Error, later: &[Name]) -> Error {
+        match error {
+            Error::DamagedEvents { path, offset, why, .. } => {
+                let next = later.iter().find_map(|name| self.header(*name).ok());
+                let next = next.map(|header| Cursor::begin(&header));
+                Error::DamagedEvents { path, offset, why, next }
+            }
+            other => other,
+        }
+    }
+}
+
+/// What comes where a segment has no more events.
+enum Step {
+    On(Open),
+    Enough(Open),
+}
+
+/// What comes next in a segment.
+enum Next<'a> {
+    Event(Event<'a>),
+    /// Something that was not asked for.
+    Passed,
+    /// Nothing that is whole.
+    End,
+}
+
+impl Open {
+    fn next(&mut self) -> Result<Next<'_>> {
+        if self.end.is_some_and(|end| self.chunks.position().offset >= end) {
+            return Ok(Next::End);
+        }
+        Ok(match self.chunks.next()? {
+            Found::Record(record) if record.kind == Kind::Entry => match Event::of(&record) {
+                event if event.cursor() >= self.at => Next::Event(event),
+                _ => Next::Passed,
+            },
+            Found::Record(_) => Next::Passed,
+            Found::Nothing | Found::Bad(_) => Next::End,
+        })
+    }
+
+    /// Goes near the first event for which `before` does not hold.
+    fn narrow(&mut self, before: impl Fn(&Head) -> bool) -> Result<()> {
+        let file_bytes = u32::try_from(self.chunks.file_bytes()?).unwrap_or(u32::MAX);
+        let end = self.end.map_or(file_bytes, |end| end.min(file_bytes));
+        segments::narrow(&mut self.chunks, end, stored_bytes(MAX_EVENT_BYTES), before)
+    }
+
+    /// Whether the newest segment ends here because of damage, as what comes behind tells.
+    fn damage(&mut self) -> Result<Option<Error>> {
+        if self.chunks.testimony().is_none() {
+            return Ok(None);
+        }
+        // A write may have come while this was read: that is damage only if it is so again.
+        let offset = self.chunks.position().offset;
+        let why = match self.chunks.next()? {
+            Found::Record(_) => None,
+            Found::Nothing => Some("there is no event"),
+            Found::Bad(why) => Some(why),
+        };
+        self.chunks.seek(offset);
+        let Some((why, later)) = why.zip(self.chunks.testimony()) else { return Ok(None) };
+        let why = format!("{why}, and what is at offset {later} was written when one was durable");
+        Ok(Some(FORMAT.damaged(self.chunks.path(), offset, why)))
+    }
+}
+
+/// Tries again where a file vanished between two looks at the directory.
+fn again<T>(mut attempt: impl FnMut() -> Result<T>) -> Result<T> {
+    for _ in 1..ATTEMPTS {
+        match attempt() {
+            Err(Error::Deleted { .. }) => {}
+            done => return done,
+        }
+    }
+    attempt()
+}

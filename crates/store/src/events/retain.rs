@@ -1,0 +1,76 @@
+//! Deleting the old end of the stream.
+
+use std::fs;
+
+use super::append::Events;
+use crate::retention::Retention;
+use crate::{Error, Result, disk};
+
+impl Events {
+    /// Deletes old segments, in whole and from the oldest on, each durably before the next, and
+    /// gives how many: those of which every event is too old at `now_us`, and so many that the rest
+    /// has no more than the bytes. The segment that takes appends always stays.
+    ///
+    /// A reader whose place is deleted gets [`Error::EventsTooLate`].
+    ///
+    /// # Errors
+    /// [`Error::Io`]; what was deleted before the failure is gone, the stream goes on.
+    /// [`Error::Poisoned`] once a sync failed.
+    pub fn retain(&mut self, retention: &Retention, now_us: u64) -> Result<usize> {
+        self.appender.check_poison()?;
+        let sizes: Vec<_> = self.segments.iter().map(|s| (s.file_bytes, s.last_time_us)).collect();
+        let surplus = surplus(&sizes, retention, now_us);
+        for deleted in 0..surplus {
+            let Some(oldest) = self.segments.first() else { return Ok(deleted) };
+            fs::remove_file(&oldest.path).map_err(Error::io("delete", &oldest.path, 0))?;
+            self.segments.remove(0);
+            // Each before the next: a crash may leave older segments missing, never a later one.
+            disk::sync_directory(self.appender.directory())?;
+        }
+        Ok(surplus)
+    }
+}
+
+/// How many of the oldest segments may go. Each is given as its bytes and the time of its last
+/// event.
+fn surplus(segments: &[(u64, u64)], retention: &Retention, now_us: u64) -> usize {
+    let limit = retention.limit_us(now_us);
+    let Some((_, sealed)) = segments.split_last() else { return 0 };
+    let mut bytes = segments.iter().fold(0_u64, |sum, (bytes, _)| sum.saturating_add(*bytes));
+    let goes = |(its, last): &&(u64, u64)| {
+        let goes = bytes > retention.bytes || *last < limit;
+        bytes = bytes.saturating_sub(*its);
+        goes
+    };
+    sealed.iter().take_while(goes).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn the_oldest_go_until_the_rest_is_small_and_young_enough() {
+        let segments = [(10, 100), (20, 200), (10, 300), (10, 400)];
+        for (bytes, age, now, goes) in [
+            (u64::MAX, 1000, 500, 0),
+            (50, 1000, 500, 0),
+            (49, 1000, 500, 1),
+            (39, 1000, 500, 2),
+            (0, 1000, 500, 3),
+            (u64::MAX, 400, 500, 0),
+            (u64::MAX, 399, 500, 1),
+            (u64::MAX, 250, 500, 2),
+            (u64::MAX, 0, 5000, 3),
+            (39, 399, 500, 2),
+        ] {
+            let retention = Retention::new(bytes, Duration::from_micros(age));
+            assert_eq!(surplus(&segments, &retention, now), goes, "{bytes} bytes, {age} µs");
+        }
+        let retention = Retention::new(0, Duration::ZERO);
+        assert_eq!(surplus(&[], &retention, 5), 0);
+        assert_eq!(surplus(&segments[..1], &retention, 5000), 0);
+    }
+}

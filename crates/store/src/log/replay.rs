@@ -1,0 +1,64 @@
+//! Showing entries of which is known in which segments they are.
+
+use std::ops::RangeInclusive;
+use std::path::Path;
+
+use super::segment::{FORMAT, SegmentInfo};
+use super::survivors::Run;
+use crate::segments::record::{Found, Kind, Record};
+use crate::segments::{Chunks, Name};
+use crate::{Error, Result};
+
+/// Shows the entries of these runs whose index is in the range, in order. `segments` are in order of
+/// their sequence numbers.
+pub(super) fn for_each<E: From<Error>>(
+    directory: &Path,
+    segments: &[SegmentInfo],
+    runs: &[Run],
+    range: RangeInclusive<u64>,
+    mut visit: impl FnMut(Record<'_>) -> Result<(), E>,
+) -> Result<(), E> {
+    let mut open: Option<Chunks> = None;
+    for run in runs {
+        if run.first_index.saturating_add(run.entries) <= *range.start() {
+            continue;
+        }
+        if run.first_index > *range.end() {
+            break;
+        }
+        let mut chunks = match open.take() {
+            Some(chunks) if chunks.header().sequence == run.start.segment => chunks,
+            _ => {
+                let sequence = run.start.segment;
+                let found = segments.binary_search_by_key(&sequence, |s| s.sequence);
+                let info = found.ok().and_then(|found| segments.get(found));
+                let info = info.ok_or_else(|| Error::Deleted { path: directory.to_owned() })?;
+                let name = Name { sequence, first_index: info.first_index };
+                Chunks::open(&FORMAT, directory, name)?
+            }
+        };
+        chunks.seek(run.start.offset);
+        let mut next = run.first_index;
+        let after = run.first_index.saturating_add(run.entries);
+        while next < after && next <= *range.end() {
+            let offset = chunks.position().offset;
+            let (found, why) = match chunks.next()? {
+                Found::Record(record) if record.kind != Kind::Entry => continue,
+                Found::Record(record) if record.index == next => (Some(record), ""),
+                Found::Record(_) => (None, "another entry stands here than was there"),
+                Found::Nothing => (None, "there is no record, and there was one"),
+                Found::Bad(why) => (None, why),
+            };
+            let Some(record) = found else {
+                let why = format!("{why}: entry {next} was whole when the log was opened");
+                return Err(FORMAT.damaged(chunks.path(), offset, why).into());
+            };
+            next += 1;
+            if range.contains(&record.index) {
+                visit(record)?;
+            }
+        }
+        open = Some(chunks);
+    }
+    Ok(())
+}

@@ -1,0 +1,25 @@
+//! Files of checksummed records that are appended, synced and cut: what the log and the event
+//! stream have in common. The bytes are described in [`crate::log`].
+//!
+//! Nothing here knows what a record means or which may follow which; nothing is decided about
+//! what to keep.
+
+mod appender;
+mod chunks;
+mod file;
+mod header;
+pub(crate) mod record;
+mod scan;
+mod search;
+
+pub(crate) use appender::{Active, Appender};
+pub(crate) use chunks::Chunks;
+pub(crate) use file::{preallocate, read, remove_unfinished, settle};
+pub(crate) use header::{Begin, Format, Header, Name, SEGMENT_HEADER_BYTES};
+pub(crate) use scan::{Walked, check_order, list, read_header, read_headers, read_live, walk};
+pub(crate) use search::narrow;
+
+/// How large a segment is made, in bytes, from what was asked for: 4 KiB to 1 GiB.
+pub(crate) fn segment_bytes(asked: u64) -> u32 {
+    u32::try_from(asked.clamp(4 << 10, 1 << 30)).unwrap_or(1 << 30)
+}

@@ -1,0 +1,172 @@
+//! Finding the segments of a directory, and walking through the records of one: where they end,
+//! and whether what follows is a torn tail or damage. Changes nothing on the disk.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use super::file;
+use super::header::{Format, Header, Name, SEGMENT_HEADER_BYTES};
+use super::record::{self, ALIGNMENT, Found, Position, Record};
+use crate::{Error, Result, disk};
+
+/// The segments in a directory, in order of their sequence, and the names that are not ours.
+pub(crate) fn list(directory: &Path, format: &Format) -> Result<(Vec<Name>, Vec<String>)> {
+    let (mut names, mut ignored) = (Vec::new(), Vec::new());
+    for file in disk::names(directory)? {
+        match Name::parse(format, &file) {
+            Some(name) => names.push(name),
+            None => ignored.push(file),
+        }
+    }
+    names.sort_unstable();
+    Ok((names, ignored))
+}
+
+/// The headers of these segments, with their files.
+pub(crate) fn read_headers(
+    directory: &Path,
+    format: &Format,
+    names: &[Name],
+) -> Result<Vec<(PathBuf, Header)>> {
+    let read = |name: &Name| {
+        let path = directory.join(name.file(format));
+        let header = read_header(format, &path, *name)?;
+        Ok((path, header))
+    };
+    names.iter().map(read).collect()
+}
+
+pub(crate) fn read_header(format: &Format, path: &Path, name: Name) -> Result<Header> {
+    let mut bytes = Vec::with_capacity(SEGMENT_HEADER_BYTES as usize);
+    let file = File::open(path).map_err(|e| Error::reading(path, e))?;
+    let read = file.take(u64::from(SEGMENT_HEADER_BYTES)).read_to_end(&mut bytes);
+    read.map_err(Error::io("read", path, 0))?;
+    Header::decode(format, path, name, &bytes)
+}
+
+/// Segments are deleted from the oldest on, so that the first one may follow anything.
+pub(crate) fn check_order(format: &Format, headers: &[(PathBuf, Header)]) -> Result<()> {
+    for pair in headers.windows(2) {
+        let [(before, first), (after, second)] = pair else { continue };
+        if second.sequence == first.sequence {
+            let why = format!("{} has the same sequence number", before.display());
+            return Err(format.damaged(after, 16, why));
+        }
+        if second.previous.segment != first.sequence {
+            let missing = second.previous.segment;
+            let why = format!("it follows segment {missing}, whose file is missing");
+            return Err(format.damaged(after, 40, why));
+        }
+    }
+    Ok(())
+}
+
+/// What was found behind the last whole record of a segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Walked {
+    /// Where the records end.
+    pub(crate) end: u32,
+    /// How many bytes a torn write left behind that; none in a sealed segment.
+    pub(crate) torn_bytes: u64,
+}
+
+/// Shows every record of a segment whose bytes are `bytes`. `durable_end` is what the next
+/// segment says about this one; the last segment has none. `visit` may say what is wrong with a
+/// record.
+pub(crate) fn walk(
+    format: &Format,
+    path: &Path,
+    header: &Header,
+    bytes: &[u8],
+    durable_end: Option<u32>,
+    mut visit: impl FnMut(&Record<'_>) -> Result<(), String>,
+) -> Result<Walked> {
+    let seed = header.seed();
+    let mut position = Position { segment: header.sequence, offset: SEGMENT_HEADER_BYTES };
+    while durable_end != Some(position.offset) {
+        let why = match record::decode(bytes, seed, position) {
+            Found::Record(record) => {
+                if durable_end.is_some_and(|end| record.end() > end) {
+                    let why = "the next segment says that records end before this one does";
+                    return Err(format.damaged(path, position.offset, why));
+                }
+                visit(&record).map_err(|why| format.damaged(path, position.offset, why))?;
+                position.offset = record.end();
+                continue;
+            }
+            Found::Nothing => "there is no record",
+            Found::Bad(why) => why,
+        };
+        if let Some(end) = durable_end {
+            let why = format!(
+                "{why}, and all before offset {end} was durable when the next \
+                segment was made"
+            );
+            return Err(format.damaged(path, position.offset, why));
+        }
+        let torn_bytes = judge_tail(format, path, bytes, seed, position, why)?;
+        return Ok(Walked { end: position.offset, torn_bytes });
+    }
+    Ok(Walked { end: position.offset, torn_bytes: 0 })
+}
+
+/// Reads the last segment into `buffer` while another process may append to it, and says where its
+/// records end.
+///
+/// A write may come while the file is read, so that a record is seen and the one before it is not:
+/// that is damage only if it is so again.
+pub(crate) fn read_live(
+    format: &Format,
+    path: &Path,
+    header: &Header,
+    buffer: &mut Vec<u8>,
+) -> Result<Walked> {
+    let mut suspected = None;
+    loop {
+        file::read(path, buffer)?;
+        let error = match walk(format, path, header, buffer, None, |_| Ok(())) {
+            Ok(walked) => return Ok(walked),
+            Err(error) => error,
+        };
+        let at = error.damaged_at();
+        if at.is_none() || at == suspected {
+            return Err(error);
+        }
+        suspected = at;
+    }
+}
+
+/// Judges what lies behind the last whole record: how many bytes a torn write left there.
+fn judge_tail(
+    format: &Format,
+    path: &Path,
+    bytes: &[u8],
+    seed: u32,
+    bad: Position,
+    why: &str,
+) -> Result<u64> {
+    let rest = bytes.get(bad.offset as usize..).unwrap_or_default();
+    if record::is_zero(rest) {
+        return Ok(0);
+    }
+    let torn = rest.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+    if let Some(offset) = find_testimony(rest, torn, seed, bad) {
+        let why = format!(
+            "{why}, and the record at offset {offset} was written when this \
+            place was durable"
+        );
+        return Err(format.damaged(path, bad.offset, why));
+    }
+    Ok(torn as u64)
+}
+
+/// The offset of an intact record among the first `bytes` of `rest` that says that the place `bad`,
+/// where `rest` begins, was durable.
+pub(super) fn find_testimony(rest: &[u8], bytes: usize, seed: u32, bad: Position) -> Option<u32> {
+    (0..bytes).step_by(ALIGNMENT).find_map(|from| {
+        let offset = bad.offset.saturating_add(u32::try_from(from).unwrap_or(u32::MAX));
+        let synced = record::testimony(rest.get(from..)?, seed, offset)?;
+        (synced > bad).then_some(offset)
+    })
+}
