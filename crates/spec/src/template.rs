@@ -48,10 +48,14 @@ pub fn references(
     text: &str,
 ) -> impl Iterator<Item = (std::ops::Range<usize>, Result<Reference, String>)> {
     let mut from = 0;
+    let mut end = 0;
     std::iter::from_fn(move || {
         loop {
             let start = from + text[from..].find("${")?;
-            let end = start + text[start..].find('}')? + 1;
+            // One end may follow many beginnings, and is looked for once: the text may be hostile.
+            if end <= start {
+                end = start + text[start..].find('}')? + 1;
+            }
             let inner = &text[start + 2..end - 1];
             if let Some(name) = inner.strip_prefix("port.") {
                 from = end;
@@ -112,6 +116,12 @@ mod tests {
         ] {
             assert_eq!(expanded(text), value, "{text}");
         }
+    }
+
+    #[test]
+    fn many_beginnings_take_no_longer_than_other_texts() {
+        let text = format!("{}port.http}}", "${".repeat(1 << 20));
+        assert_eq!(references(&text).count(), 1);
     }
 
     #[test]
