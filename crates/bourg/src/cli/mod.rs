@@ -41,6 +41,10 @@ enum Command {
     /// A whole cell on this machine, for as long as it runs: master, scheduler, Borglet.
     Dev(DevArgs),
     /// Submit the jobs of a file and wait until they are healthy.
+    ///
+    /// A task without a health check counts as healthy as soon as it runs. So a batch job is waited
+    /// for until it runs, not until it ends, and exit status 0 does not say that it succeeded: how it
+    /// ends is in `bourg status JOB` and `bourg logs -f JOB`.
     Run(RunArgs),
     /// Print a file's jobs as canonical JSON.
     Eval(EvalArgs),
