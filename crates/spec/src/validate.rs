@@ -96,7 +96,7 @@ pub enum ProblemKind {
     #[error("is not a variable's name: use letters, digits and underscores, and no digit first")]
     BadVariable,
     /// A reference that refers to nothing.
-    #[error("'${{{reference}}}' refers to nothing: there are ${{port.NAME}} and {}", task_fields())]
+    #[error("'${{{}}}' refers to nothing: there are ${{port.NAME}} and {}", .reference.escape_debug(), task_fields())]
     BadReference {
         /// What stands in the braces.
         reference: String,
@@ -367,6 +367,11 @@ mod tests {
         one(
             |job| job.task.cmd[1] = "${task.indx}".to_owned(),
             "cmd[1]: '${task.indx}' refers to nothing: there are ${port.NAME} and ${task.index}, \
+             ${task.job}, ${task.user}, ${task.cell}",
+        );
+        one(
+            |job| job.task.cmd[1] = "${port.\u{1b}}".to_owned(),
+            "cmd[1]: '${port.\\u{1b}}' refers to nothing: there are ${port.NAME} and ${task.index}, \
              ${task.job}, ${task.user}, ${task.cell}",
         );
         one(|job| job.task.limit.ram = Bytes(1), "ram: must be 4 MiB to 1024 PiB, is 1 B");
