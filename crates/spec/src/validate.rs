@@ -101,6 +101,14 @@ pub enum ProblemKind {
         /// What stands in the braces.
         reference: String,
     },
+    /// What is nearly a reference, and none.
+    #[error("'${{{}}}' is no reference: did you mean '${{{}}}'?", .text.escape_debug(), .meant.escape_debug())]
+    NearReference {
+        /// What stands in the braces.
+        text: String,
+        /// What should stand there.
+        meant: String,
+    },
     /// An override of a task that the job does not have.
     #[error("there is no task {index}: the job has tasks 0 to {last}")]
     NoSuchTask {
@@ -182,6 +190,23 @@ impl JobSpec {
         }
         found.problems
     }
+
+    /// Everything in it that can be and was hardly meant: `${prot.http}`, which a task would find as
+    /// it stands.
+    ///
+    /// These are not among the [problems](Self::problems), because the cell refuses those when it
+    /// applies a submission, and must refuse the same for ever. So whoever reads what a user has
+    /// written asks for them.
+    #[must_use]
+    pub fn slips(&self) -> Vec<Problem> {
+        let mut found = Found { problems: Vec::new() };
+        found.near_references(&Path::top(), &self.task.cmd, &self.task.env);
+        for (index, change) in &self.overrides {
+            let at = Path::top().field("overrides").key(&index.to_string());
+            found.near_references(&at, change.cmd.as_deref().unwrap_or_default(), &change.env);
+        }
+        found.problems
+    }
 }
 
 struct Found {
@@ -220,6 +245,18 @@ impl Found {
     fn references(&mut self, path: &Path, text: &str) {
         for reference in template::references(text).filter_map(|(_, found)| found.err()) {
             self.add(path.clone(), ProblemKind::BadReference { reference });
+        }
+    }
+
+    fn near_references(&mut self, at: &Path, cmd: &[String], env: &BTreeMap<String, String>) {
+        let arguments = cmd.iter().enumerate();
+        let arguments = arguments.map(|(position, text)| (at.field("cmd").element(position), text));
+        let variables = env.iter().map(|(name, text)| (at.field("env").key(name), text));
+        for (path, text) in arguments.chain(variables) {
+            for (text, meant) in template::near_references(text) {
+                let text = text.to_owned();
+                self.add(path.clone(), ProblemKind::NearReference { text, meant });
+            }
         }
     }
 
@@ -395,6 +432,45 @@ mod tests {
             |job| drop(job.labels.insert("team".to_owned(), "\u{1b}[31m".to_owned())),
             "labels[\"team\"]: holds the control character \\u{1b}, which is not possible here",
         );
+    }
+
+    #[test]
+    fn what_was_hardly_meant_is_no_problem_to_the_cell_and_is_found() {
+        type Change = fn(&mut JobSpec);
+        let table: [(Change, &[&str]); 5] = [
+            (|_| {}, &[]),
+            (
+                |job| job.task.cmd[1] = "${HOME}/${host.name}/${prot.http}".to_owned(),
+                &["cmd[1]: '${prot.http}' is no reference: did you mean '${port.http}'?"],
+            ),
+            (
+                |job| drop(job.task.env.insert("WHO".to_owned(), "${Task.index}".to_owned())),
+                &["env[\"WHO\"]: '${Task.index}' is no reference: did you mean '${task.index}'?"],
+            ),
+            (
+                |job| {
+                    let cmd = Some(vec!["x".to_owned(), "${tsk.job} ${ports.a}".to_owned()]);
+                    let change = TaskOverride { cmd, ..TaskOverride::default() };
+                    job.overrides.insert(TaskIndex(1), change);
+                },
+                &[
+                    "overrides[\"1\"].cmd[1]: '${tsk.job}' is no reference: did you mean '${task.job}'?",
+                    "overrides[\"1\"].cmd[1]: '${ports.a}' is no reference: did you mean '${port.a}'?",
+                ],
+            ),
+            (
+                |job| job.task.cmd[1] = "${prot.\u{1b}\u{7f}}".to_owned(),
+                &["cmd[1]: '${prot.\\u{1b}\\u{7f}}' is no reference: did you mean \
+                   '${port.\\u{1b}\\u{7f}}'?"],
+            ),
+        ];
+        for (change, says) in table {
+            let mut job = job();
+            change(&mut job);
+            assert_eq!(job.problems(), []);
+            let slips: Vec<String> = job.slips().iter().map(ToString::to_string).collect();
+            assert_eq!(slips, says);
+        }
     }
 
     #[test]
