@@ -7,6 +7,16 @@ use prost::Message;
 /// Lists that may be there and empty, which protobuf can say of messages alone. Their JSON is the
 /// list, as people write it, and not that of protobuf.
 const LISTS: [&str; 2] = [".bourg.v1.TaskOverride.Ports", ".bourg.v1.TaskOverride.Constraints"];
+/// A job description, whose JSON is terse: no field with the value it would have if it were absent.
+/// Every other message has all its fields but absent messages, so that who asks for a field finds
+/// it, be it 0.
+const DESCRIPTION: [&str; 5] = [
+    ".bourg.v1.Constraint",
+    ".bourg.v1.JobSpec",
+    ".bourg.v1.HealthCheck",
+    ".bourg.v1.RestartPolicy",
+    ".bourg.v1.TaskOverride",
+];
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let root = PathBuf::from("proto");
@@ -27,10 +37,16 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         prost.type_attribute(list, json);
     }
     prost.compile_fds(descriptors)?;
-    pbjson_build::Builder::new()
-        .btree_map(["."])
-        .exclude(LISTS)
-        .register_descriptors(&encoded)?
-        .build(&[".bourg.v1"])?;
+    std::fs::write(out.join("bourg.v1.serde.rs"), json(&encoded)?)?;
     Ok(())
+}
+
+/// The code that writes and reads the messages' JSON.
+fn json(descriptors: &[u8]) -> std::io::Result<Vec<u8>> {
+    let mut builder = pbjson_build::Builder::new();
+    builder.btree_map(["."]).exclude(LISTS).register_descriptors(descriptors)?;
+    let mut code = builder.generate(&DESCRIPTION, |_| Ok(Vec::new()))?;
+    builder.emit_fields().exclude(DESCRIPTION);
+    code.extend(builder.generate(&[".bourg.v1"], |_| Ok(Vec::new()))?);
+    Ok(code.into_iter().flat_map(|(_, code)| code).collect())
 }

@@ -1,4 +1,5 @@
-//! What is wrong with a description that can be read, told in the spelling of its file.
+//! What is wrong with a description that can be read, or was hardly meant, told in the spelling of
+//! its file.
 
 use model::{TaskIndex, TaskSelection};
 use spec::{JobSpec, Path, ProblemKind, Step};
@@ -16,10 +17,11 @@ const SPELLINGS: &[(&str, &str)] = &[
     ("diskRate", "diskRateBytes"),
 ];
 
-/// Notes what is wrong with a description as a whole, under the spelling that its file uses.
+/// Notes what is wrong with a description as a whole, or was hardly meant, under the spelling that
+/// its file uses.
 pub(crate) fn problems(job: &JobSpec, value: &Json, top: &Path, found: &mut Found) {
     let mut noted: Vec<(Path, ProblemKind)> = Vec::new();
-    for problem in job.problems() {
+    for problem in job.problems().into_iter().chain(job.slips()) {
         let path = listed(job, value, problem.path);
         let at = spelled(value, &path);
         // A limit that an override only inherits has been noted for the job, and the tasks of

@@ -1,7 +1,8 @@
 //! Job descriptions as canonical JSON: what `bourg eval` prints, and is itself valid BCL.
 //!
 //! The JSON is that of protobuf: names in camel case, 64-bit numbers as texts, spans as `"1.5s"`,
-//! and no field that has the value it would have if it were absent.
+//! and no field that has the value it would have if it were absent. Only the lists of an override
+//! are plain lists, where protobuf would have a message around each.
 
 use serde::Serialize;
 use spec::JobSpec;

@@ -32,6 +32,20 @@ pub fn decode_record(bytes: &[u8]) -> Result<(Time, Op), Malformed> {
     Ok((Time(record.at), read::message(record.op, "op")?))
 }
 
+/// When a log record was; none for one without payload, and for what is no record. The rest of it is
+/// not looked at.
+#[must_use]
+pub fn record_time(bytes: &[u8]) -> Option<Time> {
+    /// The beginning of a [`v1::LogRecord`].
+    #[derive(Clone, PartialEq, Message)]
+    struct When {
+        #[prost(uint64, tag = "1")]
+        at: u64,
+    }
+    let when = When::decode(bytes).ok().filter(|_| !bytes.is_empty());
+    when.map(|when| Time(when.at))
+}
+
 impl From<&Op> for v1::Op {
     fn from(op: &Op) -> Self {
         let kind = match op {

@@ -1,7 +1,8 @@
 //! References in commands and environments: `${port.http}`, `${task.index}`.
 //!
 //! Only `${port.…}` and `${task.…}` are references; everything else, such as a shell's `${HOME}`,
-//! is left alone. No shell variable has a dot in its name, so nothing needs to be escaped.
+//! is left alone. No shell variable has a dot in its name, so nothing needs to be escaped; what is
+//! nearly a reference, such as `${prot.http}`, can be told from the rest for the same reason.
 
 use model::PortName;
 
@@ -48,10 +49,14 @@ pub fn references(
     text: &str,
 ) -> impl Iterator<Item = (std::ops::Range<usize>, Result<Reference, String>)> {
     let mut from = 0;
+    let mut end = 0;
     std::iter::from_fn(move || {
         loop {
             let start = from + text[from..].find("${")?;
-            let end = start + text[start..].find('}')? + 1;
+            // One end may follow many beginnings, and is looked for once: the text may be hostile.
+            if end <= start {
+                end = start + text[start..].find('}')? + 1;
+            }
             let inner = &text[start + 2..end - 1];
             if let Some(name) = inner.strip_prefix("port.") {
                 from = end;
@@ -69,6 +74,31 @@ pub fn references(
             from = start + 2;
         }
     })
+}
+
+/// What the references begin with.
+const WORDS: [&str; 2] = ["port", "task"];
+
+/// Every text in braces that is nearly a reference and none, with the reference that was meant.
+///
+/// One mistake is near, a swap of neighbours being one, and so is another case. Two are not: other
+/// programs' `${host.name}` and `${test.x}` are two mistakes away.
+pub(crate) fn near_references(text: &str) -> impl Iterator<Item = (&str, String)> {
+    let inside = text.split("${").skip(1).filter_map(|piece| Some(piece.split_once('}')?.0));
+    inside.filter_map(|inner| {
+        let (word, name) = inner.split_once('.')?;
+        let meant = nearest_word(word).filter(|meant| *meant != word)?;
+        Some((inner, format!("{meant}.{}", name.trim())))
+    })
+}
+
+fn nearest_word(word: &str) -> Option<&'static str> {
+    // Nothing long is near, and the distance takes quadratic time.
+    if word.len() > 16 {
+        return None;
+    }
+    let word = word.to_lowercase();
+    WORDS.into_iter().find(|near| strsim::damerau_levenshtein(near, &word) <= 1)
 }
 
 /// A text with its references filled in. One that refers to nothing is left as it stands.
@@ -115,10 +145,48 @@ mod tests {
     }
 
     #[test]
+    fn many_beginnings_take_no_longer_than_other_texts() {
+        let text = format!("{}port.http}}", "${".repeat(1 << 20));
+        assert_eq!(references(&text).count(), 1);
+    }
+
+    #[test]
     fn a_reference_to_nothing_is_found() {
         let bad: Vec<_> = references("${task.indx} ${port.HTTP} ${port.ok}")
             .filter_map(|(_, found)| found.err())
             .collect();
         assert_eq!(bad, ["task.indx", "port.HTTP"]);
+    }
+
+    #[test]
+    fn what_is_nearly_a_reference_is_told_from_what_is_another_programs() {
+        for (text, near) in [
+            ("--port=${prot.http}", &[("prot.http", "port.http")][..]),
+            ("${ports.http}", &[("ports.http", "port.http")]),
+            ("${por.http}", &[("por.http", "port.http")]),
+            (
+                "${Port.http} ${TASK.index}",
+                &[("Port.http", "port.http"), ("TASK.index", "task.index")],
+            ),
+            ("${ port.http }", &[(" port.http ", "port.http")]),
+            (
+                "${tsak.index}/${taks.job}",
+                &[("tsak.index", "task.index"), ("taks.job", "task.job")],
+            ),
+            ("${${tasks.user}}", &[("tasks.user", "task.user")]),
+            ("${pört.http}", &[("pört.http", "port.http")]),
+            // References, be they to something or nothing.
+            ("${port.http} ${task.index} ${task.indx}", &[]),
+            // A shell's, and those of other programs.
+            ("${HOME} $HOME ${PORT} ${port} ${ports} ${port:-80} ${task#a.b}", &[]),
+            ("${host.name} ${test.index} ${root.dir} ${path.module} ${a.b} ${.port} ${}", &[]),
+            ("${prot.http", &[]),
+            ("prot.http}", &[]),
+        ] {
+            let found: Vec<_> = near_references(text).collect();
+            let near: Vec<_> = near.iter().map(|(is, meant)| (*is, (*meant).to_owned())).collect();
+            assert_eq!(found, near, "{text}");
+        }
+        assert_eq!(near_references(&format!("${{{}.x}}", "port".repeat(1_000))).count(), 0);
     }
 }

@@ -100,10 +100,18 @@ pub enum ProblemKind {
     #[error("is not a variable's name: use letters, digits and underscores, and no digit first")]
     BadVariable,
     /// A reference that refers to nothing.
-    #[error("'${{{reference}}}' refers to nothing: there are ${{port.NAME}} and {}", task_fields())]
+    #[error("'${{{}}}' refers to nothing: there are ${{port.NAME}} and {}", .reference.escape_debug(), task_fields())]
     BadReference {
         /// What stands in the braces.
         reference: String,
+    },
+    /// What is nearly a reference, and none.
+    #[error("'${{{}}}' is no reference: did you mean '${{{}}}'?", .text.escape_debug(), .meant.escape_debug())]
+    NearReference {
+        /// What stands in the braces.
+        text: String,
+        /// What should stand there.
+        meant: String,
     },
     /// An override of a task that the job does not have.
     #[error("there is no task {index}: the job has tasks 0 to {last}")]
@@ -200,6 +208,25 @@ impl JobSpec {
         }
         found.problems
     }
+
+    /// Everything in it that can be and was hardly meant: `${prot.http}`, which a task would find as
+    /// it stands.
+    ///
+    /// These are not among the [problems](Self::problems), because the cell refuses those when it
+    /// applies a submission, and must refuse the same for ever. So whoever reads what a user has
+    /// written asks for them.
+    #[must_use]
+    pub fn slips(&self) -> Vec<Problem> {
+        let mut found = Found { problems: Vec::new() };
+        found.near_references(&Place::TOP, &self.task.cmd, &self.task.env);
+        let overrides = Place::TOP.field("overrides");
+        for (index, change) in &self.overrides {
+            let key = index.to_string();
+            let at = overrides.key(&key);
+            found.near_references(&at, change.cmd.as_deref().unwrap_or_default(), &change.env);
+        }
+        found.problems
+    }
 }
 
 struct Found {
@@ -238,6 +265,21 @@ impl Found {
     fn references(&mut self, at: &Place<'_>, text: &str) {
         for reference in template::references(text).filter_map(|(_, found)| found.err()) {
             self.add(at, ProblemKind::BadReference { reference });
+        }
+    }
+
+    fn near_references(&mut self, at: &Place<'_>, cmd: &[String], env: &BTreeMap<String, String>) {
+        let near = |found: &mut Self, at: &Place<'_>, text: &str| {
+            for (text, meant) in template::near_references(text) {
+                found.add(at, ProblemKind::NearReference { text: text.to_owned(), meant });
+            }
+        };
+        let (arguments, variables) = (at.field("cmd"), at.field("env"));
+        for (position, text) in cmd.iter().enumerate() {
+            near(self, &arguments.element(position), text);
+        }
+        for (name, text) in env {
+            near(self, &variables.key(name), text);
         }
     }
 
@@ -445,6 +487,11 @@ mod tests {
             "cmd[1]: '${task.indx}' refers to nothing: there are ${port.NAME} and ${task.index}, \
              ${task.job}, ${task.user}, ${task.cell}",
         );
+        one(
+            |job| job.task.cmd[1] = "${port.\u{1b}}".to_owned(),
+            "cmd[1]: '${port.\\u{1b}}' refers to nothing: there are ${port.NAME} and ${task.index}, \
+             ${task.job}, ${task.user}, ${task.cell}",
+        );
         one(|job| job.task.limit.ram = Bytes(1), "ram: must be 4 MiB to 1024 PiB, is 1 B");
         one(
             |job| job.task.limit.cpu = MilliCores(0),
@@ -493,6 +540,45 @@ mod tests {
                 "after[0]: names the job itself: name another one, or leave it out",
             ]
         );
+    }
+
+    #[test]
+    fn what_was_hardly_meant_is_no_problem_to_the_cell_and_is_found() {
+        type Change = fn(&mut JobSpec);
+        let table: [(Change, &[&str]); 5] = [
+            (|_| {}, &[]),
+            (
+                |job| job.task.cmd[1] = "${HOME}/${host.name}/${prot.http}".to_owned(),
+                &["cmd[1]: '${prot.http}' is no reference: did you mean '${port.http}'?"],
+            ),
+            (
+                |job| drop(job.task.env.insert("WHO".to_owned(), "${Task.index}".to_owned())),
+                &["env[\"WHO\"]: '${Task.index}' is no reference: did you mean '${task.index}'?"],
+            ),
+            (
+                |job| {
+                    let cmd = Some(vec!["x".to_owned(), "${tsk.job} ${ports.a}".to_owned()]);
+                    let change = TaskOverride { cmd, ..TaskOverride::default() };
+                    job.overrides.insert(TaskIndex(1), change);
+                },
+                &[
+                    "overrides[\"1\"].cmd[1]: '${tsk.job}' is no reference: did you mean '${task.job}'?",
+                    "overrides[\"1\"].cmd[1]: '${ports.a}' is no reference: did you mean '${port.a}'?",
+                ],
+            ),
+            (
+                |job| job.task.cmd[1] = "${prot.\u{1b}\u{7f}}".to_owned(),
+                &["cmd[1]: '${prot.\\u{1b}\\u{7f}}' is no reference: did you mean \
+                   '${port.\\u{1b}\\u{7f}}'?"],
+            ),
+        ];
+        for (change, says) in table {
+            let mut job = job();
+            change(&mut job);
+            assert_eq!(job.problems(), []);
+            let slips: Vec<String> = job.slips().iter().map(ToString::to_string).collect();
+            assert_eq!(slips, says);
+        }
     }
 
     #[test]

@@ -30,3 +30,4 @@ mod segments;
 
 pub use directory::DataDirectory;
 pub use error::{Error, Result};
+pub use retention::Retention;

@@ -3,9 +3,13 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
+use std::fmt::{self, Write as _};
 use std::fs;
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::sync::{Mutex, PoisonError, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
 
@@ -52,7 +56,7 @@ impl Request {
     }
 }
 
-/// Runs the targets that the arguments name, or all, one after the other.
+/// Runs the targets that the arguments name, or all: as many at once as there are cores.
 ///
 /// # Errors
 /// Where the arguments are wrong, a target does not exist, nothing can be built, or an input is found that a target cannot
@@ -67,29 +71,82 @@ pub(crate) fn fuzz(arguments: &[&str]) -> anyhow::Result<()> {
         let all = all.into_iter().collect::<Vec<_>>().join(", ");
         bail!("there is no target {unknown}; those that there are: {all}");
     }
-    let chosen = if request.targets.is_empty() {
-        all.into_iter().collect()
-    } else {
-        request.targets.clone()
-    };
+    let chosen: BTreeSet<String> =
+        if request.targets.is_empty() { all } else { request.targets.into_iter().collect() };
 
     needs::for_fuzzing()?;
     let mut build = fuzz_cargo(&directory, &["build", "--release", "--bins"]);
     succeed(&mut build)?;
+    let cores = thread::available_parallelism().map_or(1, NonZero::get);
+    eprintln!("{} targets, {} s each, {cores} at once", chosen.len(), request.time.as_secs());
     let mut failed = Vec::new();
-    for target in chosen {
-        eprintln!("\n=== {target}, {} s", request.time.as_secs());
-        if let Err(error) = run(&directory, &target, request.time) {
-            eprintln!("error: {error:#}");
-            failed.push(target);
-        }
-    }
+    at_once(
+        cores,
+        chosen,
+        |target| (run(&directory, &target, request.time), target),
+        |done| {
+            let (done, target) = done;
+            match done {
+                Ok(done) => eprintln!("{target}: {done}"),
+                Err(error) => {
+                    eprintln!("\nerror: {target}: {error:#}\n");
+                    failed.push(target);
+                }
+            }
+        },
+    );
     ensure!(failed.is_empty(), "targets that failed: {}", failed.join(", "));
     Ok(())
 }
 
+/// Does something with each thing, with so many at once; `each` sees what came of it, in the order
+/// in which it was done.
+fn at_once<T: Send, R: Send>(
+    number: usize,
+    things: impl IntoIterator<Item = T, IntoIter: Send>,
+    work: impl Fn(T) -> R + Sync,
+    each: impl FnMut(R),
+) {
+    let things = Mutex::new(things.into_iter());
+    let next = || things.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let (done, results) = mpsc::channel();
+    thread::scope(|scope| {
+        for _ in 0..number {
+            let done = done.clone();
+            let (next, work) = (&next, &work);
+            scope.spawn(move || {
+                while let Some(thing) = next() {
+                    let _nobody_listens_after_a_panic = done.send(work(thing));
+                }
+            });
+        }
+        drop(done);
+        results.into_iter().for_each(each);
+    });
+}
+
+/// What a target did that found nothing.
+struct Done {
+    /// Where it could be read from what was said.
+    executions: Option<u64>,
+    took: Duration,
+}
+
+impl fmt::Display for Done {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = self.took.as_secs().max(1);
+        match self.executions {
+            Some(all) => write!(f, "{all} executions in {seconds} s, {}/s", all / seconds),
+            None => write!(f, "done in {seconds} s"),
+        }
+    }
+}
+
 /// Runs one target over its seeds and what it found earlier here.
-fn run(directory: &Path, target: &str, time: Duration) -> anyhow::Result<()> {
+///
+/// # Errors
+/// Where it cannot be run or fails; then the error holds all that it said.
+fn run(directory: &Path, target: &str, time: Duration) -> anyhow::Result<Done> {
     let [corpus, artifacts] = ["corpus", "artifacts"].map(|kind| format!("{kind}/{target}"));
     for made in [&corpus, &artifacts] {
         let made = directory.join(made);
@@ -107,16 +164,33 @@ fn run(directory: &Path, target: &str, time: Duration) -> anyhow::Result<()> {
         command.args(["-fork=1", "-ignore_timeouts=1", "-ignore_ooms=1"]);
     }
     command.args([corpus, format!("seeds/{target}")]);
-    let done = succeed(&mut command);
-    if done.is_err() {
-        for name in names(&directory.join(&artifacts))?.difference(&before) {
-            let input = PathBuf::from(&artifacts).join(name);
-            eprintln!("\ninput:  {}", directory.join(&input).display());
-            let input = input.display();
-            eprintln!("repeat: cd fuzz && cargo run --release --bin {target} -- {input}");
-        }
+    let begun = Instant::now();
+    let output = command.output().context("cannot run it")?;
+    let took = begun.elapsed();
+    let said = [output.stdout, output.stderr].concat();
+    let said = String::from_utf8_lossy(&said);
+    if output.status.success() {
+        return Ok(Done { executions: executions(&said), took });
     }
-    done
+    let mut told = format!("failed ({})\n\n{}\n", output.status, said.trim_end());
+    for name in names(&directory.join(&artifacts))?.difference(&before) {
+        let input = PathBuf::from(&artifacts).join(name);
+        let path = directory.join(&input);
+        let (path, input) = (path.display(), input.display());
+        let repeat = format!("cd fuzz && cargo run --release --bin {target} -- {input}");
+        let _infallible = write!(told, "\ninput:  {path}\nrepeat: {repeat}");
+    }
+    bail!(told)
+}
+
+/// How many inputs were executed, as libFuzzer says at its end, or again and again where it runs in
+/// children: `#8857: cov: 6676 …`.
+fn executions(said: &str) -> Option<u64> {
+    let last = said.lines().rev().find_map(|line| {
+        let total = line.strip_prefix("stat::number_of_executed_units:");
+        total.or_else(|| Some(line.strip_prefix('#')?.split_once(": cov: ")?.0))
+    });
+    last?.trim().parse().ok()
 }
 
 /// A cargo command in the workspace of the targets. Its own configuration has the compiler's flags,
@@ -160,6 +234,35 @@ mod tests {
         assert_eq!(Request::parse(&["wire", "ops"]), request(60, &["wire", "ops"]));
         for bad in [&["--seconds"][..], &["--seconds", "0"], &["--seconds", "x"], &["--help"]] {
             assert_eq!(Request::parse(bad), None, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn each_thing_is_done_once_however_many_at_once() {
+        for number in [1, 2, 3, 20] {
+            let mut done = Vec::new();
+            at_once(number, 0..10, |thing| thing * 2, |twice| done.push(twice));
+            done.sort_unstable();
+            assert_eq!(done, [0, 2, 4, 6, 8, 10, 12, 14, 16, 18], "{number} at once");
+        }
+    }
+
+    #[test]
+    fn executions_are_read_from_what_a_target_says() {
+        for (said, line) in [
+            (
+                "###### End\nstat::number_of_executed_units: 281169\nstat::peak_rss_mb: 38\n",
+                "281169 executions in 9 s, 31241/s",
+            ),
+            (
+                "#1916: cov: 6306 ft: 14438\n#8857: cov: 6676 ft: 15862\nINFO: exiting: 0\n",
+                "8857 executions in 9 s, 984/s",
+            ),
+            ("#include\n", "done in 9 s"),
+            ("", "done in 9 s"),
+        ] {
+            let done = Done { executions: executions(said), took: Duration::from_millis(9_400) };
+            assert_eq!(done.to_string(), line, "{said}");
         }
     }
 

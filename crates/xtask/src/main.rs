@@ -23,7 +23,8 @@ usage: cargo xtask TASK
 
   test      run every test; tools that are missing are installed where that is possible
   emulated  run the tests with real tasks on pure cgroup v2, in an emulated machine
-  fuzz      run the fuzz targets: fuzz [--seconds N] [TARGET]..., 60 s each unless it is said
+  fuzz      run the fuzz targets: fuzz [--seconds N] [TARGET]..., 60 s each unless it is
+            said, as many at once as there are cores
   lint      check the formatting, and clippy without warnings
   docs      build the documentation of our crates without warnings";
 

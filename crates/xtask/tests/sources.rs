@@ -68,7 +68,7 @@ fn read(path: &Path) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Every file of ours: all in the repository but git's own and what cargo builds.
+/// Every file of ours: all in the repository but git's own, what cargo builds and what fuzzing found.
 fn files() -> Vec<PathBuf> {
     let mut files = Vec::new();
     let mut directories = vec![root()];
@@ -76,8 +76,9 @@ fn files() -> Vec<PathBuf> {
         for entry in fs::read_dir(&directory).expect("a directory of ours can be listed") {
             let path = entry.expect("a directory of ours can be listed").path();
             let built = path.ends_with("target") || path.join("CACHEDIR.TAG").exists();
+            let fuzzed = path.ends_with("fuzz/corpus") || path.ends_with("fuzz/artifacts");
             match path.is_dir() && !path.is_symlink() {
-                true if path.ends_with(".git") || built => {}
+                true if path.ends_with(".git") || built || fuzzed => {}
                 true => directories.push(path),
                 // Another program's socket or a link that leads nowhere is no source.
                 false if path.is_file() && !path.ends_with(".git") => files.push(path),

@@ -26,6 +26,7 @@ fuzz_target!(|source: &[u8]| {
         Ok(jobs) => {
             for job in &jobs {
                 assert_eq!(job.problems(), [], "{job:?}");
+                assert_eq!(job.slips(), [], "{job:?}");
             }
             let json = jobs_to_json(&jobs);
             let again = bcl::evaluate("again.bcl", json.as_bytes(), &mut NoImports, &settings);

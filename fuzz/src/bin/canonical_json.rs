@@ -20,7 +20,7 @@ fuzz_target!(|bytes: &[u8]| {
     let again: v1::JobSpec = serde_json::from_str(&json).expect("what was written is read");
     assert_eq!(JobSpec::try_from(again).as_ref(), Ok(&job), "after {json}");
 
-    let problems = job.problems();
+    let problems = [job.problems(), job.slips()].concat();
     for problem in &problems {
         assert_harmless(&problem.to_string());
     }

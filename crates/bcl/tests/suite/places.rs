@@ -27,6 +27,7 @@ fn in_what_follows_a_template() {
         "borg.service('x', cmd=['a']) { cpu: '1x' } { cpu: 1 } { cpu: '2x' }",
         "borg.service('x', cmd=['a']) { cmd+: ['b', '${task.x}'] }",
         "borg.service('x', cmd=['${task.x}']) { cmd+: ['b'] }",
+        "borg.service('x', cmd=['a']) { env: { A: '${HOME} ${prot.http}' } }",
     ];
     check(
         &cases,
@@ -54,6 +55,10 @@ fn in_what_follows_a_template() {
             borg.service('x', cmd=['${task.x}']) { cmd+: ['b'] }
                 cmd[0]: '${task.x}' refers to nothing: there are ${port.NAME} and ${task.index}, ${task.job}, ${task.user}, ${task.cell}
                 at job.bcl:2:24 `'${task.x}'`
+
+            borg.service('x', cmd=['a']) { env: { A: '${HOME} ${prot.http}' } }
+                env["A"]: '${prot.http}' is no reference: did you mean '${port.http}'?
+                at job.bcl:2:39 `A: '${HOME} ${prot.http}'`
 
         "#]],
     );

@@ -177,7 +177,7 @@ impl Connection {
 
     /// How the cell is.
     pub(crate) async fn cell_status(&mut self) -> Result<v1::CellStatusResponse, Failure> {
-        let request = v1::CellStatusRequest {};
+        let request = v1::CellStatusRequest { at: None };
         self.ask(request, async |mut client, request| client.cell_status(request).await).await
     }
 }

@@ -50,7 +50,12 @@ async fn wait(
 ) -> Done {
     let until = tokio::time::Instant::now() + timeout;
     loop {
-        let request = v1::StatusRequest { jobs: vec![job.clone()], tasks: true, dead: true };
+        let request = v1::StatusRequest {
+            jobs: vec![job.clone()],
+            tasks: true,
+            dead: true,
+            ..v1::StatusRequest::default()
+        };
         let status = connection
             .ask(request, async |mut client, request| client.status(request).await)
             .await?;

@@ -2,9 +2,11 @@
 
 pub(crate) mod cells;
 mod dev;
+mod events;
 mod exit;
 mod kill;
 mod logs;
+mod moment;
 pub(crate) mod output;
 mod roles;
 mod run;
@@ -17,12 +19,15 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
-use model::{Address, CellName, PortRange, UserName};
+use model::{Address, Bytes, CellName, LabelQuery, MachineName, PortRange, UserName};
+use proto::v1;
 
 use self::cells::Connection;
 pub(crate) use self::dev::{Client, DevCell, Options as DevOptions};
 pub(crate) use self::exit::{Done, Failure};
+use self::moment::Moment;
 use self::output::Format;
+use crate::master::past;
 use crate::{bench, evaluate, example};
 
 /// Borg, the cluster manager, as one program: runs services and batch jobs on shared machines.
@@ -41,6 +46,10 @@ enum Command {
     /// A whole cell on this machine, for as long as it runs: master, scheduler, Borglet.
     Dev(DevArgs),
     /// Submit the jobs of a file and wait until they are healthy.
+    ///
+    /// A task without a health check counts as healthy as soon as it runs. So a batch job is waited
+    /// for until it runs, not until it ends, and exit status 0 does not say that it succeeded: how it
+    /// ends is in `bourg status JOB` and `bourg logs -f JOB`.
     Run(RunArgs),
     /// Print a file's jobs as canonical JSON.
     Eval(EvalArgs),
@@ -56,6 +65,8 @@ enum Command {
     Machines(ListArgs),
     /// The cell itself: its index, its state's digest, its size.
     Cell(ListArgs),
+    /// What happened, with who did it and why.
+    Events(EventsArgs),
     /// Measure this program on this machine.
     #[command(subcommand)]
     Bench(bench::Benchmark),
@@ -74,6 +85,9 @@ enum Command {
         /// Which shell.
         shell: clap_complete::Shell,
     },
+    /// Answers one question about the past from a data directory.
+    #[command(name = past::COMMAND, hide = true)]
+    AnswerFromThePast { directory: PathBuf },
     /// Evaluates in this very process, which is then limited.
     #[command(name = evaluate::COMMAND, hide = true)]
     EvaluateHere { file: PathBuf },
@@ -140,6 +154,9 @@ struct WhyArgs {
     #[arg(short, long, default_value = "table")]
     /// table, json, yaml, or a field by its path.
     output: Format,
+    /// As it was then: an index (88412), a time (2026-11-19 03:10, UTC) or how long ago (10m).
+    #[arg(long, value_name = "MOMENT")]
+    at: Option<Moment>,
 }
 
 #[derive(Debug, Args)]
@@ -181,6 +198,57 @@ struct ListArgs {
     /// Show it again whenever it changes.
     #[arg(long, short)]
     watch: bool,
+    /// Only what has these labels, such as team=search,tier!=canary,gpu,!spare.
+    #[arg(long, short = 'l', value_name = "LABELS")]
+    labels: Option<LabelQuery>,
+    /// As it was then: an index (88412), a time (2026-11-19 03:10, UTC) or how long ago (10m).
+    #[arg(long, value_name = "MOMENT", conflicts_with = "watch")]
+    at: Option<Moment>,
+}
+
+impl ListArgs {
+    /// The labels as they are sent.
+    fn labels(&self) -> String {
+        self.labels.as_ref().map(ToString::to_string).unwrap_or_default()
+    }
+
+    /// The moment as it is sent.
+    fn at(&self) -> Option<v1::Moment> {
+        self.at.map(Moment::message)
+    }
+}
+
+#[derive(Debug, Args)]
+struct EventsArgs {
+    /// A job, or some of its tasks: user/job, job, user/job/7. Default: everything.
+    address: Option<Address>,
+    /// Only what happened to this machine, or on it.
+    #[arg(long)]
+    machine: Option<MachineName>,
+    /// Only what happened to jobs, tasks or machines that have these labels.
+    #[arg(long, short = 'l', value_name = "LABELS")]
+    labels: Option<LabelQuery>,
+    /// The newest so many.
+    #[arg(long, short = 'n', default_value_t = 100, conflicts_with_all = ["since", "all", "from"])]
+    last: u32,
+    /// Those of the last time, such as 1h.
+    #[arg(long, value_parser = duration, conflicts_with_all = ["all", "from"])]
+    since: Option<std::time::Duration>,
+    /// All that are kept.
+    #[arg(long, conflicts_with = "from")]
+    all: bool,
+    /// Those from this one on, as INDEX or INDEX.SUB.
+    #[arg(long, value_name = "EVENT")]
+    from: Option<events::Cursor>,
+    /// Only up to then: an index, a time or how long ago.
+    #[arg(long, value_name = "MOMENT", conflicts_with = "follow")]
+    at: Option<Moment>,
+    /// Go on: each as it happens.
+    #[arg(long, short)]
+    follow: bool,
+    /// table, wide, json (a line each), yaml, name, or a field by its path.
+    #[arg(short, long, default_value = "table")]
+    output: Format,
 }
 
 #[derive(Debug, Args)]
@@ -204,6 +272,18 @@ struct MasterArgs {
     /// Who administers a cell that is new.
     #[arg(long)]
     administrator: UserName,
+    /// How much of the log and its checkpoints is kept, so that the cell can be shown as it was.
+    #[arg(long, default_value = "2 GiB", value_name = "BYTES")]
+    history_bytes: Bytes,
+    /// For how long they are kept.
+    #[arg(long, default_value = "7d", value_parser = duration)]
+    history_age: std::time::Duration,
+    /// How much of the events is kept.
+    #[arg(long, default_value = "1 GiB", value_name = "BYTES")]
+    events_bytes: Bytes,
+    /// For how long they are kept.
+    #[arg(long, default_value = "30d", value_parser = duration)]
+    events_age: std::time::Duration,
     #[command(flatten)]
     listen: ListenArgs,
 }
@@ -317,6 +397,8 @@ fn execute(cli: Cli) -> Result<ExitCode, Failure> {
             clap_complete::generate(shell, &mut Cli::command(), "bourg", &mut script);
             output::print_bytes(&script)?;
         }
+        Command::Events(args) => events::events(cell, &args)?,
+        Command::AnswerFromThePast { directory } => past::answer(&directory)?,
         Command::EvaluateHere { file } => evaluate::in_this_process(&file)?,
     }
     Ok(ExitCode::SUCCESS)
@@ -343,8 +425,8 @@ fn with_cell<T>(
 }
 
 /// An address as a request has it; the owner that is left out is filled in by the master.
-fn job_address(address: &Address) -> proto::v1::JobAddress {
-    proto::v1::JobAddress {
+fn job_address(address: &Address) -> v1::JobAddress {
+    v1::JobAddress {
         user: address.user.as_ref().map(ToString::to_string).unwrap_or_default(),
         job: address.job.to_string(),
     }

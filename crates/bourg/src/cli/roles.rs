@@ -4,6 +4,7 @@ use std::net::TcpListener;
 use std::os::fd::{BorrowedFd, RawFd};
 
 use anyhow::Context;
+use store::Retention;
 use tracing_subscriber::EnvFilter;
 
 use super::{BorgletArgs, ListenArgs, MasterArgs, SchedulerArgs};
@@ -68,6 +69,8 @@ pub(super) fn master(args: MasterArgs) -> anyhow::Result<()> {
         cell: args.name,
         administrator: args.administrator,
         settings: ::master::Settings::default(),
+        history: Retention::new(args.history_bytes.0, args.history_age),
+        events: Retention::new(args.events_bytes.0, args.events_age),
     };
     master::run(&options, listener(&args.listen)?)
 }

@@ -106,7 +106,12 @@ impl Progress {
                         tokio::time::sleep(Duration::from_millis(100)).await;
                         let address = address.clone();
                         let status = connection.ask(
-                            v1::StatusRequest { jobs: vec![address], tasks: true, dead: true },
+                            v1::StatusRequest {
+                                jobs: vec![address],
+                                tasks: true,
+                                dead: true,
+                                ..v1::StatusRequest::default()
+                            },
                             async |mut client, request| client.status(request).await,
                         ).await?;
                         last = status.jobs.into_iter().next();

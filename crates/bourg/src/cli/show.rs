@@ -48,6 +48,8 @@ pub(super) fn status(cell: Option<&str>, args: &StatusArgs) -> Done {
                 jobs: args.jobs.iter().map(job_address).collect(),
                 tasks: !args.jobs.is_empty(),
                 dead: args.all,
+                labels: args.list.labels(),
+                at: args.list.at(),
             };
             let mut answer = connection
                 .ask(request, async |mut client, request| client.status(request).await)
@@ -168,10 +170,10 @@ fn show_job(format: &Format, job: &v1::JobStatus, now: u64) -> Done {
 pub(super) fn machines(cell: Option<&str>, args: &ListArgs) -> Done {
     with_cell(cell, async |mut connection| {
         repeat(args, async || {
+            let (labels, at) = (args.labels(), args.at());
+            let request = v1::MachinesRequest { labels, at, names: Vec::new() };
             let answer = connection
-                .ask(v1::MachinesRequest {}, async |mut client, request| {
-                    client.machines(request).await
-                })
+                .ask(request, async |mut client, request| client.machines(request).await)
                 .await?;
             let format = args.output.clone();
             let index = answer.index;
@@ -205,12 +207,11 @@ pub(super) fn machines(cell: Option<&str>, args: &ListArgs) -> Done {
 }
 
 fn machine_row(machine: &v1::MachineStatus) -> Vec<String> {
-    let report = machine.report.clone().unwrap_or_default();
     let resources = |resources: Option<v1::Resources>| {
         resources.and_then(|all| Resources::try_from(all).ok()).unwrap_or_default()
     };
-    let (taken, all) = (resources(machine.taken), resources(report.capacity));
-    let attributes = report
+    let (taken, all) = (resources(machine.taken), resources(machine.capacity));
+    let attributes = machine
         .attributes
         .iter()
         .map(|(name, value)| format!("{}={}", name.escape_debug(), value.escape_debug()));
@@ -231,7 +232,10 @@ fn machine_row(machine: &v1::MachineStatus) -> Vec<String> {
 pub(super) fn cell(cell: Option<&str>, args: &ListArgs) -> Done {
     with_cell(cell, async |mut connection| {
         repeat(args, async || {
-            let status = connection.cell_status().await?;
+            let request = v1::CellStatusRequest { at: args.at() };
+            let status = connection
+                .ask(request, async |mut client, request| client.cell_status(request).await)
+                .await?;
             let format = args.output.clone();
             let index = status.index;
             let shown = move || {

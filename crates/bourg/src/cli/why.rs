@@ -7,6 +7,7 @@ use proto::v1;
 
 use super::cells::Connection;
 use super::exit::{Done, Failure};
+use super::moment::Moment;
 use super::{WhyArgs, job_address, output, with_cell};
 
 pub(super) fn why(cell: Option<&str>, args: &WhyArgs) -> Done {
@@ -14,6 +15,7 @@ pub(super) fn why(cell: Option<&str>, args: &WhyArgs) -> Done {
         let request = v1::WhyRequest {
             job: Some(job_address(&args.job)),
             tasks: Some((&args.job.tasks).into()),
+            at: args.at.map(Moment::message),
         };
         let answer =
             connection.ask(request, async |mut client, request| client.why(request).await).await?;
@@ -27,7 +29,7 @@ pub(super) async fn explain(
     connection: &mut Connection,
     job: v1::JobAddress,
 ) -> Result<String, Failure> {
-    let request = v1::WhyRequest { job: Some(job), tasks: None };
+    let request = v1::WhyRequest { job: Some(job), tasks: None, at: None };
     let answer =
         connection.ask(request, async |mut client, request| client.why(request).await).await?;
     Ok(show(&answer))
@@ -35,6 +37,13 @@ pub(super) async fn explain(
 
 fn show(answer: &v1::WhyResponse) -> String {
     let name = format!("{}/{}", answer.user, answer.job);
+    if answer.queued > 0 {
+        let (jobs, s) = (answer.waits_for.join(", "), if answer.queued == 1 { "" } else { "s" });
+        return format!(
+            "{name}: {} task{s} queued until {jobs} has finished\n true at index {}\n",
+            answer.queued, answer.index
+        );
+    }
     if answer.groups.is_empty() {
         return format!("{name}: nothing is pending\n");
     }
@@ -64,6 +73,14 @@ fn show_group(text: &mut String, answer: &v1::WhyResponse, group: &v1::PendingGr
         if answer.tasks == 1 { "" } else { "s" },
         now.since(Time(group.since)),
     );
+    if group.cause != "new" {
+        let _infallible = writeln!(text, " {}", group.cause);
+    }
+    if !group.avoids.is_empty() {
+        let machines = group.avoids.join(", ");
+        let _infallible =
+            writeln!(text, " it crashed on {machines} of late: others come first, where it fits");
+    }
     if !group.last_end_text.is_empty() {
         let _infallible = writeln!(text, " its last life ended: {}", group.last_end_text);
     }

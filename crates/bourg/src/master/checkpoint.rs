@@ -1,33 +1,53 @@
-//! Checkpoints while serving: a view of the cell is written by a thread of its own, then the log
-//! before the last but one checkpoint is deleted. The core never waits for it.
+//! Checkpoints while serving: a view of the cell is written by a thread of its own; then what is kept
+//! of the past is thinned and cut by size and age. The core never waits for it.
 
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::Receiver;
 
+use anyhow::Context;
 use cell::Cell;
 use model::{LogIndex, Term};
 use replica::Input;
-use store::checkpoint::{self, CheckpointWriter};
+use store::Retention;
+use store::checkpoint::CheckpointWriter;
+use store::history::History;
 use tokio::sync::mpsc;
 
 use super::core::Message;
+use super::events::Recorder;
 use super::recover::IMAGE_SECTION;
+use crate::clock::wall_clock;
 
 /// After so many records a new checkpoint is written.
 const EVERY: u64 = 100_000;
-/// How many checkpoints are kept.
-const KEPT: usize = 2;
+
+/// What a checkpoint that was written leaves.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Written {
+    /// A start needs the records after this one.
+    pub(crate) needed_from: LogIndex,
+    /// The log before this one is not kept.
+    pub(crate) log_from: LogIndex,
+}
 
 /// When to write checkpoints, and where.
 pub(crate) struct Checkpoints {
     directory: PathBuf,
+    log: PathBuf,
+    retention: Retention,
     to_core: mpsc::Sender<Message>,
     last: LogIndex,
     writing: bool,
 }
 
 impl Checkpoints {
-    pub(crate) fn new(directory: PathBuf, to_core: mpsc::Sender<Message>) -> Self {
-        Self { directory, to_core, last: LogIndex(0), writing: false }
+    pub(crate) fn new(
+        directory: PathBuf,
+        log: PathBuf,
+        retention: Retention,
+        to_core: mpsc::Sender<Message>,
+    ) -> Self {
+        Self { directory, log, retention, to_core, last: LogIndex(0), writing: false }
     }
 
     /// The cell has been read from a checkpoint at this index.
@@ -36,16 +56,17 @@ impl Checkpoints {
     }
 
     /// Begins to write one, where it is time.
-    pub(crate) fn consider(&mut self, cell: &Cell, term: Term) {
+    pub(super) fn consider(&mut self, cell: &Cell, term: Term, recorder: &mut Recorder) {
         if self.writing || cell.index().0 < self.last.0 + EVERY {
             return;
         }
         self.writing = true;
         self.last = cell.index();
-        let (cell, directory, to_core) =
-            (cell.clone(), self.directory.clone(), self.to_core.clone());
+        let (cell, to_core, retention) = (cell.clone(), self.to_core.clone(), self.retention);
+        let (directory, log) = (self.directory.clone(), self.log.clone());
+        let events = recorder.sync(cell.index());
         let write = move || {
-            let written = write(&directory, &cell, term);
+            let written = write_and_thin(&directory, &log, &cell, term, &events, &retention);
             let _gone = to_core.blocking_send(Message::Checkpointed(written));
         };
         if let Err(error) = std::thread::Builder::new().name("checkpoint".to_owned()).spawn(write) {
@@ -53,10 +74,10 @@ impl Checkpoints {
         }
     }
 
-    /// One has been written; up to the returned index the log is not needed any more.
-    pub(crate) fn written(&mut self, oldest: LogIndex) -> Input {
+    /// One has been written; up to the index the log is not needed in memory any more.
+    pub(crate) fn written(&mut self, needed_from: LogIndex) -> Input {
         self.writing = false;
-        Input::Checkpointed(oldest)
+        Input::Checkpointed(needed_from)
     }
 
     pub(crate) fn failed(&mut self, error: &anyhow::Error) {
@@ -65,9 +86,36 @@ impl Checkpoints {
     }
 }
 
-/// Writes a checkpoint, removes the oldest, and gives the index of the oldest that is left.
-pub(crate) fn write(directory: &Path, cell: &Cell, term: Term) -> anyhow::Result<LogIndex> {
-    let mut writer = CheckpointWriter::create(directory, cell.index().0, term.0)?;
+/// Writes a checkpoint once the events up to it are durable, as a start from it would not make them
+/// again; then removes what is not kept of the past.
+fn write_and_thin(
+    directory: &Path,
+    log: &Path,
+    cell: &Cell,
+    term: Term,
+    events: &Receiver<anyhow::Result<()>>,
+    retention: &Retention,
+) -> anyhow::Result<Written> {
+    events.recv().context("the thread that keeps events has ended")??;
+    write(directory, cell, term)?;
+    let history = History::open(log, directory)?;
+    let (checkpoints, segments) = (history.checkpoints(), history.segments());
+    let needed_from = checkpoints.iter().take(2).next_back().map_or(0, |older| older.index);
+    let plan = store::retention::plan(
+        retention,
+        checkpoints,
+        segments,
+        needed_from.saturating_add(1),
+        wall_clock().0,
+    );
+    plan.delete_checkpoints()?;
+    Ok(Written { needed_from: LogIndex(needed_from), log_from: LogIndex(plan.log_from) })
+}
+
+/// Writes a checkpoint of a cell into a directory.
+pub(crate) fn write(directory: &Path, cell: &Cell, term: Term) -> anyhow::Result<()> {
+    let at = (cell.index().0, term.0, cell.time().0);
+    let mut writer = CheckpointWriter::create_at(directory, at.0, at.1, at.2)?;
     let mut failed = None;
     proto::image::write_image(&cell.image(), &mut |piece| {
         if failed.is_none() {
@@ -78,9 +126,5 @@ pub(crate) fn write(directory: &Path, cell: &Cell, term: Term) -> anyhow::Result
         return Err(error.into());
     }
     writer.finish()?;
-    let all = checkpoint::list(directory)?;
-    for old in all.iter().skip(KEPT) {
-        checkpoint::remove(old)?;
-    }
-    Ok(LogIndex(all.iter().take(KEPT).next_back().map_or(0, |oldest| oldest.index)))
+    Ok(())
 }

@@ -11,9 +11,10 @@ use model::{LogIndex, Term, UserName};
 use replica::{Founding, Input, LogEntry, Output, Recovered, Refusal, Replica, Settings, Ticket};
 use tokio::sync::{mpsc, oneshot, watch};
 
-use super::agents;
-use super::checkpoint::Checkpoints;
+use super::checkpoint::{Checkpoints, Written};
+use super::events::Recorder;
 use super::log::{Task, ToLog};
+use super::{agents, events};
 use crate::clock::Clock;
 
 /// Something for the core.
@@ -24,8 +25,8 @@ pub(crate) enum Message {
     Ask(Ask, oneshot::Sender<Answered>),
     /// Somebody wants to follow the cell.
     Follow(oneshot::Sender<Following>),
-    /// A checkpoint was written, or not; up to the index the log is not needed any more.
-    Checkpointed(anyhow::Result<LogIndex>),
+    /// A checkpoint was written, or not.
+    Checkpointed(anyhow::Result<Written>),
     /// The process cannot go on.
     Fail(anyhow::Error),
     /// The process ends.
@@ -98,6 +99,7 @@ pub(crate) struct Parts {
     pub(crate) to_log: ToLog,
     pub(crate) agents: agents::Handle,
     pub(crate) checkpoints: Checkpoints,
+    pub(super) recorder: Recorder,
 }
 
 impl Core {
@@ -176,6 +178,10 @@ impl replica::Codec for Records {
     fn decode(&self, payload: &[u8]) -> Result<(model::Time, cell::Op), String> {
         proto::log::decode_record(payload).map_err(|error| error.to_string())
     }
+
+    fn events(&self, cell: &Cell, applied: &Applied) -> Vec<u8> {
+        events::encode(cell, applied)
+    }
 }
 
 struct Thread {
@@ -185,6 +191,7 @@ struct Thread {
     to_log: ToLog,
     agents: agents::Handle,
     checkpoints: Checkpoints,
+    recorder: Recorder,
     waiting: HashMap<Ticket, oneshot::Sender<Answered>>,
     /// The answers of a step. They go out after its view: whoever has one finds in the view what
     /// was done.
@@ -199,8 +206,8 @@ struct Thread {
 /// Starts the core's thread. Returns when the log has been read and applied as far as it was
 /// known to be committed.
 pub(crate) fn start(parts: Parts) -> anyhow::Result<Core> {
-    let Parts { settings, recovered, founding, from_all, to_core, to_log, agents, mut checkpoints } =
-        parts;
+    let Parts { settings, recovered, founding, from_all, to_core, to_log, agents, .. } = parts;
+    let Parts { mut checkpoints, recorder, .. } = parts;
     let clock = Clock::start();
     let records = recovered.entries.len();
     if let Some((cell, _)) = &recovered.checkpoint {
@@ -219,6 +226,7 @@ pub(crate) fn start(parts: Parts) -> anyhow::Result<Core> {
         to_log,
         agents,
         checkpoints,
+        recorder,
         waiting: HashMap::new(),
         answers: Vec::new(),
         last_ticket: 0,
@@ -303,9 +311,9 @@ impl Thread {
                 }
                 None
             }
-            Message::Checkpointed(Ok(oldest)) => {
-                self.to_log.send(Task::Truncate(oldest));
-                Some(self.checkpoints.written(oldest))
+            Message::Checkpointed(Ok(Written { needed_from, log_from })) => {
+                self.to_log.send(Task::Truncate(log_from));
+                Some(self.checkpoints.written(needed_from))
             }
             Message::Checkpointed(Err(error)) => {
                 self.checkpoints.failed(&error);
@@ -323,7 +331,10 @@ impl Thread {
             }
             Output::Refused(ticket, refusal) => self.answers.push((ticket, Err(refusal))),
             Output::Poll(poll) => self.agents.poll(poll),
-            Output::Committed(entry, applied) => self.committed(&entry, &applied),
+            Output::Committed { entry, at, events } => {
+                self.recorder.record(entry.index, at, events);
+                self.committed(&entry);
+            }
             Output::Leads(term) => {
                 self.leads = Some(term);
                 let hash = proto::image::state_hash(self.replica.cell());
@@ -334,11 +345,8 @@ impl Thread {
         }
     }
 
-    fn committed(&mut self, entry: &LogEntry, applied: &Applied) {
+    fn committed(&mut self, entry: &LogEntry) {
         self.term = entry.term;
-        for event in &applied.events {
-            tracing::debug!("{} {:?}", entry.index, event);
-        }
         // A follower whose queue is full has fallen too far behind and begins anew.
         self.followers.retain(|follower| follower.try_send(entry.clone()).is_ok());
     }
@@ -355,7 +363,8 @@ impl Thread {
     fn publish(&mut self) {
         self.followers.retain(|follower| !follower.is_closed());
         let cell = self.replica.cell();
-        self.checkpoints.consider(cell, self.term);
+        self.checkpoints.consider(cell, self.term, &mut self.recorder);
+        self.recorder.flush();
         self.view.send_replace(Arc::new(View {
             cell: cell.clone(),
             leads: self.leads,

@@ -7,21 +7,25 @@
 mod agents;
 mod checkpoint;
 mod core;
+mod events;
 mod log;
+pub(crate) mod past;
+mod reads;
 pub(crate) mod recover;
 mod scheduling;
 mod service;
 mod views;
+mod watching;
 
 use std::net::TcpListener;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context;
-use model::{CellName, UserName};
+use model::{CellName, LogIndex, UserName};
 use replica::Founding;
 use rpc::{Authority, Identity, Validity};
-use store::DataDirectory;
+use store::{DataDirectory, Retention};
 use tokio::sync::mpsc;
 
 use crate::shutdown;
@@ -40,6 +44,10 @@ pub(crate) struct Options {
     pub(crate) administrator: UserName,
     /// What the master is set to.
     pub(crate) settings: master::Settings,
+    /// How much of the log and its checkpoints is kept.
+    pub(crate) history: Retention,
+    /// How much of the events is kept.
+    pub(crate) events: Retention,
 }
 
 /// How long the certificate that a master makes for itself at each start is valid.
@@ -61,7 +69,15 @@ pub(crate) fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()
     let founding =
         Founding { name: options.cell.clone(), administrator: options.administrator.clone() };
     let settings = replica::Settings { master: options.settings, ..replica::Settings::default() };
-    let checkpoints = checkpoint::Checkpoints::new(directory.checkpoints(), to_core.clone());
+    let next = LogIndex(recovered.checkpoint.as_ref().map_or(0, |(cell, _)| cell.index().0) + 1);
+    let (recorder, keeper) =
+        events::start(&directory.events(), next, options.events, to_core.clone())?;
+    let checkpoints = checkpoint::Checkpoints::new(
+        directory.checkpoints(),
+        directory.log(),
+        options.history,
+        to_core.clone(),
+    );
     let core = core::start(core::Parts {
         settings,
         recovered,
@@ -71,6 +87,7 @@ pub(crate) fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()
         to_log,
         agents: agents.handle(),
         checkpoints,
+        recorder,
     })?;
 
     let serve = tokio::runtime::Builder::new_multi_thread()
@@ -79,7 +96,13 @@ pub(crate) fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()
         .enable_all()
         .build()
         .context("cannot start the threads that serve")?;
-    let service = service::Service::new(core.clone(), agents.handle(), credentials.cell());
+    let service = service::Service::new(
+        core.clone(),
+        agents.handle(),
+        credentials.cell(),
+        past::Past::of(directory.path()),
+        watching::Kept::new(&directory.events(), keeper.kept()),
+    );
     let limits = rpc::transport::Limits { drain: Duration::from_millis(200), ..Default::default() };
     let served = serve.block_on(async {
         let stopped = async {
@@ -101,6 +124,7 @@ pub(crate) fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()
     drop(agents);
     let ended = core.stop();
     log_thread.join().map_err(|_| anyhow::anyhow!("the thread that writes the log panicked"))?;
+    keeper.join()?;
     served?;
     ended
 }

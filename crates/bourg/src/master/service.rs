@@ -5,8 +5,10 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use cell::{Job, Mutation, Outcome, Rejection, Reply, RequestId, Submission, TaskState};
-use model::{InstanceId, LogIndex, MachineId, MachineName, TaskSelection, UserName};
+use model::{InstanceId, LogIndex, MachineId, MachineName, UserName};
 use proto::v1;
+use proto::v1::past_answer::Answer as PastAnswer;
+use proto::v1::past_question::Question;
 use rpc::Identity;
 use rpc::service::borgmaster_server::{Borgmaster, BorgmasterServer};
 use rpc::service::scheduling_server::SchedulingServer;
@@ -16,7 +18,10 @@ use tokio_stream::{Stream, StreamExt};
 use tonic::service::Routes;
 use tonic::{Request, Response, Status};
 
-use super::core::{Answered, Ask, Core, NotTaken, View};
+use super::core::{Answered, Ask, Core, NotTaken};
+use super::past::Past;
+use super::reads::{Reads, selection};
+use super::watching::Kept;
 use super::{agents, views};
 use crate::clock::wall_clock;
 
@@ -26,6 +31,8 @@ pub(crate) struct Service {
     pub(super) core: Core,
     agents: agents::Handle,
     cell: String,
+    past: Past,
+    pub(super) events: Kept,
 }
 
 pub(super) type Answer<T> = Result<Response<T>, Status>;
@@ -35,8 +42,14 @@ pub(super) type Streamed<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Sen
 pub(super) const STREAM_QUEUE: usize = 64;
 
 impl Service {
-    pub(crate) fn new(core: Core, agents: agents::Handle, cell: &str) -> Self {
-        Self { core, agents, cell: cell.to_owned() }
+    pub(super) fn new(
+        core: Core,
+        agents: agents::Handle,
+        cell: &str,
+        past: Past,
+        events: Kept,
+    ) -> Self {
+        Self { core, agents, cell: cell.to_owned(), past, events }
     }
 
     pub(crate) fn routes(self) -> Routes {
@@ -66,6 +79,27 @@ impl Service {
             Identity::Scheduler(name) => Ok(name),
             other => Err(Status::permission_denied(format!("{other} is not a scheduler"))),
         }
+    }
+
+    /// Answers from the newest view.
+    fn read<T>(
+        &self,
+        me: &UserName,
+        answer: impl FnOnce(&Reads<'_>) -> Result<T, Status>,
+    ) -> Answer<T> {
+        let view = self.core.view();
+        answer(&Reads { cell: &view.cell, now: wall_clock(), me }).map(Response::new)
+    }
+
+    /// Answers from a moment of the past.
+    async fn past(
+        &self,
+        me: &UserName,
+        at: v1::Moment,
+        question: Question,
+    ) -> Result<PastAnswer, Status> {
+        let newest = self.core.view().cell.index();
+        self.past.ask(me, newest, at, question).await
     }
 
     pub(super) async fn ask(&self, ask: Ask) -> Result<(LogIndex, Outcome), Status> {
@@ -117,30 +151,6 @@ pub(super) fn unexpected(outcome: &impl std::fmt::Debug) -> Status {
     Status::internal(format!("unexpected outcome {outcome:?}"))
 }
 
-/// The newest job of a name, or an error with the nearest name.
-fn find<'a>(view: &'a View, asked: &v1::JobAddress, me: &UserName) -> Result<&'a Arc<Job>, Status> {
-    let bad = |error: model::NameError| Status::invalid_argument(error.to_string());
-    let user = match asked.user.as_str() {
-        "" => me.clone(),
-        user => UserName::new(user).map_err(bad)?,
-    };
-    let name = model::JobName::new(&asked.job).map_err(bad)?;
-    view.cell.job_named(&user, &name).ok_or_else(|| {
-        let wanted = format!("{user}/{name}");
-        let names = views::job_names(&view.cell);
-        let near = views::nearest(&wanted, names.keys().map(String::as_str));
-        let near = near.map(|near| format!("; the nearest is {near}")).unwrap_or_default();
-        Status::not_found(format!("there is no job {wanted}{near}"))
-    })
-}
-
-fn selection(tasks: Option<v1::TaskSelection>) -> Result<TaskSelection, Status> {
-    match tasks {
-        None => Ok(TaskSelection::All),
-        Some(tasks) => tasks.try_into().map_err(|error: proto::Malformed| malformed(&error)),
-    }
-}
-
 pub(super) fn malformed(error: &proto::Malformed) -> Status {
     Status::invalid_argument(error.to_string())
 }
@@ -148,6 +158,7 @@ pub(super) fn malformed(error: &proto::Malformed) -> Status {
 #[tonic::async_trait]
 impl Borgmaster for Service {
     type WatchJobStream = Streamed<v1::StatusResponse>;
+    type EventsStream = Streamed<v1::EventsResponse>;
     type LogsStream = Streamed<v1::LogChunk>;
 
     async fn open_session(
@@ -189,7 +200,8 @@ impl Borgmaster for Service {
         let v1::KillRequest { id, job, tasks } = request.into_inner();
         let tasks = selection(tasks)?;
         let view = self.core.view();
-        let job = find(&view, &job.unwrap_or_default(), &user)?;
+        let reads = Reads { cell: &view.cell, now: wall_clock(), me: &user };
+        let job = Arc::clone(reads.find(&job.unwrap_or_default())?);
         let mutation = Mutation::Kill { collection: job.id, tasks };
         match self.mutate(id, user, mutation).await? {
             (index, Reply::Killed { tasks }) => Ok(Response::new(v1::KillResponse {
@@ -218,18 +230,14 @@ impl Borgmaster for Service {
     }
 
     async fn status(&self, request: Request<v1::StatusRequest>) -> Answer<v1::StatusResponse> {
-        let user = self.user(&request)?;
-        let asked = request.into_inner();
-        let view = self.core.view();
-        let jobs: Vec<&Arc<Job>> = match asked.jobs.as_slice() {
-            [] => view.cell.named_jobs().filter(|job| asked.dead || job.is_alive()).collect(),
-            some => some.iter().map(|job| find(&view, job, &user)).collect::<Result<_, _>>()?,
-        };
-        Ok(Response::new(v1::StatusResponse {
-            index: view.cell.index().0,
-            time: wall_clock().0,
-            jobs: jobs.iter().map(|job| views::job_status(&view.cell, job, asked.tasks)).collect(),
-        }))
+        let (user, asked) = (self.user(&request)?, request.into_inner());
+        if let Some(at) = asked.at {
+            return match self.past(&user, at, Question::Status(asked)).await? {
+                PastAnswer::Status(answer) => Ok(Response::new(answer)),
+                other => Err(unexpected(&other)),
+            };
+        }
+        self.read(&user, |reads| reads.status(&asked))
     }
 
     async fn watch_job(
@@ -239,7 +247,9 @@ impl Borgmaster for Service {
         let user = self.user(&request)?;
         let asked = request.into_inner().job.unwrap_or_default();
         let mut views = self.core.watch();
-        let id = find(&self.core.view(), &asked, &user)?.id;
+        let view = self.core.view();
+        let id = Reads { cell: &view.cell, now: wall_clock(), me: &user }.find(&asked)?.id;
+        drop(view);
         let (to_client, stream) = mpsc::channel(STREAM_QUEUE);
         tokio::spawn(async move {
             let mut last = None;
@@ -270,55 +280,55 @@ impl Borgmaster for Service {
     }
 
     async fn why(&self, request: Request<v1::WhyRequest>) -> Answer<v1::WhyResponse> {
-        let user = self.user(&request)?;
-        let v1::WhyRequest { job, tasks } = request.into_inner();
-        let tasks = selection(tasks)?;
-        let view = self.core.view();
-        let job = find(&view, &job.unwrap_or_default(), &user)?;
-        Ok(Response::new(views::why_pending(&view.cell, job, &tasks, wall_clock())))
+        let (user, asked) = (self.user(&request)?, request.into_inner());
+        if let Some(at) = asked.at {
+            return match self.past(&user, at, Question::Why(asked)).await? {
+                PastAnswer::Why(answer) => Ok(Response::new(answer)),
+                other => Err(unexpected(&other)),
+            };
+        }
+        self.read(&user, |reads| reads.why(&asked))
     }
 
     async fn machines(
         &self,
         request: Request<v1::MachinesRequest>,
     ) -> Answer<v1::MachinesResponse> {
-        self.user(&request)?;
-        let view = self.core.view();
-        Ok(Response::new(v1::MachinesResponse {
-            index: view.cell.index().0,
-            time: wall_clock().0,
-            machines: view.cell.machines().map(|machine| views::machine_status(machine)).collect(),
-        }))
+        let (user, asked) = (self.user(&request)?, request.into_inner());
+        if let Some(at) = asked.at {
+            return match self.past(&user, at, Question::Machines(asked)).await? {
+                PastAnswer::Machines(answer) => Ok(Response::new(answer)),
+                other => Err(unexpected(&other)),
+            };
+        }
+        self.read(&user, |reads| reads.machines(&asked))
     }
 
     async fn cell_status(
         &self,
         request: Request<v1::CellStatusRequest>,
     ) -> Answer<v1::CellStatusResponse> {
-        let user = self.user(&request)?;
+        let (user, asked) = (self.user(&request)?, request.into_inner());
+        if let Some(at) = asked.at {
+            return match self.past(&user, at, Question::Cell(asked)).await? {
+                PastAnswer::Cell(answer) => Ok(Response::new(answer)),
+                other => Err(unexpected(&other)),
+            };
+        }
         let view = self.core.view();
-        let cell = view.cell.clone();
-        // The hash takes time in proportion to the cell's size.
-        let hash = tokio::task::spawn_blocking(move || proto::image::state_hash(&cell))
-            .await
-            .map_err(|error| Status::internal(error.to_string()))?;
-        let up = view.cell.machines().filter(|machine| machine.state == cell::MachineState::Up);
-        let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
-        Ok(Response::new(v1::CellStatusResponse {
-            name: self.cell.clone(),
-            index: view.cell.index().0,
-            time: wall_clock().0,
-            state_hash: hash.to_string(),
-            level: view.cell.level().0,
-            machines: count(view.cell.machine_count()),
-            machines_up: count(up.count()),
-            jobs: count(view.cell.job_count()),
-            tasks: view.cell.task_count(),
-            schedulers: count(view.followers),
-            capacity: Some((&views::capacity(&view.cell)).into()),
-            user: user.to_string(),
-            term: view.leads.map_or(0, |term| term.0),
-        }))
+        let (term, followers) = (view.leads.map_or(0, |term| term.0), view.followers);
+        // The digest takes time in proportion to the cell's size.
+        let answer = tokio::task::spawn_blocking(move || {
+            Reads { cell: &view.cell, now: wall_clock(), me: &user }.cell_status()
+        });
+        let answer = answer.await.map_err(|error| Status::internal(error.to_string()))?;
+        let schedulers = u32::try_from(followers).unwrap_or(u32::MAX);
+        Ok(Response::new(v1::CellStatusResponse { schedulers, term, ..answer }))
+    }
+
+    async fn events(&self, request: Request<v1::EventsRequest>) -> Answer<Self::EventsStream> {
+        let (user, asked) = (self.user(&request)?, request.into_inner());
+        self.follow_events(&user, asked)
     }
 
     async fn logs(&self, request: Request<v1::LogsRequest>) -> Answer<Self::LogsStream> {
@@ -326,7 +336,8 @@ impl Borgmaster for Service {
         let asked = request.into_inner();
         let tasks = selection(asked.tasks.clone())?;
         let view = self.core.view();
-        let job = find(&view, &asked.job.clone().unwrap_or_default(), &user)?;
+        let reads = Reads { cell: &view.cell, now: wall_clock(), me: &user };
+        let job = reads.find(&asked.job.clone().unwrap_or_default())?;
         if job.owner != user && !view.cell.is_administrator(&user) {
             return Err(Status::permission_denied(format!(
                 "{user} may not read the logs of {}/{}: {} or an administrator may",

@@ -150,11 +150,21 @@ pub(crate) fn why_pending(
         priority: job.spec.priority.number().into(),
         tasks: job.spec.tasks,
         pending: job.pending(),
-        groups: scheduler::why(cell, job, chosen, now).iter().map(group).collect(),
+        groups: scheduler::why(cell, job, chosen, now)
+            .iter()
+            .map(|found| group(cell, job, found, now))
+            .collect(),
+        queued: job.counts().queued,
+        waits_for: job
+            .waits_for
+            .iter()
+            .filter_map(|id| cell.job(*id))
+            .map(|other| format!("{}/{}", other.owner, other.spec.name))
+            .collect(),
     }
 }
 
-fn group(group: &Group<'_>) -> v1::PendingGroup {
+fn group(cell: &Cell, job: &Job, group: &Group<'_>, now: Time) -> v1::PendingGroup {
     let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
     let range =
         |(first, last): &(TaskIndex, TaskIndex)| v1::IndexRange { first: first.0, last: last.0 };
@@ -175,6 +185,8 @@ fn group(group: &Group<'_>) -> v1::PendingGroup {
         machines: count(group.machines),
         fits: count(group.fits),
         misfits: group.reasons.iter().map(misfit).collect(),
+        cause: group.cause.to_string(),
+        avoids: avoided(cell, job, group, now),
         smallest_change: group
             .smallest_change
             .as_ref()
@@ -183,10 +195,22 @@ fn group(group: &Group<'_>) -> v1::PendingGroup {
     }
 }
 
+/// The machines on which the first task of a group crashed of late.
+fn avoided(cell: &Cell, job: &Job, group: &Group<'_>, now: Time) -> Vec<String> {
+    let first = group.tasks.first().and_then(|(index, _)| job.task(*index));
+    let crashes = first.and_then(|task| Some((task, task.crashes.as_ref()?)));
+    let Some((task, crashes)) = crashes else { return Vec::new() };
+    let avoided = crashes.iter().filter(|crash| task.avoids(crash.machine, now).is_some());
+    avoided.map(|crash| machine_name(cell, crash.machine)).collect()
+}
+
 /// A machine.
-pub(crate) fn machine_status(machine: &Machine) -> v1::MachineStatus {
+pub(crate) fn machine_status(machine: &Machine, now: Time) -> v1::MachineStatus {
+    let drain = machine.drain.as_deref();
+    let map = |map: &BTreeMap<String, String>| map.clone().into_iter().collect();
     let state = match machine.state {
         MachineState::Joining => "joining",
+        MachineState::Up if drain.is_some() => "draining",
         MachineState::Up => "up",
         MachineState::Down { .. } => "down",
     };
@@ -200,6 +224,14 @@ pub(crate) fn machine_status(machine: &Machine) -> v1::MachineStatus {
         taken: Some((&machine.taken()).into()),
         tasks: count(machine.instances().len()),
         ports_taken: count(machine.ports_taken().len()),
+        attributes: map(machine.attributes()),
+        operator_attributes: map(&machine.operator_attributes),
+        capacity: Some((&machine.capacity()).into()),
+        gcu_milli: machine.gcu().milli(),
+        draining_since: drain.map_or(0, |drain| drain.since.0),
+        drain_reason: drain.map(|drain| drain.reason.clone()).unwrap_or_default(),
+        drained_by: drain.map(|drain| drain.by.to_string()).unwrap_or_default(),
+        suspect: machine.is_suspect(now),
     }
 }
 

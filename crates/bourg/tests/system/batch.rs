@@ -12,6 +12,7 @@ fn a_computation_ends_and_its_logs_stay() {
     assert!(ended.stderr.contains("job  root/pi   4 tasks  "), "{}", ended.stderr);
     cell.job("pi", "is finished", |job| job["state"] == "finished");
     assert_eq!(cell.ok("bourg status pi -o counts.finished"), "4\n");
+    assert_eq!(cell.ok("bourg status pi -o counts.pending"), "0\n", "0 is a value as any other");
     assert_eq!(
         cell.ok("bourg status"),
         cell.ok("bourg status | head -1"),

@@ -105,6 +105,8 @@ fn every_exit_code_means_what_help_says() {
     for line in ["0  done and healthy", "2  usage or invalid file", "6  no master reachable"] {
         assert!(help.contains(line), "{line} is not in\n{help}");
     }
+    let help = terminal.ok("bourg run --help").split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(help.contains("a batch job is waited for until it runs, not until it ends"), "{help}");
     let said = terminal.fails(6, "bourg status");
     assert!(said.contains("no cell is known here") && said.contains("next: "), "{said}");
     terminal.fails(6, "bourg --cell elsewhere status");

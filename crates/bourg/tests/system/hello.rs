@@ -45,6 +45,7 @@ fn its_state_is_shown_in_every_format() {
     assert_eq!(cell.ok("bourg status -o name"), "root/hello\n");
     assert_eq!(cell.ok("bourg status -o state"), "running\n");
     assert_eq!(cell.ok("bourg status -o counts.healthy"), "3\n");
+    assert_eq!(cell.ok("bourg status -o counts.pending"), "0\n");
     let table = cell.ok("bourg status");
     assert!(table.starts_with("JOB         STATE    PRIORITY"), "{table}");
     assert!(table.contains("root/hello  running  production(200)  3 "), "{table}");
@@ -61,6 +62,8 @@ fn its_state_is_shown_in_every_format() {
     assert_eq!(json, yaml);
     assert_eq!(json[0]["spec"]["name"], "hello");
     assert_eq!(json[0]["tasks"][2]["index"], 2);
+    assert_eq!(json[0]["tasks"][0]["index"], 0);
+    assert_eq!(json[0]["counts"]["pending"], 0);
     assert_eq!(json[0]["tasks"][2]["ports"][0]["name"], "http");
 
     let name = cell.ok("bourg machines -o name");

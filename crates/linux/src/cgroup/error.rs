@@ -36,7 +36,8 @@ pub enum CgroupError {
     },
     /// A name that is not a path of plain components.
     #[error(
-        "`{name}` cannot name a cgroup: use components of letters, digits, `-`, `_`, `.` and `:`, not beginning with `.`, separated by `/`"
+        "`{}` cannot name a cgroup: use components of letters, digits, `-`, `_`, `.` and `:`, not beginning with `.`, separated by `/`",
+        .name.escape_debug()
     )]
     BadName {
         /// The name as given.

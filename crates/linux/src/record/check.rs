@@ -12,7 +12,7 @@ pub enum Invalid {
     #[error("argv is empty: name the program to run")]
     NoProgram,
     /// A string that the kernel cannot take.
-    #[error("{field} contains a NUL byte, which no program can receive: `{beginning}…`")]
+    #[error("{field} contains a NUL byte, which no program can receive: `{}…`", .beginning.escape_debug())]
     Nul {
         /// Where: `argv[2]`, `env PATH`.
         field: String,
@@ -20,7 +20,7 @@ pub enum Invalid {
         beginning: String,
     },
     /// A name of an environment variable that is empty or contains `=`.
-    #[error("`{name}` cannot name an environment variable: it must not be empty nor contain `=`")]
+    #[error("`{}` cannot name an environment variable: it must not be empty nor contain `=`", .name.escape_debug())]
     EnvironmentName {
         /// The name as given.
         name: String,
@@ -34,7 +34,7 @@ pub enum Invalid {
         gid: u32,
     },
     /// Not a host name.
-    #[error("hostname `{name}`: use 1 to 63 letters, digits, `-` and `.`")]
+    #[error("hostname `{}`: use 1 to 63 letters, digits, `-` and `.`", .name.escape_debug())]
     Hostname {
         /// As given.
         name: String,
@@ -50,7 +50,7 @@ pub enum Invalid {
         min: u64,
     },
     /// A path that is not absolute, or leaves its place with `..`.
-    #[error("{field} `{path}` must be an absolute path without `..`")]
+    #[error("{field} `{}` must be an absolute path without `..`", .path.escape_debug())]
     BadPath {
         /// Which one.
         field: &'static str,
@@ -79,7 +79,7 @@ impl Launch {
                 return Err(Invalid::EnvironmentName { name: name.clone() });
             }
             no_nul(|| "the name of an environment variable".to_owned(), name)?;
-            no_nul(|| format!("env {name}"), value)?;
+            no_nul(|| format!("env {}", name.escape_debug()), value)?;
         }
         if self.uid == 0 || self.gid == 0 {
             return Err(Invalid::Privileged { uid: self.uid, gid: self.gid });
@@ -162,7 +162,7 @@ mod tests {
     fn says_what_is_wrong() {
         type Change = fn(&mut Launch);
         launch().check().unwrap();
-        let table: [(Change, &str); 9] = [
+        let table: [(Change, &str); 15] = [
             (|l| l.argv.clear(), "argv is empty"),
             (|l| l.argv.push("a\0b".to_owned()), "argv[1] contains a NUL byte"),
             (|l| l.env.push(("A=B".to_owned(), String::new())), "`A=B` cannot name"),
@@ -172,12 +172,20 @@ mod tests {
             (|l| l.log.files_max = 0, "log.files_max is 0"),
             (|l| l.limits.pids_max = 1, "limits.pids_max is 1"),
             (|l| l.jail.root = Root::Directory("/a/../b".into()), "jail.root `/a/../b`"),
+            // What is quoted is shown without its control characters.
+            (|l| l.argv.push("\x1b[2J\0".to_owned()), "argv[1] contains a NUL byte, which no"),
+            (|l| l.env.push(("\x7f=".to_owned(), String::new())), "`\\u{7f}=` cannot name"),
+            (|l| l.env.push(("\n".to_owned(), "\0".to_owned())), "env \\n contains a NUL byte"),
+            (|l| l.hostname = "a\tb".to_owned(), "hostname `a\\tb`"),
+            (|l| l.cgroup = "a/\x7f/..".to_owned(), "`a/\\u{7f}/..` cannot name a cgroup"),
+            (|l| l.jail.root = Root::Directory("a\r".into()), "jail.root `a\\r`"),
         ];
         for (change, expected) in table {
             let mut launch = launch();
             change(&mut launch);
             let message = launch.check().unwrap_err().to_string();
-            assert!(message.starts_with(expected), "{message}");
+            assert!(message.starts_with(expected), "{message:?}");
+            assert!(!message.contains(char::is_control), "{message:?}");
         }
     }
 }

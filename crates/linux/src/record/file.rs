@@ -45,7 +45,7 @@ pub(super) fn read<T: DeserializeOwned>(
     if content.len() as u64 > max_bytes {
         return Err(RecordError::TooLarge { path: path.to_owned(), max_bytes });
     }
-    let damaged = |source| RecordError::Damaged { path: path.to_owned(), source };
+    let damaged = |why| RecordError::Damaged { path: path.to_owned(), why };
     let VersionOnly { version } = serde_json::from_slice(&content).map_err(damaged)?;
     if version > VERSION {
         return Err(RecordError::TooNew { path: path.to_owned(), version });
@@ -62,7 +62,7 @@ pub(super) fn write<T: Serialize>(
 ) -> Result<(), RecordError> {
     let path = dir.join(name);
     let temporary = dir.join(format!(".{name}.new"));
-    let damaged = |source| RecordError::Damaged { path: path.clone(), source };
+    let damaged = |why| RecordError::Damaged { path: path.clone(), why };
     let mut content =
         serde_json::to_vec_pretty(&Versioned { version: VERSION, record }).map_err(damaged)?;
     content.push(b'\n');
@@ -136,6 +136,35 @@ mod tests {
         assert!(read_of("{\"version\":1}").contains("missing field"));
         assert!(read_of("{\"version\":2}").contains("has version 2"));
         assert!(read_of(&"x".repeat(70_000)).contains("is larger than 65536 bytes"));
+    }
+
+    #[test]
+    fn what_is_damaged_is_told_without_its_control_characters() {
+        let dir = tempfile::tempdir().unwrap();
+        for (content, told) in [
+            // Found by fuzzing: the DEL character, which JSON may hold as it is.
+            (
+                "{\"version\":1,\"how\":{\"kind\":\"\x7f\"},\"ended_at_unix_us\":1}",
+                "unknown variant `\\u{7f}`, expected one of `exited`",
+            ),
+            ("{\"version\":\"\\u001b[2J\"}", "invalid type: string \"\\u{1b}[2J\", expected u32"),
+            (
+                "{\"version\":\"\u{9b}2J\\n\"}",
+                "invalid type: string \"\\u{9b}2J\\n\", expected u32",
+            ),
+        ] {
+            fs::write(dir.path().join("exit.json"), content).unwrap();
+            let error = with_sources(&Exit::read(dir.path()).unwrap_err());
+            assert!(error.contains(told), "{error:?}");
+            assert!(!error.contains(char::is_control), "{error:?}");
+        }
+    }
+
+    /// An error's text with those of its sources, as it is logged.
+    fn with_sources(error: &dyn std::error::Error) -> String {
+        let sources = std::iter::successors(error.source(), |error| error.source());
+        let texts = sources.map(|source| format!(": {source}"));
+        format!("{error}{}", texts.collect::<String>())
     }
 
     proptest::proptest! {

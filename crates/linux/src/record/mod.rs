@@ -48,12 +48,13 @@ pub enum RecordError {
         max_bytes: u64,
     },
     /// The content is not such a record.
-    #[error("{} is damaged: {source}; remove the task directory", path.display())]
+    #[error("{} is damaged: {}; remove the task directory", path.display(), escaped(why))]
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What the decoder met, with line and column.
-        source: serde_json::Error,
+        /// What the decoder met, with line and column. Not the error's source: it quotes the content
+        /// as it is, and whoever shows an error with its sources would show that.
+        why: serde_json::Error,
     },
     /// A later release wrote it.
     #[error("{} has version {version}, but this program reads versions up to {VERSION}: start the newer bourg", path.display())]
@@ -71,6 +72,14 @@ pub enum RecordError {
         /// What is wrong.
         source: Invalid,
     },
+}
+
+/// A message that may quote a file, as it may be shown: control characters are escaped. Quotes stay,
+/// because the message has its own.
+fn escaped(message: &serde_json::Error) -> String {
+    let escape =
+        |c: char| if c.is_control() { c.escape_debug().to_string() } else { c.to_string() };
+    message.to_string().chars().map(escape).collect()
 }
 
 /// What to run, and inside which bounds: `launch.json`, written before the shim starts, and again

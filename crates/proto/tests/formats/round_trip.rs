@@ -116,6 +116,32 @@ fn an_override_that_lists_nothing_is_not_one_that_says_nothing() {
 }
 
 #[test]
+fn answers_have_the_fields_that_are_0_and_descriptions_have_not() {
+    fn json(message: impl serde::Serialize) -> String {
+        serde_json::to_string(&message).expect("JSON")
+    }
+    let counts = v1::JobCounts { tasks: 1, ..v1::JobCounts::default() };
+    let job = v1::JobStatus { spec: Some(v1::JobSpec::default()), ..v1::JobStatus::default() };
+    for (written, expected) in [
+        (
+            json(counts),
+            r#"{"tasks":1,"pending":0,"scheduled":0,"running":0,"healthy":0,"finished":0,"failed":0,"killed":0,"queued":0}"#,
+        ),
+        (
+            json(job),
+            r#"{"collection":"0","user":"","spec":{},"submitted":"0","state":"","tasks":[]}"#,
+        ),
+        (json(v1::MachineReport::default()), r#"{"firstPort":0,"lastPort":0,"attributes":{}}"#),
+        (json(v1::IndexRange::default()), r#"{"first":0,"last":0}"#),
+        (json(v1::HealthCheck::default()), "{}"),
+        (json(v1::RestartPolicy::default()), "{}"),
+        (json(v1::TaskOverride::default()), "{}"),
+    ] {
+        assert_eq!(written, expected);
+    }
+}
+
+#[test]
 fn a_quantity_that_the_format_cannot_hold_becomes_the_highest_there_is() {
     let mut end = End::OutOfMemory { limit: model::Bytes(u64::MAX), peak: model::Bytes(1) };
     end = through::<v1::End, _>(&end).expect("an end");

@@ -1,0 +1,223 @@
+//! Keeping the events: a thread of its own appends what the operations caused to the files of
+//! `store::events`, and syncs them before a checkpoint counts. The core never waits for it: what the
+//! thread has no time for waits in a bounded place, and what does not fit there is stated as lost.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, mpsc};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use anyhow::Context;
+use cell::{Applied, Cell};
+use model::{LogIndex, Time};
+use prost::encoding::{decode_varint, encode_varint};
+use store::Retention;
+use store::events::{Event, Events, Options};
+use tokio::sync::{mpsc as async_mpsc, watch};
+
+use super::core::Message;
+
+/// How many steps' events may wait for the thread.
+const QUEUE: usize = 256;
+/// How many bytes of events may wait in all; a step's more, but not two.
+const WAITING_BYTES_MAX: usize = 64 << 20;
+/// How long the thread waits before it tries again on a full disk.
+const FULL_DISK_WAIT: Duration = Duration::from_secs(1);
+
+/// The events of an operation, each preceded by its length, as they wait and are kept.
+pub(super) fn encode(cell: &Cell, applied: &Applied) -> Vec<u8> {
+    let mut all = Vec::new();
+    if applied.events.is_empty() {
+        return all;
+    }
+    let mut one = Vec::with_capacity(256);
+    proto::event::encode_all(cell, applied, &mut one, |_, event| {
+        encode_varint(event.len() as u64, &mut all);
+        all.extend_from_slice(event);
+    });
+    all
+}
+
+/// Something for the thread.
+enum Work {
+    Append {
+        index: LogIndex,
+        at: Time,
+        events: Vec<u8>,
+    },
+    /// Every event from this operation on follows; what is before it and missing is lost.
+    Resume(LogIndex),
+    /// Make durable that all up to this operation is there, and say so.
+    Sync(LogIndex, mpsc::Sender<anyhow::Result<()>>),
+}
+
+/// The core's end.
+pub(super) struct Recorder {
+    to_thread: SyncSender<Vec<Work>>,
+    waiting: Vec<Work>,
+    bytes: usize,
+    /// Events before this one did not fit.
+    lost_before: Option<LogIndex>,
+}
+
+impl Recorder {
+    /// Takes the events of an operation. They go to the thread with [`Recorder::flush`].
+    pub(super) fn record(&mut self, index: LogIndex, at: Time, events: Vec<u8>) {
+        if events.is_empty() {
+            return;
+        }
+        if self.bytes > WAITING_BYTES_MAX {
+            tracing::error!(
+                "events before operation {index} could not be kept: the disk is too slow"
+            );
+            self.waiting.retain(|work| matches!(work, Work::Sync(..)));
+            self.bytes = 0;
+            self.lost_before = Some(index);
+        }
+        if let Some(index) = self.lost_before.take() {
+            self.waiting.push(Work::Resume(index));
+        }
+        self.bytes += events.len();
+        self.waiting.push(Work::Append { index, at, events });
+    }
+
+    /// Asks that all events up to an operation become durable; the answer says when they are.
+    pub(super) fn sync(&mut self, through: LogIndex) -> Receiver<anyhow::Result<()>> {
+        let (answer, answered) = mpsc::channel();
+        self.waiting.push(Work::Sync(through, answer));
+        answered
+    }
+
+    /// Hands over what waits, as far as the thread has room.
+    pub(super) fn flush(&mut self) {
+        if self.waiting.is_empty() {
+            return;
+        }
+        match self.to_thread.try_send(std::mem::take(&mut self.waiting)) {
+            Ok(()) => self.bytes = 0,
+            // It has ended, and has said why.
+            Err(TrySendError::Disconnected(_)) => self.bytes = 0,
+            Err(TrySendError::Full(waiting)) => self.waiting = waiting,
+        }
+    }
+}
+
+/// The thread, and how to see what it has kept.
+pub(super) struct Keeper {
+    thread: JoinHandle<()>,
+    stopping: Arc<AtomicBool>,
+    kept: watch::Receiver<u64>,
+}
+
+impl Keeper {
+    /// Counts up whenever there is more to read.
+    pub(super) fn kept(&self) -> watch::Receiver<u64> {
+        self.kept.clone()
+    }
+
+    /// Waits until all that was handed over is kept, once the core has ended.
+    pub(super) fn join(self) -> anyhow::Result<()> {
+        self.stopping.store(true, Ordering::Relaxed);
+        self.thread.join().map_err(|_| anyhow::anyhow!("the thread that keeps events panicked"))
+    }
+}
+
+/// Opens the files of a directory and starts the thread; the first operation to come is `next`.
+pub(super) fn start(
+    directory: &Path,
+    next: LogIndex,
+    retention: Retention,
+    to_core: async_mpsc::Sender<Message>,
+) -> anyhow::Result<(Recorder, Keeper)> {
+    let (mut events, opened) = Events::open(directory, Options::default())?;
+    for damage in &opened.damage {
+        tracing::error!("events are lost: {damage}");
+    }
+    if events.resume(next.0)? {
+        tracing::warn!("events before operation {next} are not all there");
+    }
+    let (to_thread, from_core) = sync_channel(QUEUE);
+    let (tell, kept) = watch::channel(0);
+    let stopping = Arc::new(AtomicBool::new(false));
+    let thread =
+        Thread { events, retention, tell, stopping: Arc::clone(&stopping), newest: Time(0) };
+    let run = move || {
+        if let Err(error) = thread.run(&from_core) {
+            let _gone = to_core.blocking_send(Message::Fail(error));
+        }
+    };
+    let thread = std::thread::Builder::new().name("events".to_owned()).spawn(run)?;
+    let recorder = Recorder { to_thread, waiting: Vec::new(), bytes: 0, lost_before: None };
+    Ok((recorder, Keeper { thread, stopping, kept }))
+}
+
+struct Thread {
+    events: Events,
+    retention: Retention,
+    tell: watch::Sender<u64>,
+    stopping: Arc<AtomicBool>,
+    newest: Time,
+}
+
+impl Thread {
+    fn run(mut self, from_core: &Receiver<Vec<Work>>) -> anyhow::Result<()> {
+        while let Ok(works) = from_core.recv() {
+            for work in works {
+                match work {
+                    Work::Append { index, at, events } => self.append(index, at, &events)?,
+                    Work::Resume(index) => drop(self.patiently(|events| events.resume(index.0))?),
+                    Work::Sync(through, answer) => {
+                        let synced = self.patiently(|events| events.sync(through.0));
+                        let failed =
+                            synced.as_ref().err().map(|error| anyhow::anyhow!("{error:#}"));
+                        let _gone = answer.send(synced.map(|_| ()));
+                        if let Some(error) = failed {
+                            return Err(error);
+                        }
+                        self.events.retain(&self.retention, self.newest.0)?;
+                    }
+                }
+            }
+            self.tell.send_modify(|kept| *kept += 1);
+        }
+        Ok(())
+    }
+
+    fn append(&mut self, index: LogIndex, at: Time, encoded: &[u8]) -> anyhow::Result<()> {
+        let mut rest = encoded;
+        let mut batch = Vec::new();
+        for sub in 0.. {
+            if rest.is_empty() {
+                break;
+            }
+            let length = usize::try_from(decode_varint(&mut rest)?)?;
+            let (payload, others) =
+                rest.split_at_checked(length).context("an event is shorter than it says")?;
+            batch.push(Event { index: index.0, sub, time_us: at.0, payload });
+            rest = others;
+        }
+        self.newest = at;
+        self.patiently(|events| events.append(&batch))?;
+        Ok(())
+    }
+
+    /// Does it as soon as there is room on the disk. When the process ends it is given up: the
+    /// events are made again from the log at the next start.
+    fn patiently<T>(
+        &mut self,
+        mut what: impl FnMut(&mut Events) -> store::Result<T>,
+    ) -> anyhow::Result<Option<T>> {
+        loop {
+            match what(&mut self.events) {
+                Ok(done) => return Ok(Some(done)),
+                Err(store::Error::NoRoom { .. }) if self.stopping.load(Ordering::Relaxed) => {
+                    return Ok(None);
+                }
+                Err(store::Error::NoRoom { .. }) => std::thread::sleep(FULL_DISK_WAIT),
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! Moments of the past. A master does not rebuild them itself: it starts a process that reads its data
+//! directory, without lock and without changing anything, rebuilds the cell as it was, and answers the
+//! one question (design, section 3). So a question about the past takes no memory and no time of the
+//! serving process, and however it fares harms nobody.
+
+use std::io::{Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use cell::Cell;
+use model::{LogIndex, Time, UserName};
+use prost::Message;
+use proto::v1;
+use proto::v1::moment::At;
+use proto::v1::past_answer::{Answer, Refused};
+use proto::v1::past_question::Question;
+use store::history::{History, Start};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::sync::Semaphore;
+use tonic::{Code, Status};
+
+use super::reads::Reads;
+use super::recover;
+
+/// The name of the hidden command that the child runs.
+pub(crate) const COMMAND: &str = "answer-from-the-past";
+/// How long an answer may take.
+const TIME_MAX: Duration = Duration::from_secs(60);
+/// How many moments may be rebuilt at once.
+const AT_ONCE: usize = 2;
+/// How long an answer may be.
+const ANSWER_BYTES_MAX: u64 = 256 << 20;
+
+/// Asks about the past.
+#[derive(Clone)]
+pub(super) struct Past {
+    directory: PathBuf,
+    slots: Arc<Semaphore>,
+}
+
+impl Past {
+    /// Of a data directory.
+    pub(super) fn of(directory: &Path) -> Self {
+        Self { directory: directory.to_owned(), slots: Arc::new(Semaphore::new(AT_ONCE)) }
+    }
+
+    /// Asks a question about a moment; `newest` is the last operation that has been applied.
+    pub(super) async fn ask(
+        &self,
+        user: &UserName,
+        newest: LogIndex,
+        at: v1::Moment,
+        question: Question,
+    ) -> Result<Answer, Status> {
+        let _slot = self.slots.try_acquire().map_err(|_| {
+            Status::resource_exhausted(format!(
+                "{AT_ONCE} moments of the past are being rebuilt already: ask again in a moment"
+            ))
+        })?;
+        let (user, newest) = (user.to_string(), newest.0);
+        let question = v1::PastQuestion { user, at: Some(at), newest, question: Some(question) };
+        let asked = tokio::time::timeout(TIME_MAX, self.child(&question.encode_to_vec())).await;
+        let answer = asked
+            .map_err(|_| {
+                let seconds = TIME_MAX.as_secs();
+                Status::deadline_exceeded(format!("that moment was not rebuilt within {seconds} s"))
+            })?
+            .map_err(|error| Status::internal(format!("the past cannot be read: {error:#}")))?;
+        match answer.answer {
+            Some(Answer::Refused(Refused { code, message })) => {
+                Err(Status::new(Code::from_i32(code), message))
+            }
+            Some(answer) => Ok(answer),
+            None => Err(Status::internal("the past gave no answer")),
+        }
+    }
+
+    async fn child(&self, question: &[u8]) -> anyhow::Result<v1::PastAnswer> {
+        let mut child = tokio::process::Command::new(std::env::current_exe()?)
+            .arg(COMMAND)
+            .arg(&self.directory)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .context("cannot start a process of this program")?;
+        let mut asks = child.stdin.take().context("the child has no stdin")?;
+        asks.write_all(question).await?;
+        drop(asks);
+        let mut bytes = Vec::new();
+        let answers = child.stdout.take().context("the child has no stdout")?;
+        answers.take(ANSWER_BYTES_MAX).read_to_end(&mut bytes).await?;
+        let status = child.wait().await?;
+        anyhow::ensure!(status.success(), "the process that reads it ended with {status}");
+        Ok(v1::PastAnswer::decode(bytes.as_slice())?)
+    }
+}
+
+/// What the child does: reads a question, answers it.
+pub(crate) fn answer(directory: &Path) -> anyhow::Result<()> {
+    let mut question = Vec::new();
+    std::io::stdin().lock().read_to_end(&mut question)?;
+    let question = v1::PastQuestion::decode(question.as_slice())?;
+    let answer = match answered(directory, question) {
+        Ok(answer) => answer,
+        Err(status) => {
+            let (code, message) = (i32::from(status.code()), status.message().to_owned());
+            Answer::Refused(Refused { code, message })
+        }
+    };
+    let answer = v1::PastAnswer { answer: Some(answer) };
+    std::io::stdout().lock().write_all(&answer.encode_to_vec())?;
+    Ok(())
+}
+
+fn answered(directory: &Path, asked: v1::PastQuestion) -> Result<Answer, Status> {
+    let invalid = |what: &str| Status::invalid_argument(what.to_owned());
+    let user = UserName::new(&asked.user).map_err(|error| invalid(&error.to_string()))?;
+    let at = asked.at.and_then(|moment| moment.at).ok_or_else(|| invalid("no moment"))?;
+    let cell = rebuild(directory, &at, LogIndex(asked.newest))?;
+    let now = match at {
+        At::Time(time) => Time(time),
+        At::Index(_) => cell.time(),
+    };
+    let reads = Reads { cell: &cell, now, me: &user };
+    Ok(match asked.question.ok_or_else(|| invalid("no question"))? {
+        Question::Status(asked) => Answer::Status(reads.status(&asked)?),
+        Question::Why(asked) => Answer::Why(reads.why(&asked)?),
+        Question::Machines(asked) => Answer::Machines(reads.machines(&asked)?),
+        Question::Cell(_) => Answer::Cell(reads.cell_status()),
+    })
+}
+
+/// The cell as it was at a moment.
+pub(crate) fn rebuild(directory: &Path, at: &At, newest: LogIndex) -> Result<Cell, Status> {
+    let history = History::of_data_directory(directory).map_err(refused)?;
+    let index = match at {
+        At::Index(index) => *index,
+        // Later than the last operation is as the last one left it.
+        At::Time(time) => history.last_at(*time, time_of).map_err(refused)?.min(newest.0),
+    };
+    if index > newest.0 {
+        return Err(Status::out_of_range(format!(
+            "index {index} is not there yet: the newest is {newest}"
+        )));
+    }
+    let mut failed = None;
+    for start in history.starts(index).map_err(refused)? {
+        match from(&history, &start) {
+            Ok(cell) => return Ok(cell),
+            Err(error) => failed = Some(error),
+        }
+    }
+    let failed = failed.unwrap_or_else(|| anyhow::anyhow!("there is no checkpoint before it"));
+    Err(Status::data_loss(format!("the cell as of index {index} cannot be rebuilt: {failed:#}")))
+}
+
+fn from(history: &History, start: &Start<'_>) -> anyhow::Result<Cell> {
+    let mut cell = match start.checkpoint {
+        Some(checkpoint) => recover::read(checkpoint)?.0,
+        None => Cell::empty(),
+    };
+    history.for_each(start.records.clone(), |record| {
+        let (at, op) = match record.payload {
+            [] => (cell.time(), cell::Op::Nothing),
+            payload => proto::log::decode_record(payload)?,
+        };
+        cell.apply(at, &op);
+        Ok::<(), anyhow::Error>(())
+    })?;
+    Ok(cell)
+}
+
+/// When a record was; the entry with which a leader begins its term does not say.
+fn time_of(record: store::log::Record<'_>) -> Result<Option<u64>, store::Error> {
+    Ok(proto::log::record_time(record.payload).map(|time| time.0))
+}
+
+fn refused(error: store::Error) -> Status {
+    match error {
+        store::Error::TooEarly { .. } | store::Error::NotYet { .. } => {
+            Status::out_of_range(error.to_string())
+        }
+        error => Status::data_loss(error.to_string()),
+    }
+}

@@ -1,0 +1,141 @@
+//! What is read of a cell, from whichever moment it is: the serving view, or one that was rebuilt from
+//! the kept past. The answers are functions of the cell, of who asks, and of a time.
+
+use std::sync::Arc;
+
+use cell::{Cell, Job};
+use model::{LabelQuery, TaskIndex, TaskSelection, Time, UserName};
+use proto::v1;
+use tonic::Status;
+
+use super::views;
+
+/// A cell, as somebody reads it at a time.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reads<'a> {
+    pub(super) cell: &'a Cell,
+    pub(super) now: Time,
+    pub(super) me: &'a UserName,
+}
+
+impl Reads<'_> {
+    pub(super) fn status(&self, asked: &v1::StatusRequest) -> Result<v1::StatusResponse, Status> {
+        let query = labels(&asked.labels)?;
+        let mut jobs: Vec<&Arc<Job>> = match asked.jobs.as_slice() {
+            [] => self.cell.named_jobs().filter(|job| asked.dead || job.is_alive()).collect(),
+            some => some.iter().map(|job| self.find(job)).collect::<Result<_, _>>()?,
+        };
+        jobs.retain(|job| query.is_empty() || job_has(job, &query));
+        Ok(v1::StatusResponse {
+            index: self.cell.index().0,
+            time: self.now.0,
+            jobs: jobs.iter().map(|job| views::job_status(self.cell, job, asked.tasks)).collect(),
+        })
+    }
+
+    pub(super) fn why(&self, asked: &v1::WhyRequest) -> Result<v1::WhyResponse, Status> {
+        let tasks = selection(asked.tasks.clone())?;
+        let job = self.find(&asked.job.clone().unwrap_or_default())?;
+        Ok(views::why_pending(self.cell, job, &tasks, self.now))
+    }
+
+    pub(super) fn machines(
+        &self,
+        asked: &v1::MachinesRequest,
+    ) -> Result<v1::MachinesResponse, Status> {
+        let query = labels(&asked.labels)?;
+        for name in &asked.names {
+            self.machine_named(name)?;
+        }
+        let chosen = self.cell.machines().filter(|machine| {
+            let named =
+                asked.names.is_empty() || asked.names.iter().any(|n| *n == *machine.name.as_str());
+            named && query.holds(|key| machine.attribute(key))
+        });
+        Ok(v1::MachinesResponse {
+            index: self.cell.index().0,
+            time: self.now.0,
+            machines: chosen.map(|machine| views::machine_status(machine, self.now)).collect(),
+        })
+    }
+
+    /// The cell itself; whoever serves adds what only it knows. The digest takes time in proportion
+    /// to the cell's size.
+    pub(super) fn cell_status(&self) -> v1::CellStatusResponse {
+        let up = self.cell.machines().filter(|machine| machine.state == cell::MachineState::Up);
+        let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+        v1::CellStatusResponse {
+            name: self.cell.name().map(ToString::to_string).unwrap_or_default(),
+            index: self.cell.index().0,
+            time: self.now.0,
+            state_hash: proto::image::state_hash(self.cell).to_string(),
+            level: self.cell.level().0,
+            machines: count(self.cell.machine_count()),
+            machines_up: count(up.count()),
+            jobs: count(self.cell.job_count()),
+            tasks: self.cell.task_count(),
+            capacity: Some((&views::capacity(self.cell)).into()),
+            user: self.me.to_string(),
+            schedulers: 0,
+            term: 0,
+        }
+    }
+
+    /// The newest job of a name, or an error with the nearest name.
+    pub(super) fn find(&self, asked: &v1::JobAddress) -> Result<&Arc<Job>, Status> {
+        let bad = |error: model::NameError| Status::invalid_argument(error.to_string());
+        let user = match asked.user.as_str() {
+            "" => self.me.clone(),
+            user => UserName::new(user).map_err(bad)?,
+        };
+        let name = model::JobName::new(&asked.job).map_err(bad)?;
+        self.cell.job_named(&user, &name).ok_or_else(|| {
+            let wanted = format!("{user}/{name}");
+            let names = views::job_names(self.cell);
+            let near = views::nearest(&wanted, names.keys().map(String::as_str));
+            let near = near.map(|near| format!("; the nearest is {near}")).unwrap_or_default();
+            Status::not_found(format!("there is no job {wanted}{near}"))
+        })
+    }
+
+    /// A machine by its name, or an error with the nearest name.
+    pub(super) fn machine_named(&self, name: &str) -> Result<&Arc<cell::Machine>, Status> {
+        let bad = |error: model::NameError| Status::invalid_argument(error.to_string());
+        let wanted = model::MachineName::new(name).map_err(bad)?;
+        self.cell.machine_named(&wanted).ok_or_else(|| {
+            let names = self.cell.machines().map(|machine| machine.name.as_str());
+            let near = views::nearest(name, names);
+            let near = near.map(|near| format!("; the nearest is {near}")).unwrap_or_default();
+            Status::not_found(format!("there is no machine {wanted}{near}"))
+        })
+    }
+}
+
+/// Whether a job, or one of its tasks by an override, has the labels.
+pub(super) fn job_has(job: &Job, query: &LabelQuery) -> bool {
+    let whole = query.holds(|key| job.spec.labels.get(key).map(String::as_str));
+    let mut overridden = job.spec.overrides.iter().filter(|(_, change)| !change.labels.is_empty());
+    whole || overridden.any(|(index, _)| task_has(job, *index, query))
+}
+
+/// Whether a task has the labels: its job's, and those of its override.
+pub(super) fn task_has(job: &Job, index: TaskIndex, query: &LabelQuery) -> bool {
+    query.holds(|key| job.spec.label(index, key))
+}
+
+pub(super) fn labels(text: &str) -> Result<LabelQuery, Status> {
+    if text.is_empty() {
+        return Ok(LabelQuery::default());
+    }
+    text.parse()
+        .map_err(|error: model::LabelQueryError| Status::invalid_argument(error.to_string()))
+}
+
+pub(super) fn selection(tasks: Option<v1::TaskSelection>) -> Result<TaskSelection, Status> {
+    match tasks {
+        None => Ok(TaskSelection::All),
+        Some(tasks) => tasks
+            .try_into()
+            .map_err(|error: proto::Malformed| Status::invalid_argument(error.to_string())),
+    }
+}
