@@ -20,7 +20,8 @@ pub(crate) fn boot_id() -> io::Result<String> {
     Ok(fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned())
 }
 
-/// When process `pid` started, in clock ticks since boot. With the pid it names one process for ever.
+/// When process `pid` started, in clock ticks since boot. With the pid it names one process of that
+/// boot.
 pub(crate) fn start_time(pid: i32) -> io::Result<u64> {
     stat_field(pid, 22)
 }
@@ -54,10 +55,14 @@ pub(crate) fn open_children(parent: i32) -> io::Result<Vec<OwnedFd>> {
     Ok(children)
 }
 
-/// A descriptor for process `pid` if it is still the one that started at `start_ticks`.
+/// A descriptor for process `pid` if it is still the one that started at `start_ticks` of a boot.
 ///
 /// `None` if that process is gone, whoever has its number now.
-pub(crate) fn open_exact(pid: i32, start_ticks: u64) -> io::Result<Option<OwnedFd>> {
+pub(crate) fn open_exact(pid: i32, start_ticks: u64, boot: &str) -> io::Result<Option<OwnedFd>> {
+    // Numbers and ticks begin anew with each boot, and a machine starts much as it did before.
+    if boot_id()? != boot {
+        return Ok(None);
+    }
     let pidfd = match sys::pidfd_open(pid) {
         Ok(pidfd) => pidfd,
         Err(error) if error.raw_os_error() == Some(libc::ESRCH) => return Ok(None),

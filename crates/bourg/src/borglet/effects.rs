@@ -2,7 +2,7 @@
 //! of it comes back as an input.
 
 use borglet::{Effect, Input, Launch};
-use linux::task::{Delivery, Inspection, TaskDirectory, TaskError};
+use linux::task::{Delivery, TaskDirectory, TaskError};
 use model::{End, InstanceId};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 
 use super::checks;
 use super::driver::Message;
-use super::tasks::{self, Files};
+use super::tasks::{Files, Looked};
 
 /// How often a signal is tried on a task that is still being built, and the wait between.
 const DELIVERY_TRIES: u32 = 1_000;
@@ -152,25 +152,16 @@ impl Doer {
     /// Looks at an instance and tells the Borglet what is new.
     async fn look(&self, instance: InstanceId) {
         let files = self.files.clone();
-        let inspected = tokio::task::spawn_blocking(move || {
+        let looked = tokio::task::spawn_blocking(move || {
             let task = files.task(instance)?;
-            let inspection = task.inspect()?;
-            if let Inspection::Lost { .. } = inspection {
-                task.kill()?;
-            }
-            anyhow::Ok(inspection)
+            anyhow::Ok(files.look(instance, &task))
         });
-        match inspected.await.map_err(anyhow::Error::from).and_then(|inspected| inspected) {
-            Ok(Inspection::Starting) => {}
-            Ok(Inspection::Running(_)) => self.tell(Input::Started(instance)).await,
-            Ok(Inspection::Ended(exit)) => {
-                self.tell(Input::Ended(instance, tasks::end(&exit.how))).await;
-            }
-            Ok(Inspection::Lost { reason }) => {
-                self.tell(Input::Ended(instance, tasks::lost(reason))).await;
-            }
+        match looked.await.map_err(anyhow::Error::from).and_then(|looked| looked) {
+            Ok(Looked::Starting) => {}
+            Ok(Looked::Running(_)) => self.tell(Input::Started(instance)).await,
+            Ok(Looked::Ended(end)) => self.tell(Input::Ended(instance, end)).await,
             Err(error) => {
-                let reason = format!("its record cannot be read: {error:#}");
+                let reason = format!("it cannot be looked at: {error:#}");
                 self.tell(Input::Ended(instance, End::Lost { reason })).await;
             }
         }

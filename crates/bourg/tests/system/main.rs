@@ -18,6 +18,7 @@ mod crashes;
 mod dev;
 mod disk;
 mod hello;
+mod reboot;
 mod restart;
 mod rootless;
 mod tasks;
