@@ -3,9 +3,11 @@
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::time::{ClockId, clock_gettime};
+use nix::unistd::{SysconfVar, sysconf};
 
 use crate::sys;
 
@@ -24,6 +26,16 @@ pub(crate) fn boot_id() -> io::Result<String> {
 /// boot.
 pub(crate) fn start_time(pid: i32) -> io::Result<u64> {
     stat_field(pid, 22)
+}
+
+/// How long ago something was, in clock ticks since boot, by the clock that nobody can set.
+pub(crate) fn since_ticks(ticks: u64) -> io::Result<Duration> {
+    let per_second = sysconf(SysconfVar::CLK_TCK)?.and_then(|number| u32::try_from(number).ok());
+    let per_second = per_second.filter(|number| *number > 0).unwrap_or(100);
+    let since_boot = Duration::from(clock_gettime(ClockId::CLOCK_BOOTTIME)?);
+    let (seconds, rest) = (ticks / u64::from(per_second), ticks % u64::from(per_second));
+    let rest = Duration::from_secs(rest) / per_second;
+    Ok(since_boot.saturating_sub(Duration::from_secs(seconds) + rest))
 }
 
 /// A number in `/proc/<pid>/stat`, counted from 1 as in proc(5); the first two are not numbers.

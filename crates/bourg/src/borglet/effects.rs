@@ -66,16 +66,6 @@ impl Doer {
         Ok(())
     }
 
-    /// Removes what has been kept long enough.
-    pub(crate) fn clean(&self, kept_for_s: u64, kept_max: usize) {
-        let files = self.files.clone();
-        tokio::task::spawn_blocking(move || {
-            if let Err(error) = files.clean(kept_for_s, kept_max) {
-                tracing::error!("old task directories cannot be removed: {error:#}");
-            }
-        });
-    }
-
     /// Sends a signal. A task that is still being built gets it as soon as it can.
     fn deliver(
         &self,

@@ -6,6 +6,7 @@ use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use anyhow::Context;
 use borglet::{Desired, Launch, Recovered, RecoveredStatus};
@@ -13,7 +14,7 @@ use linux::Isolation;
 use linux::cgroup::{self, Hierarchy, Limits, TaskCgroup};
 use linux::record::{self, How, Jail, LogPolicy};
 use linux::task::{Inspection, LostReason, TaskDirectory};
-use model::{Bytes, End, InstanceId, LogIndex, Stamp, Term, Time};
+use model::{Bytes, End, InstanceId, LogIndex, Span, Stamp, Term, Time};
 use proto::v1;
 
 /// What was desired of an instance, as the order said it: beside its launch record, so that it is
@@ -166,8 +167,9 @@ impl Files {
         }
     }
 
-    /// Every instance that is still of interest: those that outlived the Borglet before.
-    pub(crate) fn recover(&self) -> anyhow::Result<Vec<Recovered>> {
+    /// Every instance that is still of interest: those that outlived the Borglet before. It is
+    /// some time `now`.
+    pub(crate) fn recover(&self, now: Time) -> anyhow::Result<Vec<Recovered>> {
         let mut found = Vec::new();
         for name in linux::task::scan(&self.tasks())? {
             let Ok(instance) = name.parse::<InstanceId>() else {
@@ -178,7 +180,7 @@ impl Files {
             if task.path().join(RETIRED_FILE).exists() {
                 continue;
             }
-            match self.recover_one(instance, &task) {
+            match self.recover_one(now, instance, &task) {
                 Ok(recovered) => found.extend(recovered),
                 // The master takes an instance that is not reported as lost, and places it anew.
                 Err(error) => tracing::error!("{instance} cannot be adopted: {error:#}"),
@@ -190,6 +192,7 @@ impl Files {
     /// How an instance was found; none where it was never begun, of which nothing is left then.
     fn recover_one(
         &self,
+        now: Time,
         instance: InstanceId,
         task: &TaskDirectory,
     ) -> anyhow::Result<Option<Recovered>> {
@@ -204,7 +207,11 @@ impl Files {
         let launch = Launch::new(desired, uid);
         let status = match self.look(instance, task) {
             Looked::Starting => RecoveredStatus::Starting,
-            Looked::Running(running) => RecoveredStatus::Running(Time(running.started_at_unix_us)),
+            Looked::Running(running) => {
+                let age = running.age().unwrap_or_default().as_micros();
+                let age = Span(u64::try_from(age).unwrap_or(u64::MAX));
+                RecoveredStatus::Running(now - age)
+            }
             Looked::Ended(_) if task.path().join(STOPPED_FILE).exists() => {
                 RecoveredStatus::Ended(End::Stopped)
             }
@@ -263,23 +270,18 @@ impl Files {
         write(&self.tasks().join(name), STOPPED_FILE, "")
     }
 
-    /// Removes directories retired longer ago than a time, and the oldest beyond a number.
-    pub(crate) fn clean(&self, kept_for_s: u64, kept_max: usize) -> anyhow::Result<()> {
-        let now = crate::clock::wall_clock().0 / 1_000_000;
-        let mut retired = Vec::new();
-        for name in linux::task::scan(&self.tasks())? {
-            let path = self.tasks().join(&name).join(RETIRED_FILE);
-            if let Ok(metadata) = fs::metadata(path) {
-                retired.push((u64::try_from(metadata.mtime()).unwrap_or(0), name));
-            }
-        }
-        retired.sort_unstable_by(|one, other| other.cmp(one));
-        for (position, (since, name)) in retired.into_iter().enumerate() {
-            if position >= kept_max || now.saturating_sub(since) > kept_for_s {
-                TaskDirectory::open(&self.tasks(), &name)?.remove()?;
-            }
-        }
-        Ok(())
+    /// The instances whose records nobody needs any more, with the moment at which that was noted.
+    pub(crate) fn retired(&self) -> anyhow::Result<Vec<(String, SystemTime)>> {
+        let noted = |name: String| {
+            let metadata = fs::metadata(self.tasks().join(&name).join(RETIRED_FILE)).ok()?;
+            Some((name, metadata.modified().ok()?))
+        };
+        Ok(linux::task::scan(&self.tasks())?.into_iter().filter_map(noted).collect())
+    }
+
+    /// Removes the directory of an instance that has ended, with its logs.
+    pub(crate) fn remove(&self, name: &str) -> anyhow::Result<()> {
+        Ok(TaskDirectory::open(&self.tasks(), name)?.remove()?)
     }
 }
 

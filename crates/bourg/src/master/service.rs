@@ -18,7 +18,6 @@ use tonic::{Request, Response, Status};
 
 use super::core::{Answered, Ask, Core, NotTaken, View};
 use super::{agents, views};
-use crate::clock::wall_clock;
 
 /// The services of a master.
 #[derive(Clone)]
@@ -226,7 +225,7 @@ impl Borgmaster for Service {
         };
         Ok(Response::new(v1::StatusResponse {
             index: view.cell.index().0,
-            time: wall_clock().0,
+            time: view.now().0,
             jobs: jobs.iter().map(|job| views::job_status(&view.cell, job, asked.tasks)).collect(),
         }))
     }
@@ -248,7 +247,7 @@ impl Borgmaster for Service {
                 let status = views::job_status(&view.cell, job, true);
                 if last.as_ref() != Some(&status) {
                     last = Some(status.clone());
-                    let (index, time) = (view.cell.index().0, wall_clock().0);
+                    let (index, time) = (view.cell.index().0, view.now().0);
                     let message = v1::StatusResponse { index, time, jobs: vec![status] };
                     if to_client.send(Ok(message)).await.is_err() {
                         break;
@@ -274,7 +273,7 @@ impl Borgmaster for Service {
         let tasks = selection(tasks)?;
         let view = self.core.view();
         let job = find(&view, &job.unwrap_or_default(), &user)?;
-        Ok(Response::new(views::why_pending(&view.cell, job, &tasks, wall_clock())))
+        Ok(Response::new(views::why_pending(&view.cell, job, &tasks, view.now())))
     }
 
     async fn machines(
@@ -285,7 +284,7 @@ impl Borgmaster for Service {
         let view = self.core.view();
         Ok(Response::new(v1::MachinesResponse {
             index: view.cell.index().0,
-            time: wall_clock().0,
+            time: view.now().0,
             machines: view.cell.machines().map(|machine| views::machine_status(machine)).collect(),
         }))
     }
@@ -306,7 +305,7 @@ impl Borgmaster for Service {
         Ok(Response::new(v1::CellStatusResponse {
             name: self.cell.clone(),
             index: view.cell.index().0,
-            time: wall_clock().0,
+            time: view.now().0,
             state_hash: hash.to_string(),
             level: cell::LEVEL.0,
             machines: count(view.cell.machine_count()),

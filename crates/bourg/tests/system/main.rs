@@ -10,10 +10,12 @@ mod eventually;
 mod http;
 mod processes;
 mod terminal;
+mod wall_clock;
 
 mod access;
 mod bad_input;
 mod batch;
+mod clocks;
 mod crashes;
 mod dev;
 mod disk;
