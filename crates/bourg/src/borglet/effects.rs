@@ -2,7 +2,8 @@
 //! of it comes back as an input.
 
 use borglet::{Effect, Input, Launch};
-use linux::task::{Delivery, TaskDirectory, TaskError};
+use linux::task::{Delivery, ShimChild, TaskDirectory, TaskError};
+use linux::uid::Holder;
 use model::{End, InstanceId};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -23,6 +24,14 @@ const DELIVERY_RETRY: Duration = Duration::from_millis(5);
 pub(crate) struct Doer {
     files: Files,
     to_driver: mpsc::Sender<Message>,
+}
+
+/// What came of a start.
+enum Begun {
+    Runs(ShimChild),
+    /// Somebody who is not ours has one of its ports; in words.
+    PortTaken(String),
+    UidTaken(Holder),
 }
 
 impl Doer {
@@ -92,20 +101,32 @@ impl Doer {
     fn start(&self, launch: Launch) {
         let this = self.clone();
         tokio::spawn(async move {
-            let instance = launch.instance;
+            let (instance, uid) = (launch.instance, launch.uid);
             let files = this.files.clone();
             let begun = tokio::task::spawn_blocking(move || {
                 if let Some(taken) = taken_port(&launch) {
-                    return Ok(Err(taken));
+                    return Ok(Begun::PortTaken(taken));
+                }
+                if let Some(holder) = files.holder(uid) {
+                    return Ok(Begun::UidTaken(holder));
                 }
                 let task = files.create(&launch)?;
-                let child = task.start(files.executable(), &files.launch_record(&launch))?;
-                anyhow::Ok(Ok((child.ready, child.shim)))
+                anyhow::Ok(Begun::Runs(
+                    task.start(files.executable(), &files.launch_record(&launch))?,
+                ))
             });
             match begun.await.map_err(anyhow::Error::from).and_then(|begun| begun) {
-                Ok(Ok((ready, shim))) => this.follow(instance, Some(ready), shim).await,
+                Ok(Begun::Runs(child)) => {
+                    this.follow(instance, Some(child.ready), child.shim).await;
+                }
                 // It is not the task's failure: it gets another port with its next life.
-                Ok(Err(reason)) => this.tell(Input::Ended(instance, End::Lost { reason })).await,
+                Ok(Begun::PortTaken(reason)) => {
+                    this.tell(Input::Ended(instance, End::Lost { reason })).await;
+                }
+                Ok(Begun::UidTaken(holder)) => {
+                    tracing::info!("{holder} has user id {uid}: {instance} gets another");
+                    this.tell(Input::UidTaken(instance)).await;
+                }
                 Err(error) => {
                     let reason = format!("{error:#}");
                     this.tell(Input::Ended(instance, End::NotStarted { reason })).await;

@@ -14,6 +14,7 @@ use linux::Isolation;
 use linux::cgroup::{self, Hierarchy, Limits, TaskCgroup};
 use linux::record::{self, How, Jail, LogPolicy};
 use linux::task::{Inspection, LostReason, TaskDirectory};
+use linux::uid::Holder;
 use model::{Bytes, End, InstanceId, LogIndex, Span, Stamp, Term, Time};
 use proto::v1;
 
@@ -89,6 +90,11 @@ impl Files {
 
     pub(crate) fn tasks(&self) -> PathBuf {
         self.directory.join("tasks")
+    }
+
+    /// Who has the user id that an instance is to have. Without root no id of the machine's is given.
+    pub(crate) fn holder(&self, uid: u32) -> Option<Holder> {
+        (self.isolation == Isolation::Jail).then(|| linux::uid::holder(uid)).flatten()
     }
 
     pub(crate) fn executable(&self) -> &Path {

@@ -67,12 +67,12 @@ impl Cell {
         self.is_ready();
     }
 
-    /// The same after a reboot: the machine's boot has another id, for the cell alone.
+    /// The same where a file of the machine has another content, for the cell alone.
     #[track_caller]
-    pub(crate) fn start_in_another_boot(&mut self) {
-        self.write("boot_id", "00000000-0000-4000-8000-000000000000\n");
-        let line = "mount --bind boot_id /proc/sys/kernel/random/boot_id && exec \"$@\"";
-        self.begin_by(&["unshare", "--mount", "sh", "-c", line, "sh"], &[]);
+    pub(crate) fn start_over(&mut self, file: &str, content: &str, arguments: &[&str]) {
+        self.write("over", content);
+        let line = format!("mount --bind over {file} && exec \"$@\"");
+        self.begin_by(&["unshare", "--mount", "sh", "-c", &line, "sh"], arguments);
         self.is_ready();
     }
 

@@ -64,6 +64,13 @@ fn parent_of(pid: i32) -> Option<i32> {
     stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()
 }
 
+/// The user id that a process runs as.
+pub(crate) fn uid(pid: i32) -> u32 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
+    let line = status.lines().find_map(|line| line.strip_prefix("Uid:")).expect("its user ids");
+    line.split_whitespace().next().and_then(|uid| uid.parse().ok()).expect("a number")
+}
+
 /// The name of the cgroup directly below a parent that a process is in.
 pub(crate) fn cgroup_below(parent: &str, pid: i32) -> Option<String> {
     let text = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;

@@ -4,6 +4,9 @@ use crate::cell::{Cell, Role};
 use crate::eventually::until;
 use crate::processes;
 
+/// What the kernel calls this boot of the machine.
+const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+
 #[test]
 fn tasks_of_the_boot_before_are_lost_and_run_again() {
     let mut cell = Cell::start();
@@ -31,7 +34,7 @@ fn tasks_of_the_boot_before_are_lost_and_run_again() {
         assert!(!processes::cgroups(&group).is_empty(), "{group} was left behind");
     }
 
-    cell.start_in_another_boot();
+    cell.start_over(BOOT_ID, "00000000-0000-4000-8000-000000000000\n", &[]);
     let status = cell.job("hello", "is healthy again", |job| {
         job["tasks"][0]["generation"] == 2 && job["counts"]["healthy"] == 3
     });
