@@ -89,6 +89,10 @@ impl From<tonic::Status> for Failure {
         use tonic::Code as Grpc;
         let text = format!("error: {}", rpc::transport::explain(&status));
         match status.code() {
+            // One of both ends does not trust the other.
+            Grpc::Unavailable | Grpc::Unknown if text.contains("certificate") => {
+                Self::new(Code::NoMaster, text).next("is the client directory this cell's?")
+            }
             Grpc::InvalidArgument | Grpc::NotFound => Self::usage(text),
             Grpc::FailedPrecondition | Grpc::PermissionDenied | Grpc::ResourceExhausted => {
                 Self::new(Code::Refused, text)
