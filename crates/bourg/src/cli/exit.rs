@@ -3,6 +3,8 @@
 use std::fmt;
 use std::process::ExitCode;
 
+use super::output;
+
 /// The exit codes. `bourg help` prints this table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Code {
@@ -63,7 +65,7 @@ impl Failure {
 
     /// Prints it and gives the code.
     pub(crate) fn end(self) -> ExitCode {
-        eprintln!("{self}");
+        output::say(&format!("{self}\n"));
         ExitCode::from(self.code as u8)
     }
 }

@@ -9,6 +9,7 @@ mod cell;
 mod eventually;
 mod http;
 mod processes;
+mod screen;
 mod terminal;
 mod wall_clock;
 
@@ -23,4 +24,5 @@ mod hello;
 mod reboot;
 mod restart;
 mod rootless;
+mod shown;
 mod tasks;

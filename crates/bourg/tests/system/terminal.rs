@@ -65,7 +65,7 @@ impl Terminal {
     }
 
     /// A program with the environment of this home.
-    fn program(&self, program: &str) -> Command {
+    pub(crate) fn program(&self, program: &str) -> Command {
         let bourg = Path::new(env!("CARGO_BIN_EXE_bourg"));
         let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
         let path = std::env::var_os("PATH").unwrap_or_default();
