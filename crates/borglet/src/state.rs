@@ -1,6 +1,7 @@
 //! The state of a Borglet and its one step.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use model::{End, InstanceId, MachineReport, Resources, Span, Stamp, Time};
@@ -27,6 +28,12 @@ impl Default for Settings {
     }
 }
 
+impl Settings {
+    fn all_uids(&self) -> RangeInclusive<u32> {
+        self.first_uid..=self.first_uid.saturating_add(self.uids.saturating_sub(1))
+    }
+}
+
 /// Something that happened on the machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Input {
@@ -36,6 +43,8 @@ pub enum Input {
     Started(InstanceId),
     /// An instance has ended, with everything it started.
     Ended(InstanceId, End),
+    /// An instance was not started, because somebody else on the machine has its user id.
+    UidTaken(InstanceId),
     /// A health check was answered well, or not, with what was said.
     Checked(InstanceId, Result<(), String>),
     /// What an instance is held to now, after [`Effect::Resize`]: what was asked for, or something
@@ -50,7 +59,7 @@ pub enum Input {
 pub enum Effect {
     /// Write the stamp of the newest order to disk, before anything that follows.
     PersistStamp(Stamp),
-    /// Start an instance; [`Input::Started`] or [`Input::Ended`] must follow.
+    /// Start an instance; [`Input::Started`], [`Input::Ended`] or [`Input::UidTaken`] must follow.
     Start(Box<Launch>),
     /// Send SIGTERM.
     Terminate(InstanceId),
@@ -133,6 +142,8 @@ pub struct Borglet {
     machine: Arc<MachineReport>,
     stamp: Stamp,
     tasks: BTreeMap<InstanceId, Local>,
+    /// User ids that others have been found to have.
+    foreign_uids: BTreeSet<u32>,
 }
 
 impl Borglet {
@@ -155,7 +166,7 @@ impl Borglet {
             (found.launch.instance, Local::new(found.launch, phase))
         };
         let tasks = recovered.into_iter().map(local).collect();
-        Self { settings, machine, stamp, tasks }
+        Self { settings, machine, stamp, tasks, foreign_uids: BTreeSet::new() }
     }
 
     /// Obeys an order: starts what is new in it, stops what is no longer in it, and takes over
@@ -188,7 +199,9 @@ impl Borglet {
             if let Some(local) = self.tasks.get_mut(&instance) {
                 local.adopt(&desired);
             } else {
-                let launch = Launch::new(desired, self.free_uid());
+                // Without a free one it is not started: somebody is found to have this one.
+                let uid = self.free_uid().unwrap_or(self.settings.first_uid);
+                let launch = Launch::new(desired, uid);
                 self.tasks.insert(instance, Local::new(launch, Phase::Waiting));
             }
         }
@@ -204,6 +217,7 @@ impl Borglet {
             Input::Machine(report) => self.machine = report,
             Input::Started(instance) => self.started(now, instance),
             Input::Ended(instance, end) => self.ended(instance, end),
+            Input::UidTaken(instance) => self.uid_taken(instance, effects),
             Input::Checked(instance, answer) => self.checked(now, instance, answer, effects),
             Input::Resized(instance, limit) => {
                 if let Some(local) = self.tasks.get_mut(&instance) {
@@ -267,14 +281,39 @@ impl Borglet {
         });
     }
 
-    /// A user id that no instance here has. When all are in use the last is shared, which the
-    /// bound on instances of a machine keeps from happening.
-    fn free_uid(&self) -> u32 {
-        let first = self.settings.first_uid;
-        let last = first.saturating_add(self.settings.uids.saturating_sub(1));
+    /// A user id that no instance here has, and nobody else as far as is known.
+    fn free_uid(&self) -> Option<u32> {
         let mut taken: Vec<u32> = self.tasks.values().map(|local| local.launch.uid).collect();
         taken.sort_unstable();
-        (first..last).find(|uid| taken.binary_search(uid).is_err()).unwrap_or(last)
+        let free =
+            |uid: &u32| taken.binary_search(uid).is_err() && !self.foreign_uids.contains(uid);
+        self.settings.all_uids().find(free)
+    }
+
+    /// An instance was not started: it gets another user id, if it is still wanted.
+    fn uid_taken(&mut self, instance: InstanceId, effects: &mut Vec<Effect>) {
+        let Some(local) = self.tasks.get(&instance) else { return };
+        let is_wanted = matches!(local.phase, Phase::Starting);
+        self.foreign_uids.insert(local.launch.uid);
+        let free = self.free_uid();
+        match (self.tasks.get_mut(&instance), free) {
+            (Some(local), Some(uid)) if is_wanted => {
+                local.launch.uid = uid;
+                effects.push(Effect::Start(Box::new(local.launch.clone())));
+            }
+            (_, Some(_)) => self.ended(instance, End::Stopped),
+            (_, None) => {
+                // By the next time some may be free again.
+                self.foreign_uids.clear();
+                let all = self.settings.all_uids();
+                let reason = format!(
+                    "no user id is free on its machine: all from {} to {} are taken",
+                    all.start(),
+                    all.end()
+                );
+                self.ended(instance, End::Lost { reason });
+            }
+        }
     }
 
     /// Starts those that waited for a port or for room, where it is free now.

@@ -193,6 +193,38 @@ fn one_that_still_waits_is_dropped_without_having_been_started() {
 }
 
 #[test]
+fn a_user_id_that_a_stranger_has_is_left_to_him() {
+    let mut world = World::new();
+    world.order(5, &[(0, 31000), (1, 31001)]);
+    let again = world.input(Input::UidTaken(instance(0)));
+    assert_eq!(again, "start 1-0-1 [serve 31000 0] as 200002");
+    let again = world.input(Input::UidTaken(instance(0)));
+    assert_eq!(again, "start 1-0-1 [serve 31000 0] as 200003");
+    world.input(Input::Started(instance(0)));
+    let next = world.order(6, &[(0, 31000), (1, 31001), (2, 31002)]);
+    assert_eq!(next, "persist 6, start 1-2-1 [serve 31002 2] as 200004");
+    assert_eq!(world.order(7, &[(0, 31000), (1, 31001)]), "persist 7, terminate 1-2-1");
+    assert_eq!(world.input(Input::UidTaken(instance(2))), "", "it is not wanted any more");
+    assert!(world.state().ends_with("2: Ended(Stopped)"), "{}", world.state());
+}
+
+#[test]
+fn without_a_free_user_id_a_task_is_lost_and_says_why() {
+    let settings = Settings { first_uid: 100, uids: 3, ..Settings::default() };
+    let borglet = Borglet::new(settings, Arc::default(), Stamp::default(), vec![]);
+    let mut world = World { borglet, now: Time(1_000_000) };
+    world.order(5, &[(0, 31000), (1, 31001)]);
+    let again = world.input(Input::UidTaken(instance(1)));
+    assert_eq!(again, "start 1-1-1 [serve 31001 1] as 102");
+    assert_eq!(world.input(Input::UidTaken(instance(1))), "");
+    let why = "no user id is free on its machine: all from 100 to 102 are taken";
+    assert!(world.state().ends_with(&format!("1: Ended(Lost {{ reason: \"{why}\" }})")));
+    // It may be otherwise by now.
+    let next = world.order(6, &[(0, 31000), (2, 31002)]);
+    assert_eq!(next, "persist 6, retire 1-1-1, start 1-2-1 [serve 31002 2] as 101");
+}
+
+#[test]
 fn what_outlived_the_last_borglet_is_adopted() {
     let launch = |index| Launch::new(desired(index, 31000), 200_000 + index);
     let recovered = vec![

@@ -11,7 +11,7 @@ use bcl::{Loaded, Loader, NotLoaded, Settings};
 use nix::sys::resource::{Resource, setrlimit};
 use spec::JobSpec;
 
-use crate::cli::Failure;
+use crate::cli::{Failure, output};
 
 /// How long an evaluation may take.
 const TIME_MAX: Duration = Duration::from_secs(8);
@@ -95,7 +95,7 @@ pub(crate) fn evaluate(file: &Path) -> Result<Vec<JobSpec>, Failure> {
         }
     }
     if !said.is_empty() {
-        eprint!("{said}");
+        output::say(&said);
     }
     let jobs: Vec<proto::v1::JobSpec> =
         serde_json::from_slice(&output).map_err(|error| failed(&error))?;
@@ -119,7 +119,7 @@ pub(crate) fn in_this_process(file: &Path) -> Result<(), Failure> {
         Ok(text) => text?,
         Err(_) => return Err(Failure::failed("error: the evaluation panicked")),
     };
-    crate::cli::output::print(&text)
+    output::print(&text)
 }
 
 fn text_of(file: &Path) -> Result<String, Failure> {

@@ -43,12 +43,11 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
         let channel = rpc::transport::connect(&options.master, &credentials, &expect)?;
         let most = rpc::transport::MAX_STREAM_MESSAGE_BYTES;
         let client = SchedulingClient::new(channel).max_decoding_message_size(most);
-        let clock = Clock::start();
         let mut stop = std::pin::pin!(shutdown::requested());
         loop {
             tokio::select! {
                 () = &mut stop => return Ok(()),
-                ended = follow(client.clone(), &clock) => {
+                ended = follow(client.clone()) => {
                     let Err(error) = ended;
                     tracing::info!("{error:#}: the master is followed anew");
                 }
@@ -65,13 +64,12 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
 type Judged = (Vec<InstanceId>, Result<v1::ProposeResponse, tonic::Status>);
 
 /// Follows the master until it is lost.
-async fn follow(
-    mut client: SchedulingClient<Channel>,
-    clock: &Clock,
-) -> anyhow::Result<std::convert::Infallible> {
+async fn follow(mut client: SchedulingClient<Channel>) -> anyhow::Result<std::convert::Infallible> {
     let explained = |status: tonic::Status| anyhow::anyhow!(rpc::transport::explain(&status));
     let mut stream = client.follow(v1::FollowRequest {}).await.map_err(explained)?.into_inner();
-    let mut scheduler = Scheduler::new(first_copy(&mut stream).await?);
+    // The cell's clock is the master's: ours, which may be set otherwise, only counts on from it.
+    let (cell, mut clock) = first_copy(&mut stream).await?;
+    let mut scheduler = Scheduler::new(cell);
     tracing::info!("follows the master from index {}", scheduler.cell().index());
     let mut proposal = None;
     let mut next = None;
@@ -80,7 +78,7 @@ async fn follow(
         if proposal.is_none() && clock.now() < rest_until {
             next = Some(next.map_or(rest_until, |next: Time| next.min(rest_until)));
         } else if proposal.is_none() {
-            let plan = scheduler.pass(moment(clock, &scheduler));
+            let plan = scheduler.pass(clock.now());
             next = plan.next;
             if !plan.assignments.is_empty() {
                 tracing::debug!("proposes {} at {}", plan.assignments.len(), plan.made_at);
@@ -90,10 +88,10 @@ async fn follow(
         let due = next.map(|next: Time| clock.instant(next));
         tokio::select! {
             message = stream.message() => {
-                apply(&mut scheduler, message.map_err(explained)?)?;
+                apply(&mut scheduler, &mut clock, message.map_err(explained)?)?;
                 // Whatever else is there already belongs to the same pass.
                 while let Some(message) = ready(&mut stream).await {
-                    apply(&mut scheduler, message.map_err(explained)?)?;
+                    apply(&mut scheduler, &mut clock, message.map_err(explained)?)?;
                 }
             }
             judged = async { match &mut proposal {
@@ -113,22 +111,21 @@ async fn follow(
     }
 }
 
-/// The cell's clock is the master's: a moment is never before that of the copy.
-fn moment(clock: &Clock, scheduler: &Scheduler) -> Time {
-    clock.now().max(scheduler.cell().time())
-}
-
-async fn first_copy(stream: &mut Streaming<v1::Followed>) -> anyhow::Result<Cell> {
+/// The cell as it is, and its clock.
+async fn first_copy(stream: &mut Streaming<v1::Followed>) -> anyhow::Result<(Cell, Clock)> {
     let mut image = Vec::new();
-    loop {
+    let time = loop {
         let message = stream.message().await?.context("the master ended the stream")?;
         match message.what {
             Some(v1::followed::What::Image(piece)) => image.extend_from_slice(&piece),
-            Some(v1::followed::What::ImageComplete(_)) => break,
+            Some(v1::followed::What::ImageComplete(_)) => break Time(message.time),
             _ => anyhow::bail!("an operation came before the image was complete"),
         }
-    }
-    Ok(Cell::from_image(proto::image::read_image(&image)?)?)
+    };
+    let mut clock = Clock::showing(time);
+    let cell = Cell::from_image(proto::image::read_image(&image)?)?;
+    clock.advance_to(cell.time());
+    Ok((cell, clock))
 }
 
 /// The next message, if it is there already.
@@ -145,11 +142,16 @@ async fn ready(
     .await
 }
 
-fn apply(scheduler: &mut Scheduler, message: Option<v1::Followed>) -> anyhow::Result<()> {
-    let what = message.and_then(|message| message.what);
-    let Some(v1::followed::What::Committed(committed)) = what else {
+fn apply(
+    scheduler: &mut Scheduler,
+    clock: &mut Clock,
+    message: Option<v1::Followed>,
+) -> anyhow::Result<()> {
+    let message = message.unwrap_or_default();
+    let Some(v1::followed::What::Committed(committed)) = message.what else {
         anyhow::bail!("the master ended the stream");
     };
+    clock.advance_to(Time(message.time));
     let expected = LogIndex(scheduler.cell().index().0 + 1);
     anyhow::ensure!(
         committed.index == expected.0,
@@ -169,6 +171,7 @@ fn apply(scheduler: &mut Scheduler, message: Option<v1::Followed>) -> anyhow::Re
     );
     let (at, op) = proto::log::decode_record(&committed.record)?;
     scheduler.follow(at, &op);
+    clock.advance_to(scheduler.cell().time());
     Ok(())
 }
 

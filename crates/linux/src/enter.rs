@@ -170,7 +170,7 @@ fn enter(dir: &Path, argv: &[String], tty: bool) -> Result<i32, EnterError> {
     let running = Running::read(dir)?.ok_or(EnterError::NotRunning)?;
     // Asked now, because /proc will be the task's, which does not know us.
     let alone = sys::SingleThread::check().map_err(step("fork"))?;
-    let init = open_exact(running.init_pid, running.init_start_ticks)
+    let init = open_exact(running.init_pid, running.init_start_ticks, &running.boot_id)
         .map_err(step("open the task's init"))?
         .ok_or(EnterError::NotRunning)?;
     // Opened while we still see the host's files.

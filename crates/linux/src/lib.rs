@@ -32,6 +32,7 @@ mod seccomp;
 pub mod shim;
 mod sys;
 pub mod task;
+pub mod uid;
 
 pub use error::FileError;
 pub use isolation::Isolation;

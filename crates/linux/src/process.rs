@@ -3,9 +3,11 @@
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::time::{ClockId, clock_gettime};
+use nix::unistd::{SysconfVar, sysconf};
 
 use crate::sys;
 
@@ -20,9 +22,20 @@ pub(crate) fn boot_id() -> io::Result<String> {
     Ok(fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned())
 }
 
-/// When process `pid` started, in clock ticks since boot. With the pid it names one process for ever.
+/// When process `pid` started, in clock ticks since boot. With the pid it names one process of that
+/// boot.
 pub(crate) fn start_time(pid: i32) -> io::Result<u64> {
     stat_field(pid, 22)
+}
+
+/// How long ago something was, in clock ticks since boot, by the clock that nobody can set.
+pub(crate) fn since_ticks(ticks: u64) -> io::Result<Duration> {
+    let per_second = sysconf(SysconfVar::CLK_TCK)?.and_then(|number| u32::try_from(number).ok());
+    let per_second = per_second.filter(|number| *number > 0).unwrap_or(100);
+    let since_boot = Duration::from(clock_gettime(ClockId::CLOCK_BOOTTIME)?);
+    let (seconds, rest) = (ticks / u64::from(per_second), ticks % u64::from(per_second));
+    let rest = Duration::from_secs(rest) / per_second;
+    Ok(since_boot.saturating_sub(Duration::from_secs(seconds) + rest))
 }
 
 /// A number in `/proc/<pid>/stat`, counted from 1 as in proc(5); the first two are not numbers.
@@ -54,10 +67,14 @@ pub(crate) fn open_children(parent: i32) -> io::Result<Vec<OwnedFd>> {
     Ok(children)
 }
 
-/// A descriptor for process `pid` if it is still the one that started at `start_ticks`.
+/// A descriptor for process `pid` if it is still the one that started at `start_ticks` of a boot.
 ///
 /// `None` if that process is gone, whoever has its number now.
-pub(crate) fn open_exact(pid: i32, start_ticks: u64) -> io::Result<Option<OwnedFd>> {
+pub(crate) fn open_exact(pid: i32, start_ticks: u64, boot: &str) -> io::Result<Option<OwnedFd>> {
+    // Numbers and ticks begin anew with each boot, and a machine starts much as it did before.
+    if boot_id()? != boot {
+        return Ok(None);
+    }
     let pidfd = match sys::pidfd_open(pid) {
         Ok(pidfd) => pidfd,
         Err(error) if error.raw_os_error() == Some(libc::ESRCH) => return Ok(None),

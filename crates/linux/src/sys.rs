@@ -32,6 +32,16 @@ pub(crate) fn pidfd_send_signal(pidfd: BorrowedFd<'_>, signal: i32) -> io::Resul
     Ok(())
 }
 
+/// Whether any process has `uid` as its real user id.
+pub(crate) fn has_process_of(uid: u32) -> io::Result<bool> {
+    // SAFETY: takes two integers and touches no memory of ours.
+    match check(unsafe { libc::syscall(libc::SYS_getpriority, libc::PRIO_USER, uid) }) {
+        Ok(_) => Ok(true),
+        Err(error) if error.raw_os_error() == Some(libc::ESRCH) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
 /// Proof that this process has one thread, and so may fork and change its mount namespace.
 #[derive(Clone, Copy)]
 pub(crate) struct SingleThread(());

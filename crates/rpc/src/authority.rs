@@ -20,8 +20,9 @@ use crate::{Credentials, Error, Result, certificate, files};
 pub const AUTHORITY_VALIDITY: Duration = Duration::from_secs(10 * 365 * 86_400);
 
 /// How far back the validity of a new certificate begins: the clocks of machines may differ by
-/// less than this.
-pub const CLOCK_SKEW: Duration = Duration::from_secs(5 * 60);
+/// less than this, and may be set back by less. Nobody gains from it: before that moment there is
+/// no key.
+pub const CLOCK_SKEW: Duration = Duration::from_secs(24 * 3_600);
 
 const CERTIFICATE: &str = "ca.pem";
 const KEY: &str = "ca.key";

@@ -2,13 +2,13 @@
 //! what each step wants.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use borglet::{Borglet, Effect, Input, Order, Report, Settings};
 use model::MachineReport;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::effects::Doer;
+use super::kept;
 use super::tasks::Files;
 use crate::clock::{Clock, wall_clock};
 
@@ -36,12 +36,6 @@ pub(crate) struct Driver {
 }
 
 const QUEUE: usize = 1_024;
-/// How often retired directories are looked through.
-const CLEAN_INTERVAL: Duration = Duration::from_secs(30);
-/// How long the directory of an instance is kept after nobody needs its record.
-const KEPT_FOR_S: u64 = 3_600;
-/// How many are kept at most.
-const KEPT_MAX: usize = 200;
 
 impl Driver {
     /// Gives an order; false where it was refused as too old.
@@ -75,7 +69,7 @@ impl Driver {
 pub(crate) fn start(files: Files, machine: Arc<MachineReport>) -> anyhow::Result<Driver> {
     let clock = Clock::start();
     let stamp = files.read_stamp()?;
-    let recovered = files.recover()?;
+    let recovered = files.recover(clock.now())?;
     let adopted: Vec<_> = recovered.iter().map(|found| found.launch.instance).collect();
     if !adopted.is_empty() {
         tracing::info!("adopts {} tasks", adopted.len());
@@ -86,6 +80,7 @@ pub(crate) fn start(files: Files, machine: Arc<MachineReport>) -> anyhow::Result
     let first = Versioned { version: wall_clock().0, report: Arc::new(borglet.report()) };
     let (to_reports, reports) = watch::channel(first);
     let (to_failed, failed) = watch::channel(None);
+    tokio::spawn(kept::clean(files.clone()));
     let doer = Doer::new(files, messages.clone());
     for instance in adopted {
         doer.watch(instance);
@@ -107,7 +102,6 @@ async fn drive(
     reports: &watch::Sender<Versioned>,
 ) -> anyhow::Result<()> {
     let mut effects: Vec<Effect> = Vec::new();
-    let mut clean = tokio::time::interval(CLEAN_INTERVAL);
     loop {
         let next = borglet.next_tick().map(|next| clock.instant(next));
         let tick = async {
@@ -130,7 +124,6 @@ async fn drive(
                 }
             },
             () = tick => borglet.step(clock.now(), Input::Tick, &mut effects),
-            _ = clean.tick() => doer.clean(KEPT_FOR_S, KEPT_MAX),
         }
         for effect in effects.drain(..) {
             doer.execute(effect).await?;

@@ -2,7 +2,8 @@
 //! of it comes back as an input.
 
 use borglet::{Effect, Input, Launch};
-use linux::task::{Delivery, Inspection, TaskDirectory, TaskError};
+use linux::task::{Delivery, ShimChild, TaskDirectory, TaskError};
+use linux::uid::Holder;
 use model::{End, InstanceId};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -12,7 +13,7 @@ use tokio::sync::mpsc;
 
 use super::checks;
 use super::driver::Message;
-use super::tasks::{self, Files};
+use super::tasks::{Files, Looked};
 
 /// How often a signal is tried on a task that is still being built, and the wait between.
 const DELIVERY_TRIES: u32 = 1_000;
@@ -23,6 +24,14 @@ const DELIVERY_RETRY: Duration = Duration::from_millis(5);
 pub(crate) struct Doer {
     files: Files,
     to_driver: mpsc::Sender<Message>,
+}
+
+/// What came of a start.
+enum Begun {
+    Runs(ShimChild),
+    /// Somebody who is not ours has one of its ports; in words.
+    PortTaken(String),
+    UidTaken(Holder),
 }
 
 impl Doer {
@@ -66,16 +75,6 @@ impl Doer {
         Ok(())
     }
 
-    /// Removes what has been kept long enough.
-    pub(crate) fn clean(&self, kept_for_s: u64, kept_max: usize) {
-        let files = self.files.clone();
-        tokio::task::spawn_blocking(move || {
-            if let Err(error) = files.clean(kept_for_s, kept_max) {
-                tracing::error!("old task directories cannot be removed: {error:#}");
-            }
-        });
-    }
-
     /// Sends a signal. A task that is still being built gets it as soon as it can.
     fn deliver(
         &self,
@@ -102,20 +101,32 @@ impl Doer {
     fn start(&self, launch: Launch) {
         let this = self.clone();
         tokio::spawn(async move {
-            let instance = launch.instance;
+            let (instance, uid) = (launch.instance, launch.uid);
             let files = this.files.clone();
             let begun = tokio::task::spawn_blocking(move || {
                 if let Some(taken) = taken_port(&launch) {
-                    return Ok(Err(taken));
+                    return Ok(Begun::PortTaken(taken));
+                }
+                if let Some(holder) = files.holder(uid) {
+                    return Ok(Begun::UidTaken(holder));
                 }
                 let task = files.create(&launch)?;
-                let child = task.start(files.executable(), &files.launch_record(&launch))?;
-                anyhow::Ok(Ok((child.ready, child.shim)))
+                anyhow::Ok(Begun::Runs(
+                    task.start(files.executable(), &files.launch_record(&launch))?,
+                ))
             });
             match begun.await.map_err(anyhow::Error::from).and_then(|begun| begun) {
-                Ok(Ok((ready, shim))) => this.follow(instance, Some(ready), shim).await,
+                Ok(Begun::Runs(child)) => {
+                    this.follow(instance, Some(child.ready), child.shim).await;
+                }
                 // It is not the task's failure: it gets another port with its next life.
-                Ok(Err(reason)) => this.tell(Input::Ended(instance, End::Lost { reason })).await,
+                Ok(Begun::PortTaken(reason)) => {
+                    this.tell(Input::Ended(instance, End::Lost { reason })).await;
+                }
+                Ok(Begun::UidTaken(holder)) => {
+                    tracing::info!("{holder} has user id {uid}: {instance} gets another");
+                    this.tell(Input::UidTaken(instance)).await;
+                }
                 Err(error) => {
                     let reason = format!("{error:#}");
                     this.tell(Input::Ended(instance, End::NotStarted { reason })).await;
@@ -152,25 +163,16 @@ impl Doer {
     /// Looks at an instance and tells the Borglet what is new.
     async fn look(&self, instance: InstanceId) {
         let files = self.files.clone();
-        let inspected = tokio::task::spawn_blocking(move || {
+        let looked = tokio::task::spawn_blocking(move || {
             let task = files.task(instance)?;
-            let inspection = task.inspect()?;
-            if let Inspection::Lost { .. } = inspection {
-                task.kill()?;
-            }
-            anyhow::Ok(inspection)
+            anyhow::Ok(files.look(instance, &task))
         });
-        match inspected.await.map_err(anyhow::Error::from).and_then(|inspected| inspected) {
-            Ok(Inspection::Starting) => {}
-            Ok(Inspection::Running(_)) => self.tell(Input::Started(instance)).await,
-            Ok(Inspection::Ended(exit)) => {
-                self.tell(Input::Ended(instance, tasks::end(&exit.how))).await;
-            }
-            Ok(Inspection::Lost { reason }) => {
-                self.tell(Input::Ended(instance, tasks::lost(reason))).await;
-            }
+        match looked.await.map_err(anyhow::Error::from).and_then(|looked| looked) {
+            Ok(Looked::Starting) => {}
+            Ok(Looked::Running(_)) => self.tell(Input::Started(instance)).await,
+            Ok(Looked::Ended(end)) => self.tell(Input::Ended(instance, end)).await,
             Err(error) => {
-                let reason = format!("its record cannot be read: {error:#}");
+                let reason = format!("it cannot be looked at: {error:#}");
                 self.tell(Input::Ended(instance, End::Lost { reason })).await;
             }
         }

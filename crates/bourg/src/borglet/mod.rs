@@ -1,13 +1,14 @@
 //! The Borglet's process: real tasks, files and sockets around one [`borglet::Borglet`].
 //!
 //! One task of the runtime owns the Borglet and takes every step (`driver`); `effects` does what a
-//! step wants done and reports back; `service` answers the master's polls and reads logs; `tasks`
+//! step wants done and reports back; `kept` removes what is old; `service` answers the master's polls and reads logs; `tasks`
 //! knows the files of a task. When this process dies the tasks run on, and the next one adopts
 //! them.
 
 mod checks;
 mod driver;
 mod effects;
+mod kept;
 mod logs;
 mod service;
 mod tasks;

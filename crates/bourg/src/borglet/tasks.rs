@@ -6,6 +6,7 @@ use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use anyhow::Context;
 use borglet::{Desired, Launch, Recovered, RecoveredStatus};
@@ -13,7 +14,8 @@ use linux::Isolation;
 use linux::cgroup::{self, Hierarchy, Limits, TaskCgroup};
 use linux::record::{self, How, Jail, LogPolicy};
 use linux::task::{Inspection, LostReason, TaskDirectory};
-use model::{Bytes, End, InstanceId, LogIndex, Stamp, Term, Time};
+use linux::uid::Holder;
+use model::{Bytes, End, InstanceId, LogIndex, Span, Stamp, Term, Time};
 use proto::v1;
 
 /// What was desired of an instance, as the order said it: beside its launch record, so that it is
@@ -35,6 +37,17 @@ const FILE_BYTES_MAX: u64 = 16 << 20;
 const LOG_POLICY: LogPolicy = LogPolicy { file_bytes_max: 8 << 20, files_max: 4 };
 /// The size of a task's /tmp; what is in it counts as the task's memory.
 const TMP_BYTES_MAX: u64 = 1 << 30;
+
+/// How an instance is, from its records.
+#[derive(Debug)]
+pub(crate) enum Looked {
+    /// Its program has not been entered yet.
+    Starting,
+    /// It runs.
+    Running(record::Running),
+    /// It has ended, with everything it started.
+    Ended(End),
+}
 
 /// Where things are.
 #[derive(Clone, Debug)]
@@ -77,6 +90,11 @@ impl Files {
 
     pub(crate) fn tasks(&self) -> PathBuf {
         self.directory.join("tasks")
+    }
+
+    /// Who has the user id that an instance is to have. Without root no id of the machine's is given.
+    pub(crate) fn holder(&self, uid: u32) -> Option<Holder> {
+        (self.isolation == Isolation::Jail).then(|| linux::uid::holder(uid)).flatten()
     }
 
     pub(crate) fn executable(&self) -> &Path {
@@ -141,7 +159,7 @@ impl Files {
             uid: launch.uid,
             gid: launch.uid,
             hostname: hostname(job.as_str(), index.0),
-            cgroup: format!("{}/{instance}", self.cgroup),
+            cgroup: self.cgroup_of(*instance),
             limits: Limits {
                 cpu_milli: spec.limit.cpu.0,
                 cpu_hard_cap: false,
@@ -155,8 +173,9 @@ impl Files {
         }
     }
 
-    /// Every instance that is still of interest: those that outlived the Borglet before.
-    pub(crate) fn recover(&self) -> anyhow::Result<Vec<Recovered>> {
+    /// Every instance that is still of interest: those that outlived the Borglet before. It is
+    /// some time `now`.
+    pub(crate) fn recover(&self, now: Time) -> anyhow::Result<Vec<Recovered>> {
         let mut found = Vec::new();
         for name in linux::task::scan(&self.tasks())? {
             let Ok(instance) = name.parse::<InstanceId>() else {
@@ -167,8 +186,8 @@ impl Files {
             if task.path().join(RETIRED_FILE).exists() {
                 continue;
             }
-            match self.recover_one(&task) {
-                Ok(recovered) => found.push(recovered),
+            match self.recover_one(now, instance, &task) {
+                Ok(recovered) => found.extend(recovered),
                 // The master takes an instance that is not reported as lost, and places it anew.
                 Err(error) => tracing::error!("{instance} cannot be adopted: {error:#}"),
             }
@@ -176,27 +195,72 @@ impl Files {
         Ok(found)
     }
 
-    fn recover_one(&self, task: &TaskDirectory) -> anyhow::Result<Recovered> {
-        let text = read(&task.path().join(DESIRED_FILE))?.context("it was never begun")?;
+    /// How an instance was found; none where it was never begun, of which nothing is left then.
+    fn recover_one(
+        &self,
+        now: Time,
+        instance: InstanceId,
+        task: &TaskDirectory,
+    ) -> anyhow::Result<Option<Recovered>> {
+        let Some(text) = read(&task.path().join(DESIRED_FILE))? else {
+            // Whoever made the directory came no further.
+            task.remove()?;
+            return Ok(None);
+        };
         let desired: v1::Desired = serde_json::from_str(&text)?;
         let desired: Desired = desired.try_into()?;
-        let uid = record::Launch::read(task.path())?.map_or(0, |launch| launch.uid);
+        let uid = record::Launch::read(task.path()).ok().flatten().map_or(0, |launch| launch.uid);
         let launch = Launch::new(desired, uid);
-        let status = match task.inspect()? {
-            Inspection::Starting => RecoveredStatus::Starting,
-            Inspection::Running(running) => {
-                RecoveredStatus::Running(Time(running.started_at_unix_us))
+        let status = match self.look(instance, task) {
+            Looked::Starting => RecoveredStatus::Starting,
+            Looked::Running(running) => {
+                let age = running.age().unwrap_or_default().as_micros();
+                let age = Span(u64::try_from(age).unwrap_or(u64::MAX));
+                RecoveredStatus::Running(now - age)
             }
-            Inspection::Ended(_) if task.path().join(STOPPED_FILE).exists() => {
+            Looked::Ended(_) if task.path().join(STOPPED_FILE).exists() => {
                 RecoveredStatus::Ended(End::Stopped)
             }
-            Inspection::Ended(exit) => RecoveredStatus::Ended(end(&exit.how)),
-            Inspection::Lost { reason } => {
-                task.kill()?;
-                RecoveredStatus::Ended(lost(reason))
+            Looked::Ended(end) => RecoveredStatus::Ended(end),
+        };
+        Ok(Some(Recovered { launch, status }))
+    }
+
+    /// How an instance is, from its records. Nothing runs of one that has ended, also where that
+    /// cannot be known from them.
+    pub(crate) fn look(&self, instance: InstanceId, task: &TaskDirectory) -> Looked {
+        let (end, cleared) = match task.inspect() {
+            Ok(Inspection::Starting) => return Looked::Starting,
+            Ok(Inspection::Running(running)) => return Looked::Running(running),
+            Ok(Inspection::Ended(exit)) => return Looked::Ended(end(&exit.how)),
+            Ok(Inspection::Lost { reason }) => {
+                (lost(reason), task.kill().map(drop).map_err(anyhow::Error::from))
+            }
+            // As after a loss of power: only what must outlive one is made to reach the disk.
+            Err(error) => {
+                let reason = format!("its record cannot be read: {error}");
+                (End::Lost { reason }, self.put_down(instance, task))
             }
         };
-        Ok(Recovered { launch, status })
+        if let Err(error) = cleared {
+            tracing::error!("{instance} is lost, and cannot be cleared away: {error:#}");
+        }
+        Looked::Ended(end)
+    }
+
+    /// Ends all of an instance without a look at its records.
+    fn put_down(&self, instance: InstanceId, task: &TaskDirectory) -> anyhow::Result<()> {
+        task.kill_shim()?;
+        if self.isolation == Isolation::Rootless {
+            return Ok(());
+        }
+        let cgroup = TaskCgroup::open(&Hierarchy::detect()?, &self.cgroup_of(instance))?;
+        cgroup.kill_all()?;
+        Ok(cgroup.remove()?)
+    }
+
+    fn cgroup_of(&self, instance: InstanceId) -> String {
+        format!("{}/{instance}", self.cgroup)
     }
 
     /// Notes that nobody needs an instance's record any more. Its directory is removed when it
@@ -212,28 +276,23 @@ impl Files {
         write(&self.tasks().join(name), STOPPED_FILE, "")
     }
 
-    /// Removes directories retired longer ago than a time, and the oldest beyond a number.
-    pub(crate) fn clean(&self, kept_for_s: u64, kept_max: usize) -> anyhow::Result<()> {
-        let now = crate::clock::wall_clock().0 / 1_000_000;
-        let mut retired = Vec::new();
-        for name in linux::task::scan(&self.tasks())? {
-            let path = self.tasks().join(&name).join(RETIRED_FILE);
-            if let Ok(metadata) = fs::metadata(path) {
-                retired.push((u64::try_from(metadata.mtime()).unwrap_or(0), name));
-            }
-        }
-        retired.sort_unstable_by(|one, other| other.cmp(one));
-        for (position, (since, name)) in retired.into_iter().enumerate() {
-            if position >= kept_max || now.saturating_sub(since) > kept_for_s {
-                TaskDirectory::open(&self.tasks(), &name)?.remove()?;
-            }
-        }
-        Ok(())
+    /// The instances whose records nobody needs any more, with the moment at which that was noted.
+    pub(crate) fn retired(&self) -> anyhow::Result<Vec<(String, SystemTime)>> {
+        let noted = |name: String| {
+            let metadata = fs::metadata(self.tasks().join(&name).join(RETIRED_FILE)).ok()?;
+            Some((name, metadata.modified().ok()?))
+        };
+        Ok(linux::task::scan(&self.tasks())?.into_iter().filter_map(noted).collect())
+    }
+
+    /// Removes the directory of an instance that has ended, with its logs.
+    pub(crate) fn remove(&self, name: &str) -> anyhow::Result<()> {
+        Ok(TaskDirectory::open(&self.tasks(), name)?.remove()?)
     }
 }
 
 /// How an instance ended, in the cell's words.
-pub(crate) fn end(how: &How) -> End {
+fn end(how: &How) -> End {
     let byte = |number: i32| u8::try_from(number).unwrap_or(u8::MAX);
     match how {
         How::Exited { code } => End::Exited { code: byte(*code) },
@@ -246,7 +305,7 @@ pub(crate) fn end(how: &How) -> End {
 }
 
 /// What is known of an instance that is gone without a record.
-pub(crate) fn lost(reason: LostReason) -> End {
+fn lost(reason: LostReason) -> End {
     let reason = match reason {
         LostReason::NeverStarted => "the Borglet died while it was starting it",
         LostReason::ShimDied => "its shim died",

@@ -6,7 +6,7 @@
 
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use rpc::service::borgmaster_client::BorgmasterClient;
 use rpc::{Credentials, Expect, Role};
@@ -44,6 +44,9 @@ pub(crate) struct Connection {
     client: BorgmasterClient<Channel>,
     session: Option<u64>,
     sequence: u64,
+    /// The client directory, and until when its certificate is valid.
+    directory: PathBuf,
+    expires: SystemTime,
 }
 
 /// The directory in which client directories are known by name.
@@ -122,7 +125,20 @@ impl Connection {
             .map_err(|error| unusable(&error))?;
         let most = rpc::transport::MAX_STREAM_MESSAGE_BYTES;
         let client = BorgmasterClient::new(channel).max_decoding_message_size(most);
-        Ok(Self { client, session: None, sequence: 0 })
+        let expires = credentials.expires();
+        Ok(Self { client, session: None, sequence: 0, directory, expires })
+    }
+
+    /// What a failed call means. TLS tells a client seldom why it was refused; here it can be known.
+    fn failure(&self, status: Status) -> Failure {
+        use tonic::Code as Grpc;
+        let unanswered = [Grpc::Unavailable, Grpc::Unknown, Grpc::Cancelled];
+        if SystemTime::now() < self.expires || !unanswered.contains(&status.code()) {
+            return status.into();
+        }
+        let (directory, said) = (self.directory.display(), rpc::transport::explain(&status));
+        let text = format!("error: the certificate in {directory} has expired ({said})");
+        Failure::new(Code::NoMaster, text).next("get a new one from an administrator of the cell")
     }
 
     /// Asks, and asks again while no master answers. What changes something carries its request
@@ -144,7 +160,7 @@ impl Connection {
                 {
                     tokio::time::sleep(RETRY).await;
                 }
-                Err(status) => return Err(status.into()),
+                Err(status) => return Err(self.failure(status)),
             }
         }
     }
@@ -155,7 +171,8 @@ impl Connection {
         message: M,
         call: impl AsyncFn(BorgmasterClient<Channel>, M) -> Result<tonic::Response<T>, Status>,
     ) -> Result<T, Failure> {
-        Ok(call(self.client.clone(), message).await?.into_inner())
+        let called = call(self.client.clone(), message).await;
+        called.map(tonic::Response::into_inner).map_err(|status| self.failure(status))
     }
 
     /// The id of the next request that changes something.

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::process::ExitCode;
 
+use super::output;
+
 /// The exit codes. `bourg help` prints this table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Code {
@@ -63,7 +65,7 @@ impl Failure {
 
     /// Prints it and gives the code.
     pub(crate) fn end(self) -> ExitCode {
-        eprintln!("{self}");
+        output::say(&format!("{self}\n"));
         ExitCode::from(self.code as u8)
     }
 }
@@ -89,6 +91,10 @@ impl From<tonic::Status> for Failure {
         use tonic::Code as Grpc;
         let text = format!("error: {}", rpc::transport::explain(&status));
         match status.code() {
+            // One of both ends does not trust the other.
+            Grpc::Unavailable | Grpc::Unknown if text.contains("certificate") => {
+                Self::new(Code::NoMaster, text).next("is the client directory this cell's?")
+            }
             Grpc::InvalidArgument | Grpc::NotFound => Self::usage(text),
             Grpc::FailedPrecondition | Grpc::PermissionDenied | Grpc::ResourceExhausted => {
                 Self::new(Code::Refused, text)

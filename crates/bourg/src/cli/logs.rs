@@ -9,7 +9,8 @@ use super::exit::Done;
 use super::{LogsArgs, job_address, output, with_cell};
 use crate::clock::wall_clock;
 
-/// How long a line may be before it is written in pieces.
+/// How long a line may be before it is written in pieces, each a line of its own where lines bear
+/// their task.
 const LINE_BYTES_MAX: usize = 64 << 10;
 
 pub(super) fn logs(cell: Option<&str>, args: &LogsArgs) -> Done {
@@ -85,7 +86,11 @@ impl Lines {
             false => Vec::new(),
         };
         bytes.extend_from_slice(line);
-        output::print_bytes(&output::for_terminal(&bytes))
+        // A piece of a line is followed by whatever another task writes.
+        if self.prefixed && !line.ends_with(b"\n") {
+            bytes.push(b'\n');
+        }
+        output::print_from_outside(&bytes)
     }
 
     /// What was never ended with a new line.

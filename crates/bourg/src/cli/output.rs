@@ -102,12 +102,28 @@ pub(crate) fn object<T: Serialize>(
     print(&text)
 }
 
-/// Writes data. A reader that is gone is no failure.
+/// Writes data, as it may be shown. A reader that is gone is no failure.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
-    print_bytes(text.as_bytes())
+    print_from_outside(text.as_bytes())
 }
 
-/// Writes data that need not be text.
+/// Writes data that need not be text, as it may be shown.
+pub(crate) fn print_from_outside(bytes: &[u8]) -> Result<(), Failure> {
+    match std::io::stdout().is_terminal() {
+        true => print_bytes(harmless(bytes).as_bytes()),
+        false => print_bytes(bytes),
+    }
+}
+
+/// Says something on stderr, as it may be shown.
+pub(crate) fn say(text: &str) {
+    match std::io::stderr().is_terminal() {
+        true => eprint!("{}", harmless(text.as_bytes())),
+        false => eprint!("{text}"),
+    }
+}
+
+/// Writes data as it is, also to a terminal.
 pub(crate) fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
     let mut stdout = std::io::stdout().lock();
     match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
@@ -123,7 +139,16 @@ fn value<T: Serialize>(item: &T) -> Result<Value, Failure> {
 }
 
 fn json<T: Serialize>(item: &T) -> Result<String, Failure> {
-    Ok(serde_json::to_string_pretty(item).map_err(Failure::failed)? + "\n")
+    let text = serde_json::to_string_pretty(item).map_err(Failure::failed)?;
+    // Other control characters it escapes itself. In JSON's own way, which every reader undoes.
+    let mut json = String::with_capacity(text.len() + 1);
+    for c in text.chars() {
+        match c {
+            '\u{7f}'..='\u{9f}' => json += &format!("\\u{:04x}", u32::from(c)),
+            c => json.push(c),
+        }
+    }
+    Ok(json + "\n")
 }
 
 fn yaml<T: Serialize>(item: &T) -> Result<String, Failure> {
@@ -182,18 +207,18 @@ pub(crate) fn table(headings: &[&str], rows: Vec<Vec<String>>) -> String {
     text
 }
 
-/// Text from outside as it may be shown: on a terminal, control characters are escaped.
-pub(crate) fn for_terminal(bytes: &[u8]) -> Vec<u8> {
-    if !std::io::stdout().is_terminal() {
-        return bytes.to_vec();
+/// Text as it may be shown on a terminal: its control characters are escaped, but for the ends of
+/// lines and tabs.
+fn harmless(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    for c in String::from_utf8_lossy(bytes).chars() {
+        match c {
+            '\n' | '\t' => text.push(c),
+            c if c.is_control() => text.extend(c.escape_default()),
+            c => text.push(c),
+        }
     }
-    let text = String::from_utf8_lossy(bytes);
-    let safe = |c: char| match c {
-        '\n' | '\t' => c.to_string(),
-        c if c.is_control() => c.escape_default().to_string(),
-        c => c.to_string(),
-    };
-    text.chars().map(safe).collect::<String>().into_bytes()
+    text
 }
 
 #[cfg(test)]
@@ -205,6 +230,12 @@ mod tests {
         let row = |cells: &[&str]| cells.iter().map(ToString::to_string).collect::<Vec<_>>();
         let text = table(&["JOB", "STATE"], vec![row(&["ana/web", "running"]), row(&["b/x", ""])]);
         assert_eq!(text, "JOB      STATE\nana/web  running\nb/x\n");
+    }
+
+    #[test]
+    fn what_controls_a_terminal_is_escaped() {
+        let shown = harmless(b"a\x1b[31m\tb\r\n\xc2\x9b\x7f\0 \xff \xc3\xa9");
+        assert_eq!(shown, "a\\u{1b}[31m\tb\\r\n\\u{9b}\\u{7f}\\u{0} \u{fffd} é");
     }
 
     #[test]

@@ -123,7 +123,7 @@ impl Progress {
                 () = &mut say_why, if pending && !said_why => {
                     said_why = true;
                     eprint!("{}", self.end_line(admitted));
-                    eprint!("{}", why::explain(connection, address.clone()).await?);
+                    output::say(&why::explain(connection, address.clone()).await?);
                 }
                 () = tokio::time::sleep_until(until) => {
                     eprintln!("{}", self.line(admitted));
@@ -154,7 +154,8 @@ impl Progress {
         if let Some(task) = failed.filter(|_| !self.said_failure) {
             self.said_failure = true;
             eprint!("{}", self.end_line(admitted));
-            eprintln!(" task {} failed: {}; it is tried again", task.index, task.last_end_text);
+            let (index, end) = (task.index, &task.last_end_text);
+            output::say(&format!(" task {index} failed: {end}; it is tried again\n"));
             eprintln!(" next: bourg logs {name}/{}", task.index);
         }
     }

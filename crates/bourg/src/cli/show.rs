@@ -23,7 +23,7 @@ async fn repeat(
         let (index, shown) = show().await?;
         if last != Some(index) {
             if args.watch && std::io::stdout().is_terminal() {
-                output::print("\x1b[H\x1b[2J")?;
+                output::print_bytes(b"\x1b[H\x1b[2J")?;
             }
             shown()?;
             last = Some(index);

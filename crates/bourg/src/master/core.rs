@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use cell::{Applied, Assignment, Cell, Mutation, Outcome, RequestId};
-use model::{LogIndex, Term, UserName};
+use model::{LogIndex, Term, Time, UserName};
 use replica::{Founding, Input, LogEntry, Output, Recovered, Refusal, Replica, Settings, Ticket};
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -61,6 +61,15 @@ pub(crate) struct View {
     pub(crate) leads: Option<Term>,
     /// How many schedulers follow.
     pub(crate) followers: usize,
+    /// The cell's clock, which is at no moment before the cell's time.
+    pub(crate) clock: Clock,
+}
+
+impl View {
+    /// Now, as the cell counts time: ages are told by it.
+    pub(crate) fn now(&self) -> Time {
+        self.clock.now()
+    }
 }
 
 /// How far a follower may be behind, in records.
@@ -171,11 +180,11 @@ impl Core {
 pub(crate) struct Records;
 
 impl replica::Codec for Records {
-    fn encode(&self, at: model::Time, op: &cell::Op) -> Vec<u8> {
+    fn encode(&self, at: Time, op: &cell::Op) -> Vec<u8> {
         proto::log::encode_record(at, op)
     }
 
-    fn decode(&self, payload: &[u8]) -> Result<(model::Time, cell::Op), String> {
+    fn decode(&self, payload: &[u8]) -> Result<(Time, cell::Op), String> {
         proto::log::decode_record(payload).map_err(|error| error.to_string())
     }
 
@@ -215,7 +224,7 @@ pub(crate) fn start(parts: Parts) -> anyhow::Result<Core> {
     }
     let replica = Replica::new(settings, Records, clock.now(), recovered, Some(founding))?;
     tracing::info!("read {records} records after index {}", replica.cell().index());
-    let first = View { cell: replica.cell().clone(), leads: None, followers: 0 };
+    let first = View { cell: replica.cell().clone(), leads: None, followers: 0, clock };
     let (view, views) = watch::channel(Arc::new(first));
     let (ended, has_ended) = watch::channel(None);
     let core = Core { to_core, view: views, ended: has_ended, to_log: to_log.clone() };
@@ -259,6 +268,9 @@ fn run(mut thread: Thread) -> anyhow::Result<()> {
         for output in outputs.drain(..) {
             thread.handle(output);
         }
+        // The clock of whoever led before was ahead of ours, or ours was set back while nobody led:
+        // what waits for a moment of that time must not wait until ours is there.
+        thread.clock.advance_to(thread.replica.cell().time());
         if changed {
             thread.publish();
         }
@@ -369,6 +381,7 @@ impl Thread {
             cell: cell.clone(),
             leads: self.leads,
             followers: self.followers.len(),
+            clock: self.clock,
         }));
     }
 }

@@ -24,13 +24,14 @@ impl Scheduling for Service {
         let mut following = following.ok_or_else(|| Status::unavailable("the master stops"))?;
         tracing::info!("scheduler {name} follows from index {}", following.cell.index());
         let (to_scheduler, stream) = mpsc::channel(STREAM_QUEUE);
+        let core = self.core.clone();
         tokio::spawn(async move {
             use v1::followed::What;
             let cell = following.cell.clone();
             let pieces = tokio::task::spawn_blocking(move || image_pieces(&cell)).await;
             let pieces = pieces.unwrap_or_default().into_iter().map(What::Image);
             for what in pieces.chain([What::ImageComplete(true)]) {
-                let message = v1::Followed { what: Some(what) };
+                let message = v1::Followed { what: Some(what), time: core.view().now().0 };
                 if to_scheduler.send(Ok(message)).await.is_err() {
                     return;
                 }
@@ -46,7 +47,8 @@ impl Scheduling for Service {
                     level: entry.level.0,
                     record: entry.data.to_vec(),
                 };
-                let message = v1::Followed { what: Some(What::Committed(committed)) };
+                let (what, time) = (Some(What::Committed(committed)), core.view().now().0);
+                let message = v1::Followed { what, time };
                 if to_scheduler.send(Ok(message)).await.is_err() {
                     return;
                 }

@@ -23,7 +23,6 @@ use super::past::Past;
 use super::reads::{Reads, selection};
 use super::watching::Kept;
 use super::{agents, views};
-use crate::clock::wall_clock;
 
 /// The services of a master.
 #[derive(Clone)]
@@ -88,7 +87,7 @@ impl Service {
         answer: impl FnOnce(&Reads<'_>) -> Result<T, Status>,
     ) -> Answer<T> {
         let view = self.core.view();
-        answer(&Reads { cell: &view.cell, now: wall_clock(), me }).map(Response::new)
+        answer(&Reads { cell: &view.cell, now: view.now(), me }).map(Response::new)
     }
 
     /// Answers from a moment of the past.
@@ -200,7 +199,7 @@ impl Borgmaster for Service {
         let v1::KillRequest { id, job, tasks } = request.into_inner();
         let tasks = selection(tasks)?;
         let view = self.core.view();
-        let reads = Reads { cell: &view.cell, now: wall_clock(), me: &user };
+        let reads = Reads { cell: &view.cell, now: view.now(), me: &user };
         let job = Arc::clone(reads.find(&job.unwrap_or_default())?);
         let mutation = Mutation::Kill { collection: job.id, tasks };
         match self.mutate(id, user, mutation).await? {
@@ -248,7 +247,7 @@ impl Borgmaster for Service {
         let asked = request.into_inner().job.unwrap_or_default();
         let mut views = self.core.watch();
         let view = self.core.view();
-        let id = Reads { cell: &view.cell, now: wall_clock(), me: &user }.find(&asked)?.id;
+        let id = Reads { cell: &view.cell, now: view.now(), me: &user }.find(&asked)?.id;
         drop(view);
         let (to_client, stream) = mpsc::channel(STREAM_QUEUE);
         tokio::spawn(async move {
@@ -259,7 +258,7 @@ impl Borgmaster for Service {
                 let status = views::job_status(&view.cell, job, true);
                 if last.as_ref() != Some(&status) {
                     last = Some(status.clone());
-                    let (index, time) = (view.cell.index().0, wall_clock().0);
+                    let (index, time) = (view.cell.index().0, view.now().0);
                     let message = v1::StatusResponse { index, time, jobs: vec![status] };
                     if to_client.send(Ok(message)).await.is_err() {
                         break;
@@ -319,7 +318,7 @@ impl Borgmaster for Service {
         let (term, followers) = (view.leads.map_or(0, |term| term.0), view.followers);
         // The digest takes time in proportion to the cell's size.
         let answer = tokio::task::spawn_blocking(move || {
-            Reads { cell: &view.cell, now: wall_clock(), me: &user }.cell_status()
+            Reads { cell: &view.cell, now: view.now(), me: &user }.cell_status()
         });
         let answer = answer.await.map_err(|error| Status::internal(error.to_string()))?;
         let schedulers = u32::try_from(followers).unwrap_or(u32::MAX);
@@ -336,7 +335,7 @@ impl Borgmaster for Service {
         let asked = request.into_inner();
         let tasks = selection(asked.tasks.clone())?;
         let view = self.core.view();
-        let reads = Reads { cell: &view.cell, now: wall_clock(), me: &user };
+        let reads = Reads { cell: &view.cell, now: view.now(), me: &user };
         let job = reads.find(&asked.job.clone().unwrap_or_default())?;
         if job.owner != user && !view.cell.is_administrator(&user) {
             return Err(Status::permission_denied(format!(

@@ -16,7 +16,6 @@ use tonic::{Response, Status};
 use super::core::Core;
 use super::reads::{Reads, job_has, labels, selection, task_has};
 use super::service::{Answer, STREAM_QUEUE, Service, Streamed};
-use crate::clock::wall_clock;
 
 /// How many events are read at once, and how many bytes of them.
 const AT_ONCE: Limit = Limit { events: 1_000, bytes: 1 << 20 };
@@ -50,7 +49,7 @@ struct Wanted {
 impl Wanted {
     fn of(asked: &v1::EventsRequest, me: &UserName, core: &Core) -> Result<Self, Status> {
         let view = core.view();
-        let reads = Reads { cell: &view.cell, now: wall_clock(), me };
+        let reads = Reads { cell: &view.cell, now: view.now(), me };
         let known = |job: &v1::JobAddress| -> Result<_, Status> {
             let job = reads.find(job)?;
             Ok((job.owner.clone(), job.spec.name.clone()))

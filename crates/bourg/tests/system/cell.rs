@@ -1,6 +1,6 @@
 //! A dev cell in the background, with the terminal it was started from.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
@@ -67,13 +67,27 @@ impl Cell {
         self.is_ready();
     }
 
+    /// The same where a file of the machine has another content, for the cell alone.
+    #[track_caller]
+    pub(crate) fn start_over(&mut self, file: &str, content: &str, arguments: &[&str]) {
+        self.write("over", content);
+        let line = format!("mount --bind over {file} && exec \"$@\"");
+        self.begin_by(&["unshare", "--mount", "sh", "-c", &line, "sh"], arguments);
+        self.is_ready();
+    }
+
     /// Starts it, whatever becomes of it.
     pub(crate) fn begin(&mut self, arguments: &[&str]) {
+        self.begin_by(&[], arguments);
+    }
+
+    /// The same by a command that becomes the one it is given.
+    fn begin_by(&mut self, command: &[&str], arguments: &[&str]) {
         assert!(self.dev.is_none(), "the cell runs already");
         let directory = self.directory.to_string_lossy().into_owned();
-        let all: Vec<&str> =
-            ["dev", "--dir", &directory].into_iter().chain(arguments.iter().copied()).collect();
-        self.dev = Some(self.terminal.start("bourg", &all));
+        let dev = ["bourg", "dev", "--dir", &directory];
+        let all: Vec<&str> = [command, &dev, arguments].concat();
+        self.dev = Some(self.terminal.start(all[0], &all[1..]));
     }
 
     #[track_caller]
@@ -105,6 +119,24 @@ impl Cell {
         let ended = dev.ends();
         self.leaves_nothing();
         ended
+    }
+
+    /// Ends every process of the cell and of its tasks as a loss of power does: none sees another
+    /// end, and none has a last word. The cgroups stay.
+    #[track_caller]
+    pub(crate) fn lose_power(&mut self) {
+        let dev = self.dev.take().expect("the cell runs");
+        for signal in [Signal::SIGSTOP, Signal::SIGKILL] {
+            let mut known = BTreeSet::new();
+            until("no process is new", || {
+                let all = processes::left(&self.cgroup, &self.directory).into_keys();
+                let new: Vec<i32> = all.filter(|pid| known.insert(*pid)).collect();
+                new.iter().for_each(|pid| processes::signal(*pid, signal));
+                new.is_empty()
+            });
+        }
+        dev.ends();
+        until("all are dead", || processes::left(&self.cgroup, &self.directory).is_empty());
     }
 
     /// Stops the cell.
@@ -158,6 +190,11 @@ impl Cell {
     /// The instance that a process belongs to, by the name of its cgroup and directory.
     pub(crate) fn instance_of(&self, pid: i32) -> String {
         processes::cgroup_below(&self.cgroup, pid).expect("the process is a task's")
+    }
+
+    /// The name of the parent cgroup of its tasks.
+    pub(crate) fn cgroup(&self) -> &str {
+        &self.cgroup
     }
 
     /// `bourg status JOB -o json`; null where that fails, as it does while no master answers.

@@ -180,6 +180,39 @@ fn a_task_is_lost_with_its_shim_and_restarted() {
 }
 
 #[test]
+fn what_cannot_be_adopted_does_not_run_beside_its_successor() {
+    let mut cell = Cell::start();
+    cell.ok("bourg run $EXAMPLES/hello.bcl");
+    let before = cell.tasks("hello");
+    let tasks = cell.directory().join("borglet/tasks");
+    let record = tasks.join(cell.instance_of(before[&1])).join("running.json");
+    // The supervisor is stopped, so that the Borglet is not started again before all is prepared.
+    let dev = cell.dev().pid();
+    processes::signal(dev, Signal::SIGSTOP);
+    cell.kill(Role::Borglet);
+    std::fs::write(record, "{").expect("a damaged record");
+    // And one that was never begun: the Borglet died when it had made its directory.
+    std::fs::create_dir(tasks.join("2-0-1")).expect("a task directory");
+    processes::signal(dev, Signal::SIGCONT);
+    let status = cell.job("hello", "has lost a task", |job| {
+        job["tasks"][1]["generation"] == 2 && job["counts"]["healthy"] == 3
+    });
+    let end = status["tasks"][1]["lastEndText"].as_str().unwrap_or_default();
+    assert!(end.starts_with("lost: its record cannot be read: "), "{end}");
+    assert!(!processes::is_there(before[&1]), "its program is gone");
+    let after = cell.tasks("hello");
+    assert_eq!((after[&0], after[&2]), (before[&0], before[&2]), "the others run on");
+
+    cell.write("next.bcl", "(import 'borg.libsonnet').batch('next', cmd=['true'])");
+    cell.ok("bourg run next.bcl");
+    let status = cell.job("next", "is finished", |job| job["state"] == "finished");
+    assert_eq!(
+        (&status["collection"], &status["tasks"][0]["generation"]),
+        (&"2".into(), &1.into())
+    );
+}
+
+#[test]
 fn a_client_that_is_killed_can_do_it_again() {
     let mut random = Random::new(5);
     let cell = Cell::start();
@@ -192,6 +225,7 @@ fn a_client_that_is_killed_can_do_it_again() {
     }
     cell.ok("bourg run $EXAMPLES/hello.bcl");
     assert_eq!(cell.ok("bourg status -a -o name"), "root/hello\n");
+    assert_eq!(cell.ok("bourg status hello -o collection"), "1\n", "it is the first and only job");
     assert_eq!(cell.ok("bourg status hello -o tasks.0.generation"), "1\n", "it was run once");
     assert_eq!(cell.tasks("hello").len(), 3);
 }

@@ -1,5 +1,6 @@
 //! `bourg dev`: a cell for as long as it runs, and the exit codes of the commands in it.
 
+use std::collections::BTreeSet;
 use std::fs;
 
 use nix::sys::signal::Signal;
@@ -157,6 +158,10 @@ fn several_cells_live_side_by_side() {
     let ports =
         |name| blue.ok(&format!("bourg --cell {name} status hello -o tasks.0.ports.0.port"));
     assert_ne!(ports("blue"), ports("green"));
+    let of_green = linux::cgroup::parent_name(&blue.path("green/borglet"));
+    let tasks = [blue.tasks("hello"), processes::tasks(&of_green, "hello")];
+    let uids = tasks.iter().flat_map(|tasks| tasks.values()).map(|pid| processes::uid(*pid));
+    assert_eq!(uids.collect::<BTreeSet<u32>>().len(), 6, "no two tasks have one user id");
     processes::signal(green.pid(), Signal::SIGTERM);
     assert_eq!(green.ends().code, 0);
     assert_eq!(blue.ok("bourg status -o counts.healthy"), "3\n");

@@ -44,9 +44,23 @@ fn in_cgroup(parent: &str) -> BTreeMap<i32, Vec<String>> {
     inside.map(|(pid, path)| (pid, words(&path, "environ"))).collect()
 }
 
+/// The processes of a user, by pid, with their environment.
+fn of_user(wanted: u32) -> BTreeMap<i32, Vec<String>> {
+    let of_user = all().filter(|(pid, _)| try_uid(*pid) == Some(wanted));
+    of_user.map(|(pid, path)| (pid, words(&path, "environ"))).collect()
+}
+
 /// The programs of a job's tasks: pid by index. What they have started is not among them.
 pub(crate) fn tasks(parent: &str, job: &str) -> BTreeMap<u32, i32> {
-    let all = in_cgroup(parent);
+    programs(&in_cgroup(parent), job)
+}
+
+/// The same of tasks that have no cgroup: all are a user's.
+pub(crate) fn tasks_of_user(uid: u32, job: &str) -> BTreeMap<u32, i32> {
+    programs(&of_user(uid), job)
+}
+
+fn programs(all: &BTreeMap<i32, Vec<String>>, job: &str) -> BTreeMap<u32, i32> {
     let value = |pid: i32, name: &str| {
         let lines = all.get(&pid)?.iter();
         lines.filter_map(|line| line.strip_prefix(name)).next().map(str::to_owned)
@@ -62,6 +76,17 @@ pub(crate) fn tasks(parent: &str, job: &str) -> BTreeMap<u32, i32> {
 fn parent_of(pid: i32) -> Option<i32> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()
+}
+
+/// The user id that a process runs as.
+pub(crate) fn uid(pid: i32) -> u32 {
+    try_uid(pid).expect("it runs")
+}
+
+fn try_uid(pid: i32) -> Option<u32> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+    line.split_whitespace().next()?.parse().ok()
 }
 
 /// The name of the cgroup directly below a parent that a process is in.

@@ -1,9 +1,11 @@
 //! Tasks that end badly: how that is told, and what becomes of them.
 
+use std::collections::BTreeSet;
 use std::net::TcpListener;
 
 use crate::cell::Cell;
 use crate::eventually::until;
+use crate::processes;
 
 /// Writes a file with one job of one task, and submits it.
 fn run(cell: &Cell, name: &str, cmd: &str, more: &str) {
@@ -101,6 +103,27 @@ fn a_port_that_a_stranger_has_is_found_out() {
     }
     let table = cell.ok("bourg status again");
     assert!(table.contains("port"), "nobody says that a port was taken:\n{table}");
+}
+
+#[test]
+fn a_user_id_that_a_stranger_has_is_not_a_tasks() {
+    let mut cell = Cell::start();
+    cell.stop();
+    // The first is that of a process, the second that of an account.
+    let stranger = ["--reuid", "200000", "--regid", "200000", "--clear-groups", "sleep", "1000"];
+    let mut stranger = cell.start("setpriv", &stranger);
+    until("it is who it is", || processes::uid(stranger.pid()) == 200_000);
+    let accounts = cell.ok("cat /etc/passwd") + "zoe:x:200001:200001::/nonexistent:/bin/false\n";
+    cell.start_over("/etc/passwd", &accounts, &["--log", "info"]);
+    cell.ok("bourg run $EXAMPLES/hello.bcl");
+    let tasks = cell.tasks("hello");
+    let uids: BTreeSet<u32> = tasks.values().map(|pid| processes::uid(*pid)).collect();
+    assert_eq!(uids.len(), 3, "each has its own: {uids:?}");
+    assert!(uids.iter().all(|uid| (200_002..210_000).contains(uid)), "{uids:?}");
+    let said = cell.dev().stderr();
+    assert!(said.contains("a running process has user id 200000: "), "{said}");
+    assert_eq!(cell.ok("bourg status hello -o tasks.0.generation"), "1\n", "no life was lost");
+    assert_eq!(stranger.code(), None, "the stranger is left alone");
 }
 
 #[test]

@@ -16,6 +16,7 @@ use crate::eventually::{PATIENCE, eventually};
 pub(crate) struct Terminal {
     home: TempDir,
     commands: Cell<u32>,
+    variables: Vec<(&'static str, PathBuf)>,
 }
 
 /// What a command left behind.
@@ -44,7 +45,13 @@ impl Terminal {
             Err(missing) => panic!("these tests run real cells: {missing}"),
         }
         let home = tempfile::Builder::new().prefix("bourg-test-").tempdir();
-        Self { home: home.expect("a temporary directory"), commands: Cell::new(0) }
+        let home = home.expect("a temporary directory");
+        Self { home, commands: Cell::new(0), variables: Vec::new() }
+    }
+
+    /// Sets a variable for every command from now on.
+    pub(crate) fn set(&mut self, name: &'static str, value: PathBuf) {
+        self.variables.push((name, value));
     }
 
     /// A path in the home directory.
@@ -58,7 +65,7 @@ impl Terminal {
     }
 
     /// A program with the environment of this home.
-    fn program(&self, program: &str) -> Command {
+    pub(crate) fn program(&self, program: &str) -> Command {
         let bourg = Path::new(env!("CARGO_BIN_EXE_bourg"));
         let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
         let path = std::env::var_os("PATH").unwrap_or_default();
@@ -72,6 +79,7 @@ impl Terminal {
             .env("XDG_CONFIG_HOME", self.path("config"))
             .env("RUST_BACKTRACE", "0")
             .env_remove("BOURG_CELL")
+            .envs(self.variables.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null());
         command
     }

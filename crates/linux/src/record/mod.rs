@@ -7,11 +7,14 @@
 mod check;
 mod file;
 
+use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use crate::cgroup::Limits;
+use crate::process::since_ticks;
 use crate::{FileError, Isolation};
 pub use check::Invalid;
 
@@ -187,6 +190,17 @@ pub struct Running {
     pub boot_id: String,
     /// When the task's program was entered, in microseconds since 1970.
     pub started_at_unix_us: u64,
+}
+
+impl Running {
+    /// How long the task has run, if it runs in this boot: by the machine's clock since boot, because
+    /// the wall clock may have been set meanwhile.
+    ///
+    /// # Errors
+    /// When the kernel does not say.
+    pub fn age(&self) -> io::Result<Duration> {
+        since_ticks(self.init_start_ticks)
+    }
 }
 
 /// How a task ended: `exit.json`, the last thing written about it.

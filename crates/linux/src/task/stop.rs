@@ -6,9 +6,12 @@ use std::os::fd::AsFd;
 use super::{TaskDirectory, TaskError};
 use crate::Isolation;
 use crate::cgroup::{Hierarchy, TaskCgroup};
-use crate::process::{open_children, open_exact};
+use crate::process::{open_children, open_exact, wait_readable};
 use crate::record::{Launch, RecordError, Running};
 use crate::sys;
+
+/// How long a shim may take to be gone after it was killed.
+const SHIM_PATIENCE_MS: u64 = 5_000;
 
 /// Whether a signal found its task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +58,25 @@ impl TaskDirectory {
         Ok(delivery)
     }
 
+    /// Kills the shim, and with it all of a task that has no cgroup; waits until it is gone. For a task
+    /// whose records cannot be read, so that nothing else is known of it.
+    ///
+    /// # Errors
+    /// When the lock file cannot be read, or the shim does not go.
+    pub fn kill_shim(&self) -> Result<(), TaskError> {
+        let Some(pid) = self.shim_pid()? else { return Ok(()) };
+        let Some(shim) = self.watch()? else { return Ok(()) };
+        let failed = |source| self.cannot_signal(pid, source);
+        match sys::pidfd_send_signal(shim.as_fd(), libc::SIGKILL) {
+            Err(error) if error.raw_os_error() == Some(libc::ESRCH) => return Ok(()),
+            result => result.map_err(failed)?,
+        }
+        match wait_readable(&shim, SHIM_PATIENCE_MS).map_err(failed)? {
+            true => Ok(()),
+            false => Err(TaskError::InUse { dir: self.path().to_owned(), shim_pid: pid }),
+        }
+    }
+
     fn cannot_signal(&self, pid: i32, source: io::Error) -> TaskError {
         TaskError::Signal { pid, dir: self.path().to_owned(), source }
     }
@@ -66,7 +88,7 @@ impl TaskDirectory {
         };
         let pid = running.init_pid;
         let failed = |source| self.cannot_signal(pid, source);
-        let init = open_exact(pid, running.init_start_ticks).map_err(failed)?;
+        let init = open_exact(pid, running.init_start_ticks, &running.boot_id).map_err(failed)?;
         let Some(init) = init else { return Ok(Delivery::Gone) };
         match sys::pidfd_send_signal(init.as_fd(), signal) {
             Ok(()) => Ok(Delivery::Sent),

@@ -43,13 +43,26 @@ fn another_boot_means_lost() {
     kill(Pid::from_raw(task.shim.shim_pid), Signal::SIGKILL).unwrap();
     wait_readable(&task.shim.shim);
     running.boot_id = "another".to_owned();
-    // The number of the init now stands for another process: it must not be signalled.
-    running.init_pid = i32::try_from(std::process::id()).unwrap();
+    // The number of the init stands for another process now, which started as long after its boot.
+    let mut other = Command::new("sleep").arg("1000").spawn().unwrap();
+    running.init_pid = i32::try_from(other.id()).unwrap();
+    running.init_start_ticks = start_ticks(running.init_pid);
     running.write(task.directory.path()).unwrap();
     let lost = Inspection::Lost { reason: LostReason::Rebooted };
     assert_eq!(task.directory.inspect().unwrap(), lost);
     assert_eq!(task.directory.terminate().unwrap(), Delivery::Gone);
     assert_eq!(task.directory.kill().unwrap(), Delivery::Gone);
+    assert!(!task.cgroup.exists(), "what the old boot left is gone");
+    assert!(other.try_wait().unwrap().is_none(), "a stranger was signalled");
+    other.kill().unwrap();
+    other.wait().unwrap();
+}
+
+/// When a process started, in clock ticks since the boot of the machine.
+fn start_ticks(pid: i32) -> u64 {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let (_, rest) = stat.rsplit_once(") ").unwrap();
+    rest.split(' ').nth(22 - 3).unwrap().parse().unwrap()
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use linux::Isolation;
 
 use super::exit::{Code, Failure};
-use super::{DevArgs, run};
+use super::{DevArgs, output, run};
 use crate::{evaluate, shutdown};
 
 pub(crate) use cell::{Client, DevCell, Options};
@@ -60,7 +60,7 @@ async fn work(
         let submitted = run::submit_all(connection, &jobs, Some(args.timeout), file).await;
         if let (Err(failure), true) = (&submitted, args.command.is_empty()) {
             // The cell stays, so that one can look.
-            eprintln!("{failure}");
+            output::say(&format!("{failure}\n"));
         } else {
             submitted?;
         }

@@ -1,0 +1,42 @@
+//! A wall clock that can be set, for the programs of one terminal.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::terminal::Terminal;
+
+/// The wall clock of everything that is started from a terminal but tasks and their shims, which
+/// start with no environment. It is right until it is set.
+pub(crate) struct WallClock {
+    file: PathBuf,
+}
+
+impl WallClock {
+    /// The name of the library that stands before the system's.
+    pub(crate) const LIBRARY: &str = "libwall_clock.so";
+
+    /// Gives a terminal a clock.
+    pub(crate) fn of(terminal: &mut Terminal) -> Self {
+        let (source, library) = (terminal.path("wall_clock.rs"), terminal.path(Self::LIBRARY));
+        terminal.write("wall_clock.rs", include_str!("preload/wall_clock.rs"));
+        let compiler = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+        let mut compiler = Command::new(compiler);
+        compiler.args(["--edition", "2024", "--crate-type", "cdylib", "-C", "panic=abort", "-o"]);
+        let status = compiler.arg(&library).arg(&source).status();
+        assert!(status.expect("a compiler").success(), "{} does not compile", source.display());
+        let clock = Self { file: terminal.path("wall_clock.offset") };
+        clock.set(0);
+        terminal.set("BOURG_TEST_WALL_CLOCK", clock.file.clone());
+        terminal.set("LD_PRELOAD", library);
+        clock
+    }
+
+    /// Sets it to so many hours after the right time, or before it.
+    pub(crate) fn set(&self, hours: i64) {
+        let file = fs::File::options().create(true).truncate(false).write(true).open(&self.file);
+        let seconds = (hours * 3_600).to_ne_bytes();
+        let written = std::os::unix::fs::FileExt::write_all_at(&file.expect("a file"), &seconds, 0);
+        written.expect("it can be written");
+    }
+}
