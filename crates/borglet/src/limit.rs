@@ -11,8 +11,10 @@ const WAIT_MAX: Span = Span::from_secs(60);
 /// One instance's limit, followed from its start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Limit {
-    /// What the machine holds it to.
+    /// What the machine holds it to, as far as is known.
     pub(crate) present: Resources,
+    /// Whether that is known for certain.
+    certain: bool,
     attempt: Attempt,
 }
 
@@ -28,21 +30,23 @@ enum Attempt {
 }
 
 impl Limit {
-    /// What it was started with.
+    /// That of one that is started with it.
     pub(crate) fn new(present: Resources) -> Self {
-        Self { present, attempt: Attempt::Done }
+        Self { present, certain: true, attempt: Attempt::Done }
+    }
+
+    /// That of one that was found: whoever held it to this may have died while changing it.
+    pub(crate) fn found(present: Resources) -> Self {
+        Self { certain: false, ..Self::new(present) }
     }
 
     /// When to try for what is wanted; nothing where there is nothing to do, or while an answer is
     /// awaited. What was not tried yet is due at once.
     pub(crate) fn next(&self, wanted: Resources) -> Option<Time> {
-        if self.present == wanted {
-            return None;
-        }
         match &self.attempt {
             Attempt::Asked { .. } => None,
             Attempt::Refused { limit, next, .. } if *limit == wanted => Some(*next),
-            Attempt::Refused { .. } | Attempt::Done => Some(Time::ZERO),
+            _ => (!self.certain || self.present != wanted).then_some(Time::ZERO),
         }
     }
 
@@ -55,11 +59,11 @@ impl Limit {
         self.attempt = Attempt::Asked { limit: wanted, wait };
     }
 
-    /// What it is held to now; none where nothing has changed.
+    /// What it is held to now; none where that is not known.
     pub(crate) fn answered(&mut self, now: Time, present: Option<Resources>) {
         let Attempt::Asked { limit, wait } = self.attempt else { return };
-        self.present = present.unwrap_or(self.present);
-        self.attempt = if self.present == limit {
+        (self.present, self.certain) = (present.unwrap_or(self.present), present.is_some());
+        self.attempt = if present == Some(limit) {
             Attempt::Done
         } else {
             let next = now + wait;
@@ -125,5 +129,17 @@ mod tests {
         assert_eq!((held.present, held.next(more)), (more, None));
         held.answered(Time(9), Some(less));
         assert_eq!(held.present, more, "nothing was asked");
+    }
+
+    #[test]
+    fn what_is_not_known_for_certain_is_set_again() {
+        let (from, to) = (limit(100, 64), limit(100, 16));
+        assert_eq!(moments(Limit::found(from), from, &[None, Some(from)]), [0, 1]);
+        assert_eq!(moments(Limit::found(from), to, &[Some(to)]), [0]);
+        let mut held = Limit::new(from);
+        held.asked(to);
+        held.answered(Time(7), None);
+        assert_eq!(held.next(from), Some(Time::ZERO), "it may have been done");
+        assert_eq!(held.present, from);
     }
 }

@@ -48,7 +48,7 @@ pub enum Input {
     /// A health check was answered well, or not, with what was said.
     Checked(InstanceId, Result<(), String>),
     /// What an instance is held to now, after [`Effect::Resize`]: what was asked for, or something
-    /// else where the machine refuses that for now; none where nothing could be changed.
+    /// else where the machine refuses that for now; none where that is not known.
     Resized(InstanceId, Option<Resources>),
     /// The machine is found to be something else than before.
     Machine(Arc<MachineReport>),
@@ -92,7 +92,7 @@ pub enum Effect {
 /// An instance that was found when the Borglet started: it outlived the one before.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recovered {
-    /// How it had been started; the limit in it is the one that it is held to now.
+    /// How it had been started; the limit in it is the newest that it was held to.
     pub launch: Launch,
     /// How it is.
     pub status: RecoveredStatus,
@@ -163,7 +163,8 @@ impl Borglet {
                 RecoveredStatus::Running(since) => Phase::Running(Watch::new(check, since)),
                 RecoveredStatus::Ended(end) => Phase::Ended(end),
             };
-            (found.launch.instance, Local::new(found.launch, phase))
+            let limit = Limit::found(found.launch.desired.spec.limit);
+            (found.launch.instance, Local { limit, ..Local::new(found.launch, phase) })
         };
         let tasks = recovered.into_iter().map(local).collect();
         Self { settings, machine, stamp, tasks, foreign_uids: BTreeSet::new() }
@@ -263,8 +264,8 @@ impl Borglet {
         self.tasks.get(&instance).map(|local| &local.launch)
     }
 
-    /// What an instance here is held to, which is not what was desired while its machine refuses
-    /// that; none where it is not here.
+    /// What an instance here is held to, as far as is known: while its machine refuses what is
+    /// desired, not that. None where it is not here.
     #[must_use]
     pub fn limit(&self, instance: InstanceId) -> Option<Resources> {
         self.tasks.get(&instance).map(|local| local.limit.present)
@@ -299,6 +300,7 @@ impl Borglet {
         match (self.tasks.get_mut(&instance), free) {
             (Some(local), Some(uid)) if is_wanted => {
                 local.launch.uid = uid;
+                local.limit = Limit::new(local.wanted());
                 effects.push(Effect::Start(Box::new(local.launch.clone())));
             }
             (_, Some(_)) => self.ended(instance, End::Stopped),

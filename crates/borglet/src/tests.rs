@@ -238,7 +238,11 @@ fn what_outlived_the_last_borglet_is_adopted() {
     assert_eq!(world.state(), "0: Running { healthy: None }, 1: Ended(Exited { code: 7 })");
     assert_eq!(world.order(8, &[]), "refused", "the newest stamp outlived it too");
     let next = world.order(9, &[(0, 31000), (2, 31002)]);
-    assert_eq!(next, "retire 1-1-1, start 1-2-1 [serve 31002 2] as 200001");
+    assert_eq!(
+        next,
+        "retire 1-1-1, resize 1-0-1 to 0.1 cores, 64 MiB, start 1-2-1 [serve 31002 2] as 200001",
+        "whoever set the limit may have died while doing so"
+    );
 }
 
 #[test]
@@ -322,6 +326,14 @@ fn one_that_waits_is_started_with_its_newest_limit() {
     assert_eq!(smaller, "persist 7, start 1-1-1 [serve 31001 1] as 200001");
     assert_eq!(world.borglet.limit(instance(1)), Some(limit(100, 20)));
     assert_eq!(world.input(Input::Started(instance(1))), "", "there is nothing to change");
+    // So is one that is started once more.
+    let mut world = World::new();
+    world.obey(5, vec![sized(0, 64)]);
+    world.obey(6, vec![sized(0, 96)]);
+    let again = world.input(Input::UidTaken(instance(0)));
+    assert_eq!(again, "start 1-0-1 [serve 31000 0] as 200001");
+    assert_eq!(world.borglet.limit(instance(0)), Some(limit(100, 96)));
+    assert_eq!(world.input(Input::Started(instance(0))), "");
 }
 
 #[test]

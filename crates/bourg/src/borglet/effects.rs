@@ -4,7 +4,7 @@
 use borglet::{Effect, Input, Launch};
 use linux::task::{Delivery, ShimChild, TaskDirectory, TaskError};
 use linux::uid::Holder;
-use model::{End, InstanceId};
+use model::{End, InstanceId, Resources};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 use tokio::io::Interest;
@@ -63,6 +63,7 @@ impl Doer {
                         to_driver.send(Message::Input(Input::Checked(instance, answer))).await;
                 });
             }
+            Effect::Resize { instance, limit } => self.resize(instance, limit),
             Effect::Retire(instance) => {
                 let files = self.files.clone();
                 tokio::task::spawn_blocking(move || {
@@ -95,6 +96,29 @@ impl Doer {
                 }
             }
             tracing::error!("cannot {what} {instance}: it is still starting");
+        });
+    }
+
+    /// Holds an instance to another limit, as soon as the kernel has reclaimed memory for that.
+    fn resize(&self, instance: InstanceId, limit: Resources) {
+        let this = self.clone();
+        tokio::spawn(async move {
+            let files = this.files.clone();
+            let resized = tokio::task::spawn_blocking(move || files.resize(instance, limit));
+            let held = match resized.await.map_err(anyhow::Error::from).and_then(|held| held) {
+                Ok(Some(held)) if held != limit => {
+                    tracing::info!(
+                        "{instance} uses more than {limit}, and may have {held} for now"
+                    );
+                    Some(held)
+                }
+                Ok(held) => held,
+                Err(error) => {
+                    tracing::error!("cannot hold {instance} to {limit}: {error:#}");
+                    None
+                }
+            };
+            this.tell(Input::Resized(instance, held)).await;
         });
     }
 

@@ -13,13 +13,13 @@ use borglet::{Desired, Launch, Recovered, RecoveredStatus};
 use linux::Isolation;
 use linux::cgroup::{self, Hierarchy, Limits, TaskCgroup};
 use linux::record::{self, How, Jail, LogPolicy};
-use linux::task::{Inspection, LostReason, TaskDirectory};
+use linux::task::{Inspection, LostReason, Resized, TaskDirectory};
 use linux::uid::Holder;
-use model::{Bytes, End, InstanceId, LogIndex, Span, Stamp, Term, Time};
+use model::{Bytes, End, InstanceId, LogIndex, Resources, Span, Stamp, Term, Time};
 use proto::v1;
 
-/// What was desired of an instance, as the order said it: beside its launch record, so that it is
-/// found again after a restart.
+/// What was desired of an instance, as the order said it, and with the newest limit that it was held
+/// to: beside its launch record, so that it is found again after a restart.
 const DESIRED_FILE: &str = "desired.json";
 /// Made when nobody needs the record of an instance any more.
 const RETIRED_FILE: &str = "retired";
@@ -142,9 +142,29 @@ impl Files {
     pub(crate) fn create(&self, launch: &Launch) -> anyhow::Result<TaskDirectory> {
         let name = launch.instance.to_string();
         let task = TaskDirectory::create(&self.tasks(), &name)?;
-        let desired = v1::Desired::from(&launch.desired);
-        write(task.path(), DESIRED_FILE, &serde_json::to_string(&desired)?)?;
+        write_desired(&task, &launch.desired)?;
         Ok(task)
+    }
+
+    /// Holds an instance that runs to another limit, and notes that for whoever adopts it. What it is
+    /// held to then: more memory than that where it has more; none where it does not run.
+    pub(crate) fn resize(
+        &self,
+        instance: InstanceId,
+        limit: Resources,
+    ) -> anyhow::Result<Option<Resources>> {
+        let task = self.task(instance)?;
+        let Some(mut desired) = read_desired(&task)? else { return Ok(None) };
+        let held = match task.resize(&limits(limit, desired.spec.processes))? {
+            Resized::Done => limit,
+            Resized::Refused { memory_bytes } => Resources { ram: Bytes(memory_bytes), ..limit },
+            Resized::StillStarting | Resized::Gone => return Ok(None),
+        };
+        if desired.spec.limit != held {
+            Arc::make_mut(&mut desired.spec).limit = held;
+            write_desired(&task, &desired)?;
+        }
+        Ok(Some(held))
     }
 
     /// What the shim is told of a launch.
@@ -160,12 +180,7 @@ impl Files {
             gid: launch.uid,
             hostname: hostname(job.as_str(), index.0),
             cgroup: self.cgroup_of(*instance),
-            limits: Limits {
-                cpu_milli: spec.limit.cpu.0,
-                cpu_hard_cap: false,
-                memory_bytes: spec.limit.ram.0,
-                pids_max: spec.processes.into(),
-            },
+            limits: limits(spec.limit, spec.processes),
             log: LOG_POLICY,
             tmp_bytes_max: TMP_BYTES_MAX.min(spec.limit.ram.0),
             notice_ms: spec.notice.as_millis(),
@@ -202,13 +217,11 @@ impl Files {
         instance: InstanceId,
         task: &TaskDirectory,
     ) -> anyhow::Result<Option<Recovered>> {
-        let Some(text) = read(&task.path().join(DESIRED_FILE))? else {
+        let Some(desired) = read_desired(task)? else {
             // Whoever made the directory came no further.
             task.remove()?;
             return Ok(None);
         };
-        let desired: v1::Desired = serde_json::from_str(&text)?;
-        let desired: Desired = desired.try_into()?;
         let uid = record::Launch::read(task.path()).ok().flatten().map_or(0, |launch| launch.uid);
         let launch = Launch::new(desired, uid);
         let status = match self.look(instance, task) {
@@ -289,6 +302,27 @@ impl Files {
     pub(crate) fn remove(&self, name: &str) -> anyhow::Result<()> {
         Ok(TaskDirectory::open(&self.tasks(), name)?.remove()?)
     }
+}
+
+/// What the kernel is to hold a task to.
+fn limits(limit: Resources, processes: u32) -> Limits {
+    Limits {
+        cpu_milli: limit.cpu.0,
+        cpu_hard_cap: false,
+        memory_bytes: limit.ram.0,
+        pids_max: processes.into(),
+    }
+}
+
+/// What was desired of an instance, with the limit that it is held to; none where it was never begun.
+fn read_desired(task: &TaskDirectory) -> anyhow::Result<Option<Desired>> {
+    let Some(text) = read(&task.path().join(DESIRED_FILE))? else { return Ok(None) };
+    let desired: v1::Desired = serde_json::from_str(&text)?;
+    Ok(Some(desired.try_into()?))
+}
+
+fn write_desired(task: &TaskDirectory, desired: &Desired) -> anyhow::Result<()> {
+    write(task.path(), DESIRED_FILE, &serde_json::to_string(&v1::Desired::from(desired))?)
 }
 
 /// How an instance ended, in the cell's words.

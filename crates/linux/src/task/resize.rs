@@ -32,8 +32,8 @@ impl TaskDirectory {
     /// the kernel refuses anything else than memory. Each file of the kernel then holds the old
     /// limit or the new one.
     pub fn resize(&self, limits: &Limits) -> Result<Resized, TaskError> {
-        let Some(mut launch) = Launch::read(self.path())? else { return Ok(Resized::Gone) };
-        launch.limits = limits.clone();
+        let Some(before) = Launch::read(self.path())? else { return Ok(Resized::Gone) };
+        let mut launch = Launch { limits: limits.clone(), ..before.clone() };
         launch
             .check()
             .map_err(|source| TaskError::Invalid { label: launch.label.clone(), source })?;
@@ -60,7 +60,9 @@ impl TaskDirectory {
                 Err(error) => return Err(error.into()),
             }
         }
-        launch.write(self.path())?;
+        if launch != before {
+            launch.write(self.path())?;
+        }
         Ok(resized)
     }
 }
