@@ -3,6 +3,7 @@
 
 mod bench;
 mod borglet;
+mod checkpoint;
 mod cli;
 mod clock;
 mod evaluate;

@@ -74,6 +74,8 @@ pub struct Recovered {
     pub entries: Vec<LogEntry>,
     /// What was promised in elections.
     pub hard_state: HardState,
+    /// How often the cell was restored from a checkpoint by hand; the first part of every stamp.
+    pub restore_epoch: u64,
 }
 
 /// A number by which whoever asked is found again.
@@ -194,6 +196,7 @@ pub struct Replica<C> {
     next_raft_tick: Time,
     role: StateRole,
     wishes: Vec<Wish>,
+    restore_epoch: u64,
 }
 
 impl<C: Codec> Replica<C> {
@@ -223,7 +226,12 @@ impl<C: Codec> Replica<C> {
             check_quorum: true,
             ..Config::default()
         };
-        let memory = Memory::new(settings.id, base, recovered.entries, recovered.hard_state);
+        // Whoever has a state of a term has seen that term, and has voted for nobody in it.
+        let hard_state = match recovered.hard_state {
+            older if older.term < term => HardState { term, vote: 0 },
+            newest => newest,
+        };
+        let memory = Memory::new(settings.id, base, recovered.entries, hard_state);
         let logger = slog::Logger::root(slog::Discard, slog::o!());
         let mut node = RawNode::new(&config, memory, &logger)?;
         // The only voter has nobody to wait for.
@@ -240,6 +248,7 @@ impl<C: Codec> Replica<C> {
             next_raft_tick: now,
             role: StateRole::Follower,
             wishes: Vec::new(),
+            restore_epoch: recovered.restore_epoch,
         })
     }
 
@@ -431,7 +440,8 @@ impl<C: Codec> Replica<C> {
     /// Its first entry is committed: it knows all that was ever acknowledged.
     fn lead(&mut self, now: Time, outputs: &mut Vec<Output>) {
         let term = Term(self.node.raft.term);
-        let since = Stamp { restore_epoch: 0, term, index: self.cell.index() };
+        let (restore_epoch, index) = (self.restore_epoch, self.cell.index());
+        let since = Stamp { restore_epoch, term, index };
         self.master.lead(now, since, &self.cell);
         outputs.push(Output::Leads(term));
         if self.cell.name().is_none()

@@ -45,7 +45,8 @@ fn user() -> UserName {
 
 impl World {
     fn start(table: Table, disk: Vec<LogEntry>, hard_state: HardState, now: Time) -> Self {
-        let recovered = Recovered { checkpoint: None, entries: disk.clone(), hard_state };
+        let entries = disk.clone();
+        let recovered = Recovered { entries, hard_state, ..Recovered::default() };
         let name = CellName::new("dev").expect("a name");
         let founding = Some(Founding { name, administrator: user() });
         let replica = Replica::new(Settings::default(), table.clone(), now, recovered, founding);
@@ -192,7 +193,8 @@ impl World {
     fn replica_settings_waiting(&mut self, waiting_max: usize) {
         let now = self.now;
         let disk = std::mem::take(&mut self.disk);
-        let recovered = Recovered { checkpoint: None, entries: disk, hard_state: self.hard_state };
+        let hard_state = self.hard_state;
+        let recovered = Recovered { entries: disk, hard_state, ..Recovered::default() };
         let settings = Settings { waiting_max, ..Settings::default() };
         let replica = Replica::new(settings, self.table.clone(), now, recovered, None);
         self.replica = replica.expect("settings are good");
@@ -241,4 +243,33 @@ fn a_rejected_request_changes_nothing_and_is_remembered_too() {
     world.settle(vec![Input::Request(Ticket(1), id, user(), mutation)]);
     let refused = Outcome::Request(Err(Rejection::NoSuchSession(SessionId(7))));
     assert_eq!(world.answers(), [(1, refused)]);
+}
+
+#[test]
+fn a_restored_cell_goes_on_after_its_checkpoint_and_its_orders_are_newer_than_all_before() {
+    let mut cell = cell::Cell::empty();
+    let name = CellName::new("dev").expect("a name");
+    cell.apply(Time(1), &Op::Found { name, administrator: user() });
+    cell.apply(Time(2), &Op::OpenSession { user: user() });
+    let (id, name) = (RequestId { session: SessionId(1), sequence: 1 }, "m1".parse());
+    let (name, address) = (name.expect("a name"), "m1:1".to_owned());
+    let mutation = Mutation::AddMachine { name, address };
+    cell.apply(Time(3), &Op::Request { id, by: user(), mutation });
+    let checkpoint = Some((cell.clone(), Term(7)));
+    let recovered = Recovered { checkpoint, restore_epoch: 3, ..Recovered::default() };
+    let mut world = World::founded();
+    let (settings, table) = (Settings::default(), world.table.clone());
+    let replica = Replica::new(settings, table, world.now, recovered, None);
+    world.replica = replica.expect("settings are good");
+    world.disk.clear();
+    world.outputs.clear();
+    world.settle(vec![]);
+    let next = (Term(8), LogIndex(cell.index().0 + 1));
+    assert_eq!(world.disk.iter().map(|entry| (entry.term, entry.index)).collect::<Vec<_>>(), [next]);
+    let order = world.outputs.iter().find_map(|output| match output {
+        Output::Poll(poll) => poll.order.as_ref(),
+        _ => None,
+    });
+    let stamp = order.expect("the machine gets its order").stamp;
+    assert_eq!((stamp.restore_epoch, stamp.term), (3, Term(8)));
 }

@@ -99,6 +99,23 @@ impl Authority {
         Self::from_parts(files::read(&path)?, key, &path)
     }
 
+    /// Copies the authority in a directory into another one, which exists.
+    ///
+    /// # Errors
+    /// [`Error::AlreadyExists`] if that holds one, and those of [`Self::open`].
+    pub fn copy(from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<Self> {
+        let (from, to) = (from.as_ref(), to.as_ref());
+        let path = to.join(CERTIFICATE);
+        if path.exists() {
+            return Err(Error::AlreadyExists { path });
+        }
+        let authority = Self::open(from)?;
+        // As where one is made, the certificate last.
+        files::write(&to.join(KEY), &files::read_secret(&from.join(KEY))?, files::SECRET)?;
+        files::write(&path, &authority.ca_pem, files::PUBLIC)?;
+        Ok(authority)
+    }
+
     fn from_parts(ca_pem: String, key: KeyPair, path: &Path) -> Result<Self> {
         let origin = path.display().to_string();
         let der = certificate::der(&ca_pem, &origin)?;

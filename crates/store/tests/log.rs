@@ -96,6 +96,19 @@ fn an_installed_snapshot_restarts_the_log() {
 }
 
 #[test]
+fn a_log_that_begins_with_a_restart_says_from_where() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut log, _) = Log::open(dir.path(), SMALL).unwrap();
+    let restart = RecordRef { kind: Kind::Restart, term: 4, index: 100, level: 0, payload: b"" };
+    log.append(&[restart]).unwrap();
+    log.sync().unwrap();
+    append(&mut log, 4, 101..=102);
+    let recovered = Recovered::inspect(dir.path()).unwrap();
+    assert_eq!(recovered.segments()[0].first_index, 101);
+    assert_eq!(entries(&recovered), [(101, 4), (102, 4)]);
+}
+
+#[test]
 fn batches_that_must_not_be_written_are_refused_whole() {
     let dir = tempfile::tempdir().unwrap();
     let (mut log, _) = Log::open(dir.path(), SMALL).unwrap();

@@ -22,11 +22,10 @@ use model::{
 use serde::Serialize;
 use spec::{JobSpec, TaskSpec};
 use store::DataDirectory;
-use store::checkpoint;
 
+use crate::checkpoint::{self, Origin};
 use crate::cli::Done;
 use crate::cli::output::{self, Format};
-use crate::master::{recover, write_checkpoint};
 
 /// What is to be measured.
 #[derive(Clone, Copy, Debug)]
@@ -100,10 +99,13 @@ fn measure_in(size: Size, checkpoints: &Path) -> anyhow::Result<Found> {
     while spent.operations < size.operations {
         world.turn(&mut spent);
     }
+    // How many operations come while the snapshot is written is not the seed's alone.
+    let state_hash = proto::image::state_hash(&world.cell).to_string();
     let (view, directory) = (world.cell.clone(), checkpoints.to_owned());
     let begun = Instant::now();
     let writing = std::thread::spawn(move || {
-        write_checkpoint(&directory, &view, Term(1)).map(|_| begun.elapsed())
+        let origin = Origin { term: Term(1), restore_epoch: 0 };
+        checkpoint::write_in(&directory, &view.image(), origin).map(|()| begun.elapsed())
     });
     let mut meanwhile = Spent::default();
     while !writing.is_finished() || meanwhile.operations == 0 {
@@ -111,10 +113,10 @@ fn measure_in(size: Size, checkpoints: &Path) -> anyhow::Result<Found> {
     }
     let written = writing.join().map_err(|_| anyhow::anyhow!("the writer panicked"))??;
 
-    let newest = checkpoint::list(checkpoints)?;
+    let newest = store::checkpoint::list(checkpoints)?;
     let newest = newest.first().context("no checkpoint was written")?;
     let begun = Instant::now();
-    let (read, _) = recover::read(newest)?;
+    let (read, _) = checkpoint::read(&newest.path)?;
     let read_in = begun.elapsed();
     ensure!(read.task_count() == world.cell.task_count(), "the checkpoint is not whole");
     let violations = world.cell.check();
@@ -132,7 +134,7 @@ fn measure_in(size: Size, checkpoints: &Path) -> anyhow::Result<Found> {
         snapshot_read_ms: milliseconds(read_in),
         writer_pause_ms_max: milliseconds(meanwhile.longest),
         state_bytes,
-        state_hash: proto::image::state_hash(&world.cell).to_string(),
+        state_hash,
     })
 }
 

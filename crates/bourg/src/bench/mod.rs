@@ -1,13 +1,14 @@
 //! Benchmarks as commands: they measure this program on this machine, and say what they did.
 
 mod apply;
+mod history;
 mod recovery;
 mod start;
 
 use clap::Subcommand;
 
 #[cfg(test)]
-pub(crate) use recovery::write_history;
+pub(crate) use history::write_history;
 
 use crate::cli::Done;
 
@@ -27,6 +28,15 @@ pub(crate) enum Benchmark {
     Recovery {
         /// How many operations the log has.
         #[arg(long, default_value_t = 1_000_000)]
+        operations: u64,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// The cell as it was at moments of a long past.
+    History {
+        /// How many operations the past has.
+        #[arg(long, default_value_t = 10_000_000)]
         operations: u64,
         /// Print JSON.
         #[arg(long)]
@@ -58,6 +68,7 @@ impl Benchmark {
         match self {
             Self::Start { runs, json } => start::start(runs, json),
             Self::Recovery { operations, json } => recovery::recovery(operations, json),
+            Self::History { operations, json } => history::history(operations, json),
             Self::Apply { machines, tasks, operations, seed, json } => {
                 apply::apply(apply::Size { machines, tasks, operations, seed }, json)
             }

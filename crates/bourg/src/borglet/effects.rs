@@ -107,9 +107,8 @@ impl Doer {
             let resized = tokio::task::spawn_blocking(move || files.resize(instance, limit));
             let held = match resized.await.map_err(anyhow::Error::from).and_then(|held| held) {
                 Ok(Some(held)) if held != limit => {
-                    tracing::info!(
-                        "{instance} uses more than {limit}, and may have {held} for now"
-                    );
+                    let (wanted, ram) = (limit.ram, held.ram);
+                    tracing::info!("{instance} has more memory than {wanted}: {ram} for now");
                     Some(held)
                 }
                 Ok(held) => held,
@@ -168,7 +167,9 @@ impl Doer {
                 tokio::task::spawn_blocking(move || anyhow::Ok(files.task(instance)?.watch()?));
             match watched.await.map_err(anyhow::Error::from).and_then(|watched| watched) {
                 Ok(Some(shim)) => this.follow(instance, None, shim).await,
-                Ok(None) => this.look(instance).await,
+                Ok(None) => {
+                    this.look(instance).await;
+                }
                 Err(error) => tracing::error!("cannot watch {instance}: {error:#}"),
             }
         });
@@ -176,23 +177,35 @@ impl Doer {
 
     /// Follows an instance from its start to its end.
     async fn follow(&self, instance: InstanceId, ready: Option<OwnedFd>, shim: OwnedFd) {
+        let mut ended = std::pin::pin!(readable(shim));
         if let Some(ready) = ready {
             readable(ready).await;
             self.look(instance).await;
+        } else {
+            // Who started it is dead, and with it the pipe that says when it runs.
+            while self.look(instance).await {
+                tokio::select! {
+                    () = &mut ended => {
+                        self.look(instance).await;
+                        return;
+                    }
+                    () = tokio::time::sleep(DELIVERY_RETRY) => {}
+                }
+            }
         }
-        readable(shim).await;
+        ended.await;
         self.look(instance).await;
     }
 
-    /// Looks at an instance and tells the Borglet what is new.
-    async fn look(&self, instance: InstanceId) {
+    /// Looks at an instance and tells the Borglet what is new. Whether it is still starting.
+    async fn look(&self, instance: InstanceId) -> bool {
         let files = self.files.clone();
         let looked = tokio::task::spawn_blocking(move || {
             let task = files.task(instance)?;
             anyhow::Ok(files.look(instance, &task))
         });
         match looked.await.map_err(anyhow::Error::from).and_then(|looked| looked) {
-            Ok(Looked::Starting) => {}
+            Ok(Looked::Starting) => return true,
             Ok(Looked::Running(_)) => self.tell(Input::Started(instance)).await,
             Ok(Looked::Ended(end)) => self.tell(Input::Ended(instance, end)).await,
             Err(error) => {
@@ -200,6 +213,7 @@ impl Doer {
                 self.tell(Input::Ended(instance, End::Lost { reason })).await;
             }
         }
+        false
     }
 
     async fn tell(&self, input: Input) {

@@ -18,6 +18,8 @@ pub(crate) enum Code {
     NotPlaced = 4,
     /// No master can be reached.
     NoMaster = 6,
+    /// Somebody else changed it meanwhile.
+    Changed = 7,
 }
 
 /// The table of exit codes as `--help` shows it.
@@ -95,7 +97,8 @@ impl From<tonic::Status> for Failure {
             Grpc::Unavailable | Grpc::Unknown if text.contains("certificate") => {
                 Self::new(Code::NoMaster, text).next("is the client directory this cell's?")
             }
-            Grpc::InvalidArgument | Grpc::NotFound => Self::usage(text),
+            // A moment that is not kept, or not there yet, does not exist either.
+            Grpc::InvalidArgument | Grpc::NotFound | Grpc::OutOfRange => Self::usage(text),
             Grpc::FailedPrecondition | Grpc::PermissionDenied | Grpc::ResourceExhausted => {
                 Self::new(Code::Refused, text)
             }

@@ -6,32 +6,38 @@ use model::TaskIndex;
 use proto::v1;
 
 use super::cells::Connection;
+use super::choose::{Among, Chosen, choose};
 use super::exit::{Done, Failure};
-use super::{KillArgs, job_address, with_cell};
+use super::{KillArgs, with_cell};
 
 /// How often a kill that is waited for is looked at.
 const LOOK: Duration = Duration::from_millis(50);
 
 pub(super) fn kill(cell: Option<&str>, args: &KillArgs) -> Done {
     with_cell(cell, async |mut connection| {
+        let labels = args.labels.as_ref();
+        let chosen = choose(&mut connection, &args.jobs, labels, &Among::MineAlive).await?;
+        if let Some(labels) = labels {
+            let names: Vec<String> = chosen.iter().map(Chosen::name).collect();
+            let has = if names.len() == 1 { "has" } else { "have" };
+            eprintln!("{} {has} the labels {labels}", names.join(", "));
+        }
         let mut waiting = Vec::new();
-        for address in &args.jobs {
+        for chosen in chosen {
             let id = Some(connection.request_id().await?);
-            let job = job_address(address);
-            let tasks = Some((&address.tasks).into());
-            let request = v1::KillRequest { id, job: Some(job), tasks };
+            let (job, tasks) = (Some(chosen.job.clone()), Some((&chosen.tasks).into()));
+            let request = v1::KillRequest { id, job, tasks };
             let answer = connection
                 .ask(request, async |mut client, request| client.kill(request).await)
                 .await?;
-            let job = v1::JobAddress { user: answer.user, job: address.job.to_string() };
-            waiting.push((job, address, answer.killed));
+            let job = v1::JobAddress { user: answer.user, job: chosen.job.job };
+            waiting.push((Chosen { job, tasks: chosen.tasks }, answer.killed));
         }
-        for (job, address, killed) in waiting {
-            let name = format!("{}/{}", job.user, job.job);
+        for (chosen, killed) in waiting {
             if !args.detach {
-                wait(&mut connection, &job, |index| address.tasks.contains(index), args.timeout)
-                    .await?;
+                wait(&mut connection, &chosen, args.timeout).await?;
             }
+            let name = chosen.name();
             match killed {
                 0 => eprintln!("{name}: nothing was alive"),
                 1 => eprintln!("{name}: 1 task killed"),
@@ -42,16 +48,11 @@ pub(super) fn kill(cell: Option<&str>, args: &KillArgs) -> Done {
     })
 }
 
-async fn wait(
-    connection: &mut Connection,
-    job: &v1::JobAddress,
-    chosen: impl Fn(TaskIndex) -> bool,
-    timeout: Duration,
-) -> Done {
+async fn wait(connection: &mut Connection, chosen: &Chosen, timeout: Duration) -> Done {
     let until = tokio::time::Instant::now() + timeout;
     loop {
         let request = v1::StatusRequest {
-            jobs: vec![job.clone()],
+            jobs: vec![chosen.job.clone()],
             tasks: true,
             dead: true,
             ..v1::StatusRequest::default()
@@ -61,7 +62,7 @@ async fn wait(
             .await?;
         let tasks = status.jobs.iter().flat_map(|job| &job.tasks);
         let alive = |task: &&v1::TaskStatus| {
-            chosen(TaskIndex(task.index))
+            chosen.tasks.contains(TaskIndex(task.index))
                 && !["finished", "failed", "killed"].contains(&task.state.as_str())
         };
         let alive = tasks.filter(alive).count();
@@ -69,14 +70,13 @@ async fn wait(
             return Ok(());
         }
         if tokio::time::Instant::now() >= until {
+            let name = chosen.name();
             return Err(Failure::failed(format!(
-                "error: {alive} tasks of {}/{} are not gone after {} s: they are killed, and their \
+                "error: {alive} tasks of {name} are not gone after {} s: they are killed, and their \
                  machine has not said that they have ended",
-                job.user,
-                job.job,
                 timeout.as_secs()
             ))
-            .next(format!("bourg status {}/{}", job.user, job.job)));
+            .next(format!("bourg status {name}")));
         }
         tokio::time::sleep(LOOK).await;
     }

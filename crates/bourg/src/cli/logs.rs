@@ -1,17 +1,25 @@
 //! `bourg logs`: what tasks write, line by line, each line with its task where there are several.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use proto::v1;
+use tokio::sync::mpsc;
 use tokio_stream::StreamExt;
+use tonic::{Status, Streaming};
 
-use super::exit::Done;
-use super::{LogsArgs, job_address, output, with_cell};
+use super::choose::{Among, choose};
+use super::exit::{Done, Failure};
+use super::{LogsArgs, output, with_cell};
 use crate::clock::wall_clock;
 
 /// How long a line may be before it is written in pieces, each a line of its own where lines bear
 /// their task.
 const LINE_BYTES_MAX: usize = 64 << 10;
+/// How many jobs can be read at once: a stream each on one connection.
+const JOBS_MAX: usize = 100;
+/// How many pieces of output may wait until they are shown.
+const QUEUE: usize = 64;
 
 pub(super) fn logs(cell: Option<&str>, args: &LogsArgs) -> Done {
     with_cell(cell, async |mut connection| {
@@ -28,24 +36,51 @@ pub(super) fn logs(cell: Option<&str>, args: &LogsArgs) -> Done {
             Some("stderr") => v1::LogStream::Stderr,
             _ => v1::LogStream::StdoutAndStderr,
         };
-        let request = v1::LogsRequest {
-            job: Some(job_address(&args.job)),
-            tasks: Some((&args.job.tasks).into()),
-            stream: stream.into(),
-            start: from.map(|from| v1::LogStart { from: Some(from) }),
-            follow: args.follow,
-        };
-        let mut chunks = connection
-            .stream(request, async |mut client, request| client.logs(request).await)
-            .await?;
-        let single = single(&args.job.tasks);
-        let mut lines =
-            Lines { prefixed: !single, job: args.job.job.to_string(), open: BTreeMap::new() };
-        while let Some(chunk) = chunks.next().await {
-            lines.take(&chunk?)?;
+        let named = args.job.as_slice();
+        let chosen = choose(&mut connection, named, args.labels.as_ref(), &Among::Mine).await?;
+        if chosen.len() > JOBS_MAX {
+            let many = chosen.len();
+            return Err(Failure::usage(format!(
+                "error: {many} jobs have these labels, and at most {JOBS_MAX} can be read at once"
+            ))
+            .next("add labels that fewer jobs have"));
+        }
+        let single = args.job.as_ref().is_some_and(|address| single(&address.tasks));
+        let (to_us, mut from_jobs) = mpsc::channel(QUEUE);
+        for job in chosen {
+            let name: Arc<str> = job.job.job.as_str().into();
+            let request = v1::LogsRequest {
+                job: Some(job.job),
+                tasks: Some((&job.tasks).into()),
+                stream: stream.into(),
+                start: from.map(|from| v1::LogStart { from: Some(from) }),
+                follow: args.follow,
+            };
+            let chunks = connection
+                .stream(request, async |mut client, request| client.logs(request).await)
+                .await?;
+            tokio::spawn(forward(name, chunks, to_us.clone()));
+        }
+        drop(to_us);
+        let mut lines = Lines { prefixed: !single, open: BTreeMap::new() };
+        while let Some((job, chunk)) = from_jobs.recv().await {
+            lines.take(&job, &chunk?)?;
         }
         lines.end()
     })
+}
+
+/// Hands on what one job's tasks write.
+async fn forward(
+    job: Arc<str>,
+    mut chunks: Streaming<v1::LogChunk>,
+    to_us: mpsc::Sender<(Arc<str>, Result<v1::LogChunk, Status>)>,
+) {
+    while let Some(chunk) = chunks.next().await {
+        if to_us.send((Arc::clone(&job), chunk)).await.is_err() {
+            break;
+        }
+    }
 }
 
 fn single(tasks: &model::TaskSelection) -> bool {
@@ -56,33 +91,34 @@ fn single(tasks: &model::TaskSelection) -> bool {
 /// Puts pieces of several streams together into whole lines.
 struct Lines {
     prefixed: bool,
-    job: String,
-    open: BTreeMap<(u32, i32), Vec<u8>>,
+    /// By job, task index and stream.
+    open: BTreeMap<(Arc<str>, u32, i32), Vec<u8>>,
 }
 
 impl Lines {
-    fn take(&mut self, chunk: &v1::LogChunk) -> Done {
+    fn take(&mut self, job: &Arc<str>, chunk: &v1::LogChunk) -> Done {
         let index = chunk.instance.map_or(0, |instance| instance.index);
         if chunk.lost_bytes > 0 {
-            eprintln!("{}/{index}: {} bytes before this are not kept", self.job, chunk.lost_bytes);
+            eprintln!("{job}/{index}: {} bytes before this are not kept", chunk.lost_bytes);
         }
-        let mut open = self.open.remove(&(index, chunk.stream)).unwrap_or_default();
+        let key = (Arc::clone(job), index, chunk.stream);
+        let mut open = self.open.remove(&key).unwrap_or_default();
         for byte in &chunk.data {
             open.push(*byte);
             if *byte == b'\n' || open.len() >= LINE_BYTES_MAX {
-                self.write(index, &open)?;
+                self.write(job, index, &open)?;
                 open.clear();
             }
         }
         if !open.is_empty() {
-            self.open.insert((index, chunk.stream), open);
+            self.open.insert(key, open);
         }
         Ok(())
     }
 
-    fn write(&self, index: u32, line: &[u8]) -> Done {
+    fn write(&self, job: &str, index: u32, line: &[u8]) -> Done {
         let mut bytes = match self.prefixed {
-            true => format!("{}/{index}  ", self.job).into_bytes(),
+            true => format!("{job}/{index}  ").into_bytes(),
             false => Vec::new(),
         };
         bytes.extend_from_slice(line);
@@ -95,9 +131,9 @@ impl Lines {
 
     /// What was never ended with a new line.
     fn end(mut self) -> Done {
-        for ((index, _), mut line) in std::mem::take(&mut self.open) {
+        for ((job, index, _), mut line) in std::mem::take(&mut self.open) {
             line.push(b'\n');
-            self.write(index, &line)?;
+            self.write(&job, index, &line)?;
         }
         Ok(())
     }

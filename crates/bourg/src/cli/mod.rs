@@ -1,11 +1,14 @@
 //! The command line (design, section 9).
 
 pub(crate) mod cells;
+mod checkpoint;
+mod choose;
 mod dev;
 mod events;
 mod exit;
 mod kill;
 mod logs;
+mod machine;
 mod moment;
 pub(crate) mod output;
 mod roles;
@@ -63,10 +66,16 @@ enum Command {
     Kill(KillArgs),
     /// The machines of the cell.
     Machines(ListArgs),
+    /// One machine, and what administrators do to machines and say of them.
+    #[command(subcommand)]
+    Machine(machine::Command),
     /// The cell itself: its index, its state's digest, its size.
     Cell(ListArgs),
     /// What happened, with who did it and why.
     Events(EventsArgs),
+    /// The whole cell in one file: save it, verify it, look at it, edit it, go on from it.
+    #[command(subcommand)]
+    Checkpoint(checkpoint::Command),
     /// Measure this program on this machine.
     #[command(subcommand)]
     Bench(bench::Benchmark),
@@ -150,7 +159,11 @@ struct StatusArgs {
 #[derive(Debug, Args)]
 struct WhyArgs {
     /// A job, or some of its tasks: user/job, job, user/job/7, user/job/0-4.
-    job: Address,
+    #[arg(required_unless_present = "labels")]
+    job: Option<Address>,
+    /// Everybody's jobs and tasks that are alive and have these labels, such as team=search,!spare.
+    #[arg(long, short = 'l', value_name = "LABELS", conflicts_with = "job")]
+    labels: Option<LabelQuery>,
     #[arg(short, long, default_value = "table")]
     /// table, json, yaml, or a field by its path.
     output: Format,
@@ -162,7 +175,11 @@ struct WhyArgs {
 #[derive(Debug, Args)]
 struct LogsArgs {
     /// A job, or some of its tasks: user/job, job, user/job/7, user/job/0-4.
-    job: Address,
+    #[arg(required_unless_present = "labels")]
+    job: Option<Address>,
+    /// Those of your jobs and tasks that have these labels, such as team=search,!spare.
+    #[arg(long, short = 'l', value_name = "LABELS", conflicts_with = "job")]
+    labels: Option<LabelQuery>,
     /// Go on until the tasks have ended.
     #[arg(long, short)]
     follow: bool,
@@ -180,8 +197,11 @@ struct LogsArgs {
 #[derive(Debug, Args)]
 struct KillArgs {
     /// Jobs, or some of their tasks: user/job, job, user/job/7, user/job/0-4.
-    #[arg(required = true)]
+    #[arg(required_unless_present = "labels")]
     jobs: Vec<Address>,
+    /// Those of your jobs and tasks that have these labels, such as team=search,!spare.
+    #[arg(long, short = 'l', value_name = "LABELS", conflicts_with = "jobs")]
+    labels: Option<LabelQuery>,
     /// Do not wait until the tasks are gone.
     #[arg(long)]
     detach: bool,
@@ -378,8 +398,10 @@ fn execute(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Why(args) => why::why(cell, &args)?,
         Command::Logs(args) => logs::logs(cell, &args)?,
         Command::Kill(args) => kill::kill(cell, &args)?,
-        Command::Machines(args) => show::machines(cell, &args)?,
+        Command::Machines(args) => machine::list(cell, &args)?,
+        Command::Machine(command) => machine::machine(cell, &command)?,
         Command::Cell(args) => show::cell(cell, &args)?,
+        Command::Checkpoint(command) => checkpoint::checkpoint(cell, &command)?,
         Command::Bench(what) => what.measure()?,
         Command::Master(args) => roles::master(args)?,
         Command::Scheduler(args) => roles::scheduler(args)?,

@@ -45,9 +45,8 @@ pub(super) async fn submit_all(
             .ask(request, async |mut client, request| client.submit(request).await)
             .await?;
         let name = format!("{}/{}", submitted.user, job.name);
-        let same = if submitted.unchanged { "  unchanged" } else { "" };
-        let tasks = count(job.tasks);
-        eprintln!("job  {name}   {tasks}  {}  {}{same}", job.priority, job.total());
+        let (tasks, what) = (count(job.tasks), done(&submitted));
+        eprintln!("job  {name}   {tasks}  {}  {}{what}", job.priority, job.total());
         admitted.push((name, submitted));
     }
     let Some(wait) = wait else { return Ok(admitted.into_iter().map(|(name, _)| name).collect()) };
@@ -59,6 +58,16 @@ pub(super) async fn submit_all(
     Ok(admitted.into_iter().map(|(name, _)| name).collect())
 }
 
+/// What was done for a job that was there before: nothing, or an update, with what is different.
+fn done(submitted: &v1::SubmitResponse) -> String {
+    match (submitted.updated, submitted.changes.as_slice()) {
+        (false, _) if submitted.unchanged => "  unchanged".to_owned(),
+        (false, _) => String::new(),
+        (true, []) => "  updated".to_owned(),
+        (true, changes) => format!("  updated: {}", changes.join(", ")),
+    }
+}
+
 /// How far a job has come, and when it came there.
 struct Progress {
     begun: Instant,
@@ -67,6 +76,8 @@ struct Progress {
     live: bool,
     /// It has been said how a task failed.
     said_failure: bool,
+    /// For which jobs it has been said to wait.
+    said_waiting: Vec<String>,
 }
 
 const STAGES: [&str; 3] = ["scheduled", "running", "healthy"];
@@ -74,7 +85,8 @@ const STAGES: [&str; 3] = ["scheduled", "running", "healthy"];
 impl Progress {
     fn new(begun: Instant) -> Self {
         let live = std::io::stderr().is_terminal();
-        Self { begun, stages: [None; 3], tasks: 0, live, said_failure: false }
+        let (said_failure, said_waiting) = (false, Vec::new());
+        Self { begun, stages: [None; 3], tasks: 0, live, said_failure, said_waiting }
     }
 
     /// Shows progress until every task is healthy or finished.
@@ -132,6 +144,11 @@ impl Progress {
             }
             let Some(job) = &last else { continue };
             self.note(job);
+            self.say_waiting(job, admitted);
+            if counts(job).queued > 0 {
+                // That it is pending is worth a word only when it has been so for a while.
+                say_why.as_mut().reset(tokio::time::Instant::now() + WHY_AFTER);
+            }
             self.say_failure(name, job, admitted);
             if self.live {
                 eprint!("\r\x1b[K{}", self.line(admitted));
@@ -158,6 +175,15 @@ impl Progress {
             output::say(&format!(" task {index} failed: {end}; it is tried again\n"));
             eprintln!(" next: bourg logs {name}/{}", task.index);
         }
+    }
+
+    /// Says for which jobs it waits, whenever they are others.
+    fn say_waiting(&mut self, job: &v1::JobStatus, admitted: Duration) {
+        if self.said_waiting != job.waits_for && !job.waits_for.is_empty() {
+            eprint!("{}", self.end_line(admitted));
+            eprintln!(" queued {}", why::until(&job.waits_for));
+        }
+        self.said_waiting.clone_from(&job.waits_for);
     }
 
     fn note(&mut self, job: &v1::JobStatus) {
@@ -205,9 +231,18 @@ fn is_dead(job: &v1::JobStatus) -> bool {
 
 fn dead(name: &str, job: &v1::JobStatus) -> Failure {
     let failed = job.tasks.iter().find(|task| task.state == "failed");
-    let why = failed.map(|task| format!(": task {} {}", task.index, task.last_end_text));
-    let index = failed.map_or(0, |task| task.index);
-    Failure::failed(format!("error: {name} {}{}", job.state, why.unwrap_or_default()))
+    let Some(task) = failed.filter(|_| job.state == "failed") else {
+        // Killed by somebody, or with another job.
+        let why = match (job.reason.as_str(), job.reason.starts_with("by ")) {
+            ("", _) => String::new(),
+            (why, true) => format!(" {why}"),
+            (why, false) => format!(": {why}"),
+        };
+        return Failure::failed(format!("error: {name} {}{why}", job.state))
+            .next(format!("bourg events {name}"));
+    };
+    let (index, end) = (task.index, &task.last_end_text);
+    Failure::failed(format!("error: {name} {}: task {index} {end}", job.state))
         .next(format!("bourg logs {name}/{index}"))
 }
 
@@ -216,6 +251,13 @@ fn late(name: &str, job: Option<&v1::JobStatus>, wait: Duration) -> Failure {
         return Failure::failed(format!("error: nothing is known of {name}"));
     };
     let (counts, wait) = (counts(job), wait.as_secs());
+    if counts.queued > 0 {
+        let until = why::until(&job.waits_for);
+        let text = format!("error: not placed within {wait} s: {name} is queued {until}");
+        let first = job.waits_for.first().map(String::as_str).unwrap_or_default();
+        return Failure::new(Code::NotPlaced, text)
+            .next(format!("bourg status {first} · bourg kill {name}"));
+    }
     if counts.pending > 0
         && job.tasks.iter().all(|task| task.state != "pending" || task.failures == 0)
     {

@@ -1,20 +1,21 @@
-//! `bourg status`, `bourg machines`, `bourg cell`: what there is.
+//! `bourg status`, `bourg cell`: what there is.
 
+use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::time::Duration;
 
-use model::{Priority, Resources, Time};
+use model::{Priority, Time};
 use proto::v1;
 
 use super::exit::{Done, Failure};
 use super::output::{self, Format, Listing};
-use super::{ListArgs, StatusArgs, job_address, run, with_cell};
+use super::{ListArgs, StatusArgs, job_address, run, why, with_cell};
 
 /// How often something that is watched is looked at.
 const WATCH_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Shows once, or again whenever the index changes.
-async fn repeat(
+pub(super) async fn repeat(
     args: &ListArgs,
     mut show: impl AsyncFnMut() -> Result<(u64, Shown), Failure>,
 ) -> Done {
@@ -35,7 +36,8 @@ async fn repeat(
     }
 }
 
-type Shown = Box<dyn FnOnce() -> Done>;
+/// What writes an answer.
+pub(super) type Shown = Box<dyn FnOnce() -> Done>;
 
 pub(super) fn status(cell: Option<&str>, args: &StatusArgs) -> Done {
     let some = args.jobs.iter().find(|address| address.tasks != model::TaskSelection::All);
@@ -50,6 +52,7 @@ pub(super) fn status(cell: Option<&str>, args: &StatusArgs) -> Done {
                 dead: args.all,
                 labels: args.list.labels(),
                 at: args.list.at(),
+                mine: false,
             };
             let mut answer = connection
                 .ask(request, async |mut client, request| client.status(request).await)
@@ -96,8 +99,9 @@ fn show_jobs(format: &Format, answer: &v1::StatusResponse) -> Done {
             name: job_name,
             headings: &[
                 "JOB", "STATE", "PRIORITY", "TASKS", "PENDING", "RUNNING", "HEALTHY", "ENDED", "ID",
+                "LABELS",
             ],
-            wide: 1,
+            wide: 2,
             row: |job| {
                 let counts = job.counts.unwrap_or_default();
                 let ended = counts.finished + counts.failed + counts.killed;
@@ -111,10 +115,33 @@ fn show_jobs(format: &Format, answer: &v1::StatusResponse) -> Done {
                     counts.healthy.to_string(),
                     ended.to_string(),
                     job.collection.to_string(),
+                    shown_labels(&job_labels(job)),
                 ]
             },
         },
     )
+}
+
+type Labels = BTreeMap<String, String>;
+
+fn job_labels(job: &v1::JobStatus) -> Labels {
+    job.spec.as_ref().map(|spec| spec.labels.clone()).unwrap_or_default()
+}
+
+/// The labels of a task: its job's, and those of its override.
+fn task_labels(job: &v1::JobStatus, index: u32) -> Labels {
+    let own = job.spec.as_ref().and_then(|spec| spec.overrides.get(&index));
+    let mut labels = job_labels(job);
+    labels.extend(own.map(|own| own.labels.clone()).unwrap_or_default());
+    labels
+}
+
+/// `team=search,tier=canary`, as labels are asked for.
+fn shown_labels(labels: &Labels) -> String {
+    let one = |(name, value): (&String, &String)| {
+        format!("{}={}", name.escape_debug(), value.escape_debug())
+    };
+    labels.iter().map(one).collect::<Vec<_>>().join(",")
 }
 
 /// One job with its tasks.
@@ -122,8 +149,13 @@ fn show_job(format: &Format, job: &v1::JobStatus, now: u64) -> Done {
     let counts = job.counts.unwrap_or_default();
     let priority = priority(job.spec.as_ref().and_then(|spec| spec.priority));
     let age = Time(now).since(Time(job.submitted));
+    let why = match (job.waits_for.as_slice(), job.reason.as_str()) {
+        ([], "") => String::new(),
+        ([], reason) => format!(" ({reason})"),
+        (jobs, _) => format!(" {}", why::until(jobs)),
+    };
     output::print(&format!(
-        "{}  {}  {priority}  {} of {} healthy  submitted {age} ago\n",
+        "{}  {}{why}  {priority}  {} of {} healthy  submitted {age} ago\n",
         job_name(job),
         job.state,
         counts.healthy,
@@ -149,6 +181,8 @@ fn show_job(format: &Format, job: &v1::JobStatus, now: u64) -> Done {
         ];
         if *format == Format::Wide {
             row.push(task.generation.to_string());
+            row.push(task.reason.clone());
+            row.push(shown_labels(&task_labels(job, task.index)));
         }
         row
     };
@@ -162,71 +196,11 @@ fn show_job(format: &Format, job: &v1::JobStatus, now: u64) -> Done {
         "FAILURES",
         "LAST END",
         "GENERATION",
+        "REASON",
+        "LABELS",
     ];
-    let shown = if *format == Format::Wide { 9 } else { 8 };
+    let shown = if *format == Format::Wide { headings.len() } else { 8 };
     output::print(&output::table(&headings[..shown], job.tasks.iter().map(row).collect()))
-}
-
-pub(super) fn machines(cell: Option<&str>, args: &ListArgs) -> Done {
-    with_cell(cell, async |mut connection| {
-        repeat(args, async || {
-            let (labels, at) = (args.labels(), args.at());
-            let request = v1::MachinesRequest { labels, at, names: Vec::new() };
-            let answer = connection
-                .ask(request, async |mut client, request| client.machines(request).await)
-                .await?;
-            let format = args.output.clone();
-            let index = answer.index;
-            let shown = move || {
-                output::list(
-                    &format,
-                    &Listing {
-                        items: &answer.machines,
-                        name: |machine| machine.name.clone(),
-                        headings: &[
-                            "MACHINE",
-                            "STATE",
-                            "TASKS",
-                            "CPU TAKEN",
-                            "CPU",
-                            "RAM TAKEN",
-                            "RAM",
-                            "PORTS TAKEN",
-                            "ADDRESS",
-                            "ATTRIBUTES",
-                        ],
-                        wide: 2,
-                        row: machine_row,
-                    },
-                )
-            };
-            Ok((index, Box::new(shown) as Shown))
-        })
-        .await
-    })
-}
-
-fn machine_row(machine: &v1::MachineStatus) -> Vec<String> {
-    let resources = |resources: Option<v1::Resources>| {
-        resources.and_then(|all| Resources::try_from(all).ok()).unwrap_or_default()
-    };
-    let (taken, all) = (resources(machine.taken), resources(machine.capacity));
-    let attributes = machine
-        .attributes
-        .iter()
-        .map(|(name, value)| format!("{}={}", name.escape_debug(), value.escape_debug()));
-    vec![
-        machine.name.clone(),
-        machine.state.clone(),
-        machine.tasks.to_string(),
-        taken.cpu.to_string(),
-        all.cpu.to_string(),
-        taken.ram.to_string(),
-        all.ram.to_string(),
-        machine.ports_taken.to_string(),
-        machine.address.clone(),
-        attributes.collect::<Vec<_>>().join(" "),
-    ]
 }
 
 pub(super) fn cell(cell: Option<&str>, args: &ListArgs) -> Done {
@@ -262,11 +236,16 @@ pub(super) fn cell(cell: Option<&str>, args: &ListArgs) -> Done {
                         ("index", format!("{} in term {}", status.index, status.term)),
                         ("state", status.state_hash.clone()),
                         ("level", status.level.to_string()),
+                        (
+                            "violations",
+                            format!("{}, see the master's log", status.violations),
+                        ),
                     ];
                     let rows = rows.map(|(name, value)| vec![name.to_owned(), value]);
-                    let [first, rest @ ..] = rows;
+                    let [first, rest @ .., violations] = rows;
                     let headings: Vec<&str> = first.iter().map(String::as_str).collect();
-                    output::table(&headings, rest.into())
+                    let violations = (status.violations > 0).then_some(violations);
+                    output::table(&headings, rest.into_iter().chain(violations).collect())
                 })
             };
             Ok((index, Box::new(shown) as Shown))

@@ -6,22 +6,61 @@ use model::{Priority, Resources, Time};
 use proto::v1;
 
 use super::cells::Connection;
+use super::choose::{Among, choose};
 use super::exit::{Done, Failure};
 use super::moment::Moment;
-use super::{WhyArgs, job_address, output, with_cell};
+use super::output::{self, Format, Listing};
+use super::{WhyArgs, with_cell};
 
 pub(super) fn why(cell: Option<&str>, args: &WhyArgs) -> Done {
     with_cell(cell, async |mut connection| {
-        let request = v1::WhyRequest {
-            job: Some(job_address(&args.job)),
-            tasks: Some((&args.job.tasks).into()),
-            at: args.at.map(Moment::message),
-        };
-        let answer =
-            connection.ask(request, async |mut client, request| client.why(request).await).await?;
-        let name = format!("{}/{}", answer.user, answer.job);
-        output::object(&args.output, &answer, &name, || show(&answer))
+        let at = args.at.map(Moment::message);
+        let among = Among::Alive(at);
+        let named = args.job.as_slice();
+        let chosen = choose(&mut connection, named, args.labels.as_ref(), &among).await?;
+        let mut answers = Vec::new();
+        for job in chosen {
+            let (tasks, job) = (Some((&job.tasks).into()), Some(job.job));
+            let request = v1::WhyRequest { job, tasks, at };
+            answers.push(
+                connection
+                    .ask(request, async |mut client, request| client.why(request).await)
+                    .await?,
+            );
+        }
+        match answers.as_slice() {
+            [answer] if args.labels.is_none() => {
+                output::object(&args.output, answer, &name(answer), || show(answer))
+            }
+            several => show_several(&args.output, several),
+        }
     })
+}
+
+fn name(answer: &v1::WhyResponse) -> String {
+    format!("{}/{}", answer.user, answer.job)
+}
+
+/// The explanations of several jobs; for people, of those that have something pending.
+fn show_several(format: &Format, answers: &[v1::WhyResponse]) -> Done {
+    if let Format::Table | Format::Wide = format {
+        let waits = |answer: &&v1::WhyResponse| answer.queued > 0 || !answer.groups.is_empty();
+        let text: String = answers.iter().filter(waits).map(show).collect();
+        return match (text.is_empty(), answers) {
+            (true, [one]) => output::print(&show(one)),
+            (true, all) => output::print(&format!("nothing of {} jobs is pending\n", all.len())),
+            (false, _) => output::print(&text),
+        };
+    }
+    let listing =
+        Listing { items: answers, name, headings: &[], wide: 0, row: |_| Vec::new() };
+    output::list(format, &listing)
+}
+
+/// `until ana/extract has finished`.
+pub(super) fn until(waits_for: &[String]) -> String {
+    let have = if waits_for.len() == 1 { "has" } else { "have" };
+    format!("until {} {have} finished", waits_for.join(", "))
 }
 
 /// The explanation of a job, as people read it.
@@ -36,11 +75,11 @@ pub(super) async fn explain(
 }
 
 fn show(answer: &v1::WhyResponse) -> String {
-    let name = format!("{}/{}", answer.user, answer.job);
+    let name = name(answer);
     if answer.queued > 0 {
-        let (jobs, s) = (answer.waits_for.join(", "), if answer.queued == 1 { "" } else { "s" });
+        let (until, s) = (until(&answer.waits_for), if answer.queued == 1 { "" } else { "s" });
         return format!(
-            "{name}: {} task{s} queued until {jobs} has finished\n true at index {}\n",
+            "{name}: {} task{s} queued {until}\n true at index {}\n",
             answer.queued, answer.index
         );
     }

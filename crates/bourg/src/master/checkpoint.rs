@@ -1,21 +1,21 @@
 //! Checkpoints while serving: a view of the cell is written by a thread of its own; then what is kept
-//! of the past is thinned and cut by size and age. The core never waits for it.
+//! of the past is thinned and cut by size and age, and the cell is checked. The core never waits for
+//! it.
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::Receiver;
 
 use anyhow::Context;
 use cell::Cell;
-use model::{LogIndex, Term};
+use model::LogIndex;
 use replica::Input;
 use store::Retention;
-use store::checkpoint::CheckpointWriter;
 use store::history::History;
 use tokio::sync::mpsc;
 
 use super::core::Message;
 use super::events::Recorder;
-use super::recover::IMAGE_SECTION;
+use crate::checkpoint::{self, Origin};
 use crate::clock::wall_clock;
 
 /// After so many records a new checkpoint is written.
@@ -56,7 +56,7 @@ impl Checkpoints {
     }
 
     /// Begins to write one, where it is time.
-    pub(super) fn consider(&mut self, cell: &Cell, term: Term, recorder: &mut Recorder) {
+    pub(super) fn consider(&mut self, cell: &Cell, origin: Origin, recorder: &mut Recorder) {
         if self.writing || cell.index().0 < self.last.0 + EVERY {
             return;
         }
@@ -66,8 +66,9 @@ impl Checkpoints {
         let (directory, log) = (self.directory.clone(), self.log.clone());
         let events = recorder.sync(cell.index());
         let write = move || {
-            let written = write_and_thin(&directory, &log, &cell, term, &events, &retention);
+            let written = write_and_thin(&directory, &log, &cell, origin, &events, &retention);
             let _gone = to_core.blocking_send(Message::Checkpointed(written));
+            check(&cell, &to_core);
         };
         if let Err(error) = std::thread::Builder::new().name("checkpoint".to_owned()).spawn(write) {
             self.failed(&error.into());
@@ -92,12 +93,12 @@ fn write_and_thin(
     directory: &Path,
     log: &Path,
     cell: &Cell,
-    term: Term,
+    origin: Origin,
     events: &Receiver<anyhow::Result<()>>,
     retention: &Retention,
 ) -> anyhow::Result<Written> {
     events.recv().context("the thread that keeps events has ended")??;
-    write(directory, cell, term)?;
+    checkpoint::write_in(directory, &cell.image(), origin)?;
     let history = History::open(log, directory)?;
     let (checkpoints, segments) = (history.checkpoints(), history.segments());
     let needed_from = checkpoints.iter().take(2).next_back().map_or(0, |older| older.index);
@@ -112,19 +113,22 @@ fn write_and_thin(
     Ok(Written { needed_from: LogIndex(needed_from), log_from: LogIndex(plan.log_from) })
 }
 
-/// Writes a checkpoint of a cell into a directory.
-pub(crate) fn write(directory: &Path, cell: &Cell, term: Term) -> anyhow::Result<()> {
-    let at = (cell.index().0, term.0, cell.time().0);
-    let mut writer = CheckpointWriter::create_at(directory, at.0, at.1, at.2)?;
-    let mut failed = None;
-    proto::image::write_image(&cell.image(), &mut |piece| {
-        if failed.is_none() {
-            failed = writer.section(IMAGE_SECTION, piece).err();
-        }
-    });
-    if let Some(error) = failed {
-        return Err(error.into());
+/// Checks a cell by a thread of its own: one that a checkpoint gave may have been edited by hand.
+pub(super) fn check_beside(cell: Cell, to_core: mpsc::Sender<Message>) -> anyhow::Result<()> {
+    let check = move || check(&cell, &to_core);
+    let thread = std::thread::Builder::new().name("check".to_owned()).spawn(check);
+    thread.map(|_| ()).context("cannot start the thread that checks the cell")
+}
+
+/// Says everything in which a cell contradicts itself.
+fn check(cell: &Cell, to_core: &mpsc::Sender<Message>) {
+    let violations = cell.check();
+    for violation in &violations {
+        tracing::error!(
+            "the cell contradicts itself as of index {}: {violation}; look at it with `bourg \
+             checkpoint save` and `bourg checkpoint show`",
+            cell.index()
+        );
     }
-    writer.finish()?;
-    Ok(())
+    let _gone = to_core.blocking_send(Message::Checked(violations.len() as u64));
 }

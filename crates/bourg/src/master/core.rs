@@ -15,6 +15,7 @@ use super::checkpoint::{Checkpoints, Written};
 use super::events::Recorder;
 use super::log::{Task, ToLog};
 use super::{agents, events};
+use crate::checkpoint::Origin;
 use crate::clock::Clock;
 
 /// Something for the core.
@@ -27,6 +28,8 @@ pub(crate) enum Message {
     Follow(oneshot::Sender<Following>),
     /// A checkpoint was written, or not.
     Checkpointed(anyhow::Result<Written>),
+    /// The cell was looked at, and contradicted itself in so many places.
+    Checked(u64),
     /// The process cannot go on.
     Fail(anyhow::Error),
     /// The process ends.
@@ -57,12 +60,16 @@ pub(crate) struct Following {
 #[derive(Clone, Debug)]
 pub(crate) struct View {
     pub(crate) cell: Cell,
+    /// The term of the last operation, and how often the cell was restored.
+    pub(crate) origin: Origin,
     /// The term in which this replica leads; none where it does not.
     pub(crate) leads: Option<Term>,
     /// How many schedulers follow.
     pub(crate) followers: usize,
     /// The cell's clock, which is at no moment before the cell's time.
     pub(crate) clock: Clock,
+    /// In how many places the cell contradicted itself when that was last looked at.
+    pub(crate) violations: u64,
 }
 
 impl View {
@@ -208,7 +215,8 @@ struct Thread {
     last_ticket: u64,
     followers: Vec<mpsc::Sender<LogEntry>>,
     leads: Option<Term>,
-    term: Term,
+    origin: Origin,
+    violations: u64,
     view: watch::Sender<Arc<View>>,
 }
 
@@ -222,9 +230,12 @@ pub(crate) fn start(parts: Parts) -> anyhow::Result<Core> {
     if let Some((cell, _)) = &recovered.checkpoint {
         checkpoints.began_at(cell.index());
     }
+    let term = recovered.checkpoint.as_ref().map_or(Term(0), |(_, term)| *term);
+    let origin = Origin { term, restore_epoch: recovered.restore_epoch };
     let replica = Replica::new(settings, Records, clock.now(), recovered, Some(founding))?;
     tracing::info!("read {records} records after index {}", replica.cell().index());
-    let first = View { cell: replica.cell().clone(), leads: None, followers: 0, clock };
+    let cell = replica.cell().clone();
+    let first = View { cell, origin, leads: None, followers: 0, clock, violations: 0 };
     let (view, views) = watch::channel(Arc::new(first));
     let (ended, has_ended) = watch::channel(None);
     let core = Core { to_core, view: views, ended: has_ended, to_log: to_log.clone() };
@@ -241,7 +252,8 @@ pub(crate) fn start(parts: Parts) -> anyhow::Result<Core> {
         last_ticket: 0,
         followers: Vec::new(),
         leads: None,
-        term: Term(0),
+        origin,
+        violations: 0,
         view,
     };
     let run = move || {
@@ -331,6 +343,11 @@ impl Thread {
                 self.checkpoints.failed(&error);
                 None
             }
+            Message::Checked(violations) => {
+                self.violations = violations;
+                self.publish();
+                None
+            }
             Message::Stop | Message::Fail(_) => None,
         }
     }
@@ -358,7 +375,7 @@ impl Thread {
     }
 
     fn committed(&mut self, entry: &LogEntry) {
-        self.term = entry.term;
+        self.origin.term = entry.term;
         // A follower whose queue is full has fallen too far behind and begins anew.
         self.followers.retain(|follower| follower.try_send(entry.clone()).is_ok());
     }
@@ -375,13 +392,15 @@ impl Thread {
     fn publish(&mut self) {
         self.followers.retain(|follower| !follower.is_closed());
         let cell = self.replica.cell();
-        self.checkpoints.consider(cell, self.term, &mut self.recorder);
+        self.checkpoints.consider(cell, self.origin, &mut self.recorder);
         self.recorder.flush();
         self.view.send_replace(Arc::new(View {
             cell: cell.clone(),
+            origin: self.origin,
             leads: self.leads,
             followers: self.followers.len(),
             clock: self.clock,
+            violations: self.violations,
         }));
     }
 }

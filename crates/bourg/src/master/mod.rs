@@ -5,13 +5,17 @@
 //! queues between them are bounded; what does not fit is refused to whoever asks.
 
 mod agents;
+mod changes;
 mod checkpoint;
 mod core;
 mod events;
 mod log;
+mod machines;
 pub(crate) mod past;
 mod reads;
 pub(crate) mod recover;
+mod rejections;
+mod saving;
 mod scheduling;
 mod service;
 mod views;
@@ -30,7 +34,6 @@ use tokio::sync::mpsc;
 
 use crate::shutdown;
 
-pub(crate) use self::checkpoint::write as write_checkpoint;
 pub(crate) use self::core::Records;
 
 /// How a master is started.
@@ -62,6 +65,7 @@ pub(crate) fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()
     let validity = Validity::lasting(CERTIFICATE_VALIDITY);
     let credentials = authority.issue(&Identity::Master, validity)?;
     let (log, recovered) = recover::recover(&directory)?;
+    let began = recovered.checkpoint.as_ref().map(|(cell, _)| cell.clone());
 
     let (to_core, from_all) = mpsc::channel(CORE_QUEUE);
     let (to_log, log_thread) = log::start(log, to_core.clone())?;
@@ -78,6 +82,9 @@ pub(crate) fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()
         options.history,
         to_core.clone(),
     );
+    if let Some(cell) = began {
+        checkpoint::check_beside(cell, to_core.clone())?;
+    }
     let core = core::start(core::Parts {
         settings,
         recovered,

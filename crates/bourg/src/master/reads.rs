@@ -8,6 +8,7 @@ use model::{LabelQuery, TaskIndex, TaskSelection, Time, UserName};
 use proto::v1;
 use tonic::Status;
 
+use super::rejections::no_such_machine;
 use super::views;
 
 /// A cell, as somebody reads it at a time.
@@ -22,7 +23,12 @@ impl Reads<'_> {
     pub(super) fn status(&self, asked: &v1::StatusRequest) -> Result<v1::StatusResponse, Status> {
         let query = labels(&asked.labels)?;
         let mut jobs: Vec<&Arc<Job>> = match asked.jobs.as_slice() {
-            [] => self.cell.named_jobs().filter(|job| asked.dead || job.is_alive()).collect(),
+            [] => {
+                let wanted = |job: &&Arc<Job>| {
+                    (asked.dead || job.is_alive()) && (!asked.mine || job.owner == *self.me)
+                };
+                self.cell.named_jobs().filter(wanted).collect()
+            }
             some => some.iter().map(|job| self.find(job)).collect::<Result<_, _>>()?,
         };
         jobs.retain(|job| query.is_empty() || job_has(job, &query));
@@ -52,10 +58,17 @@ impl Reads<'_> {
                 asked.names.is_empty() || asked.names.iter().any(|n| *n == *machine.name.as_str());
             named && query.holds(|key| machine.attribute(key))
         });
+        let shown = |machine: &Arc<cell::Machine>| v1::MachineStatus {
+            placed: match asked.tasks {
+                true => views::placed(self.cell, machine),
+                false => Vec::new(),
+            },
+            ..views::machine_status(machine, self.now)
+        };
         Ok(v1::MachinesResponse {
             index: self.cell.index().0,
             time: self.now.0,
-            machines: chosen.map(|machine| views::machine_status(machine, self.now)).collect(),
+            machines: chosen.map(shown).collect(),
         })
     }
 
@@ -78,6 +91,7 @@ impl Reads<'_> {
             user: self.me.to_string(),
             schedulers: 0,
             term: 0,
+            violations: 0,
         }
     }
 
@@ -102,12 +116,7 @@ impl Reads<'_> {
     pub(super) fn machine_named(&self, name: &str) -> Result<&Arc<cell::Machine>, Status> {
         let bad = |error: model::NameError| Status::invalid_argument(error.to_string());
         let wanted = model::MachineName::new(name).map_err(bad)?;
-        self.cell.machine_named(&wanted).ok_or_else(|| {
-            let names = self.cell.machines().map(|machine| machine.name.as_str());
-            let near = views::nearest(name, names);
-            let near = near.map(|near| format!("; the nearest is {near}")).unwrap_or_default();
-            Status::not_found(format!("there is no machine {wanted}{near}"))
-        })
+        self.cell.machine_named(&wanted).ok_or_else(|| no_such_machine(self.cell, name))
     }
 }
 

@@ -4,15 +4,13 @@ use cell::Cell;
 use model::{Level, LogIndex, Term};
 use replica::{HardState, Recovered};
 use store::DataDirectory;
-use store::checkpoint::{self, CheckpointReader};
 use store::log::{Log, Options, Repair};
 
-/// The kind of a checkpoint's sections that hold pieces of the cell's image.
-pub(crate) const IMAGE_SECTION: u32 = 1;
+use crate::checkpoint::{self, Origin};
 
 /// Reads the newest checkpoint that is whole, and the log after it.
 pub(crate) fn recover(directory: &DataDirectory) -> anyhow::Result<(Log, Recovered)> {
-    let checkpoint = newest(directory)?;
+    let newest = newest(directory)?;
     let (log, found) = Log::open(directory.log(), Options::default())?;
     if let Repair::TornTail { segment, offset, bytes } = found.repair() {
         tracing::warn!(
@@ -26,7 +24,7 @@ pub(crate) fn recover(directory: &DataDirectory) -> anyhow::Result<(Log, Recover
         Some(state) => HardState::from_bytes(&state.payload)
             .ok_or_else(|| anyhow::anyhow!("the promise kept in the log is not one"))?,
     };
-    let from = checkpoint.as_ref().map_or(0, |(cell, _)| cell.index().0 + 1);
+    let from = newest.as_ref().map_or(0, |(cell, _)| cell.index().0 + 1);
     if let Some(first) = found.first_index() {
         anyhow::ensure!(
             first <= from.max(1),
@@ -35,7 +33,10 @@ pub(crate) fn recover(directory: &DataDirectory) -> anyhow::Result<(Log, Recover
             directory.log().display()
         );
     }
-    let mut recovered = Recovered { checkpoint, entries: Vec::new(), hard_state };
+    // Each checkpoint says it again, and without one the cell was never restored.
+    let restore_epoch = newest.as_ref().map_or(0, |(_, origin)| origin.restore_epoch);
+    let checkpoint = newest.map(|(cell, origin)| (cell, origin.term));
+    let mut recovered = Recovered { checkpoint, entries: Vec::new(), hard_state, restore_epoch };
     found.for_each(from, |record| {
         let (term, index) = (Term(record.term), LogIndex(record.index));
         recovered.entry(term, index, Level(record.level), record.payload);
@@ -44,10 +45,10 @@ pub(crate) fn recover(directory: &DataDirectory) -> anyhow::Result<(Log, Recover
     Ok((log, recovered))
 }
 
-fn newest(directory: &DataDirectory) -> anyhow::Result<Option<(Cell, Term)>> {
+fn newest(directory: &DataDirectory) -> anyhow::Result<Option<(Cell, Origin)>> {
     let mut broken = None;
-    for checkpoint in checkpoint::list(directory.checkpoints())? {
-        match read(&checkpoint) {
+    for checkpoint in store::checkpoint::list(directory.checkpoints())? {
+        match checkpoint::read(&checkpoint.path) {
             Ok(read) => return Ok(Some(read)),
             Err(error) => {
                 tracing::error!("{} cannot be used: {error:#}", checkpoint.path.display());
@@ -58,26 +59,11 @@ fn newest(directory: &DataDirectory) -> anyhow::Result<Option<(Cell, Term)>> {
     broken.map_or(Ok(None), Err)
 }
 
-/// The cell of a checkpoint, and the term of its last record.
-pub(crate) fn read(checkpoint: &checkpoint::Checkpoint) -> anyhow::Result<(Cell, Term)> {
-    let mut reader = CheckpointReader::open(&checkpoint.path)?;
-    let mut image = Vec::new();
-    reader.for_each(|kind, section| {
-        if kind == IMAGE_SECTION {
-            image.extend_from_slice(section);
-        }
-        Ok::<(), store::Error>(())
-    })?;
-    let cell = Cell::from_image(proto::image::read_image(&image)?)?;
-    Ok((cell, Term(reader.term())))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::bench;
     use crate::master::Records;
-    use crate::master::checkpoint as checkpoints;
     use crate::master::log::record;
     use replica::{Input, Output, Replica, Settings};
     use store::log::{Kind, RecordRef};
@@ -115,23 +101,29 @@ mod tests {
         replica.cell().clone()
     }
 
+    fn write(directory: &DataDirectory, cell: &Cell, term: u64) {
+        let origin = Origin { term: Term(term), restore_epoch: 5 };
+        let written = checkpoint::write_in(&directory.checkpoints(), &cell.image(), origin);
+        written.expect("a checkpoint");
+    }
+
     #[test]
     fn a_checkpoint_and_the_log_after_it_give_what_the_whole_log_gives() {
         let place = tempfile::tempdir().expect("a temporary directory");
         let path = place.path().join("master");
         let directory = DataDirectory::create(&path).expect("a data directory");
-        bench::write_history(&directory, 2_000).expect("a log");
+        bench::write_history(&directory, 2_000, None).expect("a log");
         let early = start(&directory);
-        checkpoints::write(&directory.checkpoints(), &early, Term(2)).expect("a checkpoint");
+        write(&directory, &early, 2);
 
         let with_checkpoint = start(&directory);
         let (_, recovered) = recover(&directory).expect("it can be read");
         let (cell, _) = recovered.checkpoint.expect("it begins with the checkpoint");
-        assert_eq!(cell.index(), early.index());
+        assert_eq!((cell.index(), recovered.restore_epoch), (early.index(), 5));
         assert!(recovered.entries.len() < 10, "and reads only what came after it");
 
-        for checkpoint in checkpoint::list(directory.checkpoints()).expect("a list") {
-            checkpoint::remove(&checkpoint).expect("it can be removed");
+        for checkpoint in store::checkpoint::list(directory.checkpoints()).expect("a list") {
+            store::checkpoint::remove(&checkpoint).expect("it can be removed");
         }
         let whole = start(&directory);
         let (one, other) = (with_checkpoint.image(), whole.image());
@@ -147,12 +139,12 @@ mod tests {
         let place = tempfile::tempdir().expect("a temporary directory");
         let path = place.path().join("master");
         let directory = DataDirectory::create(&path).expect("a data directory");
-        bench::write_history(&directory, 100).expect("a log");
+        bench::write_history(&directory, 100, None).expect("a log");
         let first = start(&directory);
-        checkpoints::write(&directory.checkpoints(), &first, Term(2)).expect("a checkpoint");
+        write(&directory, &first, 2);
         let second = start(&directory);
-        checkpoints::write(&directory.checkpoints(), &second, Term(3)).expect("a checkpoint");
-        let newest = &checkpoint::list(directory.checkpoints()).expect("a list")[0];
+        write(&directory, &second, 3);
+        let newest = &store::checkpoint::list(directory.checkpoints()).expect("a list")[0];
         let mut bytes = std::fs::read(&newest.path).expect("a file");
         let middle = bytes.len() / 2;
         bytes[middle] ^= 1;

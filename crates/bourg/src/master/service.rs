@@ -4,7 +4,7 @@
 use std::pin::Pin;
 use std::sync::Arc;
 
-use cell::{Job, Mutation, Outcome, Rejection, Reply, RequestId, Submission, TaskState};
+use cell::{Job, Mutation, Outcome, Reply, RequestId, Submission, TaskState};
 use model::{InstanceId, LogIndex, MachineId, MachineName, UserName};
 use proto::v1;
 use proto::v1::past_answer::Answer as PastAnswer;
@@ -21,8 +21,9 @@ use tonic::{Request, Response, Status};
 use super::core::{Answered, Ask, Core, NotTaken};
 use super::past::Past;
 use super::reads::{Reads, selection};
+use super::rejections::rejected;
 use super::watching::Kept;
-use super::{agents, views};
+use super::{agents, changes, views};
 
 /// The services of a master.
 #[derive(Clone)]
@@ -30,7 +31,7 @@ pub(crate) struct Service {
     pub(super) core: Core,
     agents: agents::Handle,
     cell: String,
-    past: Past,
+    pub(super) past: Past,
     pub(super) events: Kept,
 }
 
@@ -61,7 +62,7 @@ impl Service {
     }
 
     /// The user who asks. A task acts as its job's owner.
-    fn user<T>(&self, request: &Request<T>) -> Result<UserName, Status> {
+    pub(super) fn user<T>(&self, request: &Request<T>) -> Result<UserName, Status> {
         let name = match rpc::transport::peer_identity(request, &self.cell)? {
             Identity::User(name) | Identity::Task { user: name, .. } => name,
             other => {
@@ -117,7 +118,7 @@ impl Service {
         })
     }
 
-    async fn mutate(
+    pub(super) async fn mutate(
         &self,
         id: Option<v1::RequestId>,
         by: UserName,
@@ -127,22 +128,11 @@ impl Service {
             id.ok_or_else(|| Status::invalid_argument("a request needs its id"))?.into();
         match self.ask(Ask::Request(id, by, mutation)).await? {
             (index, Outcome::Request(Ok(reply))) => Ok((index, reply)),
-            (_, Outcome::Request(Err(rejection))) => Err(rejected(&rejection)),
+            (_, Outcome::Request(Err(rejection))) => {
+                Err(rejected(&self.core.view().cell, &rejection))
+            }
             (_, other) => Err(unexpected(&other)),
         }
-    }
-}
-
-fn rejected(rejection: &Rejection) -> Status {
-    let text = rejection.to_string();
-    match rejection {
-        Rejection::Invalid(_) | Rejection::NoSuchTask { .. } => Status::invalid_argument(text),
-        Rejection::NoSuchJob(_) => Status::not_found(text),
-        Rejection::NotAllowed { .. } | Rejection::ForeignSession { .. } => {
-            Status::permission_denied(text)
-        }
-        Rejection::NotFounded => Status::unavailable(text),
-        _ => Status::failed_precondition(text),
     }
 }
 
@@ -159,6 +149,7 @@ impl Borgmaster for Service {
     type WatchJobStream = Streamed<v1::StatusResponse>;
     type EventsStream = Streamed<v1::EventsResponse>;
     type LogsStream = Streamed<v1::LogChunk>;
+    type SaveCheckpointStream = Streamed<v1::SaveCheckpointResponse>;
 
     async fn open_session(
         &self,
@@ -169,7 +160,9 @@ impl Borgmaster for Service {
             Outcome::Request(Ok(Reply::Session(session))) => {
                 Ok(Response::new(v1::OpenSessionResponse { session: session.0 }))
             }
-            Outcome::Request(Err(rejection)) => Err(rejected(&rejection)),
+            Outcome::Request(Err(rejection)) => {
+                Err(rejected(&self.core.view().cell, &rejection))
+            }
             other => Err(unexpected(&other)),
         }
     }
@@ -179,6 +172,10 @@ impl Borgmaster for Service {
         let v1::SubmitRequest { id, spec } = request.into_inner();
         let spec = spec.ok_or_else(|| Status::invalid_argument("no job description"))?;
         let spec: spec::JobSpec = spec.try_into().map_err(|error| malformed(&error))?;
+        let view = self.core.view();
+        let before = view.cell.job_named(&user, &spec.name).filter(|job| job.is_alive());
+        let changes = before.map(|job| changes::changes(&job.spec, &spec)).unwrap_or_default();
+        drop(view);
         let mutation = Mutation::Submit(Arc::new(spec));
         match self.mutate(id, user.clone(), mutation).await? {
             (index, Reply::Submitted { collection, submission }) => {
@@ -188,6 +185,10 @@ impl Borgmaster for Service {
                     user: user.to_string(),
                     unchanged: submission == Submission::Unchanged,
                     updated: submission == Submission::Updated,
+                    changes: match submission {
+                        Submission::Updated => changes,
+                        Submission::New | Submission::Unchanged => Vec::new(),
+                    },
                 }))
             }
             (_, other) => Err(unexpected(&other)),
@@ -226,6 +227,30 @@ impl Borgmaster for Service {
             }
             (_, other) => Err(unexpected(&other)),
         }
+    }
+
+    async fn change_machine(
+        &self,
+        request: Request<v1::ChangeMachineRequest>,
+    ) -> Answer<v1::ChangeMachineResponse> {
+        let user = self.user(&request)?;
+        self.change_a_machine(user, request.into_inner()).await
+    }
+
+    async fn set_platform(
+        &self,
+        request: Request<v1::SetPlatformRequest>,
+    ) -> Answer<v1::SetPlatformResponse> {
+        let user = self.user(&request)?;
+        self.set_a_platform(user, request.into_inner()).await
+    }
+
+    async fn platforms(
+        &self,
+        request: Request<v1::PlatformsRequest>,
+    ) -> Answer<v1::PlatformsResponse> {
+        let user = self.user(&request)?;
+        self.read(&user, |reads| Ok(reads.platforms()))
     }
 
     async fn status(&self, request: Request<v1::StatusRequest>) -> Answer<v1::StatusResponse> {
@@ -316,18 +341,27 @@ impl Borgmaster for Service {
         }
         let view = self.core.view();
         let (term, followers) = (view.leads.map_or(0, |term| term.0), view.followers);
+        let violations = view.violations;
         // The digest takes time in proportion to the cell's size.
         let answer = tokio::task::spawn_blocking(move || {
             Reads { cell: &view.cell, now: view.now(), me: &user }.cell_status()
         });
         let answer = answer.await.map_err(|error| Status::internal(error.to_string()))?;
         let schedulers = u32::try_from(followers).unwrap_or(u32::MAX);
-        Ok(Response::new(v1::CellStatusResponse { schedulers, term, ..answer }))
+        Ok(Response::new(v1::CellStatusResponse { schedulers, term, violations, ..answer }))
     }
 
     async fn events(&self, request: Request<v1::EventsRequest>) -> Answer<Self::EventsStream> {
         let (user, asked) = (self.user(&request)?, request.into_inner());
         self.follow_events(&user, asked)
+    }
+
+    async fn save_checkpoint(
+        &self,
+        request: Request<v1::SaveCheckpointRequest>,
+    ) -> Answer<Self::SaveCheckpointStream> {
+        let (user, asked) = (self.user(&request)?, request.into_inner());
+        self.save(&user, asked)
     }
 
     async fn logs(&self, request: Request<v1::LogsRequest>) -> Answer<Self::LogsStream> {

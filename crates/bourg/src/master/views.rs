@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use cell::{
-    Cell, Death, Health, Job, JobState, Machine, MachineState, Phase, StopReason, TaskState,
+    Cell, Death, EvictionCause, Health, Job, JobState, KillReason, Machine, MachineState,
+    PendingCause, Phase, StopReason, TaskState,
 };
-use model::{Resources, TaskIndex, TaskSelection, Time, UserName};
+use model::{CollectionId, InstanceId, Resources, TaskIndex, TaskSelection, Time, UserName};
 use proto::v1;
 use scheduler::why::{Group, Reason};
 
@@ -33,7 +34,29 @@ pub(crate) fn job_status(cell: &Cell, job: &Job, with_tasks: bool) -> v1::JobSta
         state: state.to_owned(),
         counts: Some(counts),
         tasks,
+        waits_for: waits_for(cell, job),
+        reason: match &job.state {
+            JobState::Dead { death: Death::Killed(why), .. } => kill_reason(cell, why),
+            _ => String::new(),
+        },
     }
+}
+
+/// The jobs that a job waits for.
+fn waits_for(cell: &Cell, job: &Job) -> Vec<String> {
+    job.waits_for.iter().map(|id| job_name(cell, *id)).collect()
+}
+
+/// `ana/web`.
+pub(crate) fn job_name(cell: &Cell, id: CollectionId) -> String {
+    match cell.job(id) {
+        Some(job) => format!("{}/{}", job.owner, job.spec.name),
+        None => format!("job {id}"),
+    }
+}
+
+fn task_name(cell: &Cell, id: InstanceId) -> String {
+    format!("{}/{}", job_name(cell, id.collection), id.index)
 }
 
 fn count(counts: &mut v1::JobCounts, state: &TaskState) {
@@ -80,7 +103,7 @@ fn task_status(cell: &Cell, job: &Job, index: TaskIndex) -> v1::TaskStatus {
         }
         TaskState::Pending { since, not_before, cause } => {
             status.state = "pending".to_owned();
-            status.reason = cause.to_string();
+            status.reason = pending_cause(cell, *cause);
             status.since = since.0;
             status.not_before = if not_before > since { not_before.0 } else { 0 };
         }
@@ -92,7 +115,8 @@ fn task_status(cell: &Cell, job: &Job, index: TaskIndex) -> v1::TaskStatus {
             };
             status.state = state.to_owned();
             status.since = since.0;
-            status.reason = placement.stop.as_deref().map(stop_reason).unwrap_or_default();
+            let stop = placement.stop.as_deref();
+            status.reason = stop.map(|why| stop_reason(cell, why)).unwrap_or_default();
             status.machine = machine_name(cell, placement.machine);
             status.host = cell
                 .machine(placement.machine)
@@ -117,17 +141,45 @@ fn task_status(cell: &Cell, job: &Job, index: TaskIndex) -> v1::TaskStatus {
             status.state = death(how).to_owned();
             status.since = at.0;
             if let Death::Killed(why) = how {
-                status.reason = why.to_string();
+                status.reason = kill_reason(cell, why);
             }
         }
     }
     status
 }
 
-fn stop_reason(why: &StopReason) -> String {
+/// Why a task is being stopped, with the names of jobs and tasks in place of their ids.
+fn stop_reason(cell: &Cell, why: &StopReason) -> String {
     match why {
-        StopReason::Kill(why) => format!("killed {why}"),
-        StopReason::Evict(cause) => format!("evicted: {cause}"),
+        StopReason::Kill(KillReason::User(user)) => format!("killed by {user}"),
+        StopReason::Kill(why) => format!("killed: {}", kill_reason(cell, why)),
+        StopReason::Evict(cause) => format!("evicted: {}", eviction_cause(cell, *cause)),
+    }
+}
+
+fn kill_reason(cell: &Cell, why: &KillReason) -> String {
+    match why {
+        KillReason::User(user) => format!("by {user}"),
+        KillReason::ParentEnded(parent) => {
+            format!("its parent {} ended", job_name(cell, *parent))
+        }
+        KillReason::PredecessorEnded(job) => {
+            format!("{}, which it was to run after, did not finish", job_name(cell, *job))
+        }
+    }
+}
+
+fn pending_cause(cell: &Cell, cause: PendingCause) -> String {
+    match cause {
+        PendingCause::Evicted(cause) => format!("evicted: {}", eviction_cause(cell, cause)),
+        other => other.to_string(),
+    }
+}
+
+fn eviction_cause(cell: &Cell, cause: EvictionCause) -> String {
+    match cause {
+        EvictionCause::Preempted { by } => format!("preempted by {}", task_name(cell, by)),
+        other => other.to_string(),
     }
 }
 
@@ -155,12 +207,7 @@ pub(crate) fn why_pending(
             .map(|found| group(cell, job, found, now))
             .collect(),
         queued: job.counts().queued,
-        waits_for: job
-            .waits_for
-            .iter()
-            .filter_map(|id| cell.job(*id))
-            .map(|other| format!("{}/{}", other.owner, other.spec.name))
-            .collect(),
+        waits_for: waits_for(cell, job),
     }
 }
 
@@ -185,7 +232,7 @@ fn group(cell: &Cell, job: &Job, group: &Group<'_>, now: Time) -> v1::PendingGro
         machines: count(group.machines),
         fits: count(group.fits),
         misfits: group.reasons.iter().map(misfit).collect(),
-        cause: group.cause.to_string(),
+        cause: pending_cause(cell, group.cause),
         avoids: avoided(cell, job, group, now),
         smallest_change: group
             .smallest_change
@@ -232,7 +279,23 @@ pub(crate) fn machine_status(machine: &Machine, now: Time) -> v1::MachineStatus 
         drain_reason: drain.map(|drain| drain.reason.clone()).unwrap_or_default(),
         drained_by: drain.map(|drain| drain.by.to_string()).unwrap_or_default(),
         suspect: machine.is_suspect(now),
+        placed: Vec::new(),
     }
+}
+
+/// The tasks that are placed on a machine.
+pub(crate) fn placed(cell: &Cell, machine: &Machine) -> Vec<v1::PlacedTask> {
+    let task = |instance: &InstanceId| {
+        let job = cell.job(instance.collection)?;
+        Some(v1::PlacedTask {
+            user: job.owner.to_string(),
+            job: job.spec.name.to_string(),
+            priority: job.spec.priority.number().into(),
+            limit: Some((&job.limit(instance.index)).into()),
+            task: Some(task_status(cell, job, instance.index)),
+        })
+    };
+    machine.instances().iter().filter_map(task).collect()
 }
 
 /// The capacity of every machine that is up, together.

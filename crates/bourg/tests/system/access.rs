@@ -22,7 +22,12 @@ use crate::http;
 const HOUR: Duration = Duration::from_secs(3_600);
 
 /// Makes a client directory for someone with a certificate of an authority.
-fn client_directory(cell: &Cell, name: &str, authority: &Authority, identity: &Identity) {
+pub(crate) fn client_directory(
+    cell: &Cell,
+    name: &str,
+    authority: &Authority,
+    identity: &Identity,
+) {
     fs::create_dir(cell.path(name)).expect("a client directory");
     let credentials = authority.issue(identity, Validity::lasting(HOUR)).expect("a certificate");
     credentials.write(cell.path(name), "user").expect("it can be written");

@@ -1,6 +1,6 @@
 //! Every state that two jobs and two machines can reach in a few operations.
 //!
-//! The machines have room for one task and one port each. An operation is written for the cell it
+//! The machines have room for one task and two ports each, and job b may evict job a. An operation is written for the cell it
 //! meets (the present life, a free port), beside some that are wrong on purpose. Time stands still,
 //! so many sequences lead to one state, and each state is gone on from once.
 
@@ -15,19 +15,24 @@ use model::{
 use crate::script::{report, submitted, user};
 
 /// How many operations deep.
-const DEPTH: usize = 8;
+const DEPTH: usize = 7;
 
 type Letter = fn(&Cell) -> Option<Op>;
 
 const LETTERS: &[Letter] = &[
-    |cell| submit(cell, "a"),
-    |cell| submit(cell, "b"),
+    |cell| submit(cell, "a", "priority=free"),
+    |cell| submit(cell, "b", "priority=120"),
+    |cell| submit(cell, "b", "after=a"),
+    |cell| submit(cell, "b", "parent=a"),
     |cell| kill(cell, "a"),
     |cell| kill(cell, "b"),
     |cell| assign(cell, "a", 1),
     |cell| assign(cell, "a", 2),
     |cell| assign(cell, "b", 1),
     |cell| assign(cell, "b", 2),
+    |cell| preempt(cell, 1),
+    |cell| drain(cell, 1),
+    |cell| undrain(cell, 1),
     |cell| observe(cell, "a", 1, |instance| Observation::Started { instance }),
     |cell| observe(cell, "a", 1, |instance| Observation::Ended { instance, end: exit(0) }),
     |cell| observe(cell, "a", 1, |instance| Observation::Ended { instance, end: exit(1) }),
@@ -70,8 +75,8 @@ fn exit(code: u8) -> End {
     End::Exited { code }
 }
 
-fn submit(cell: &Cell, name: &str) -> Option<Op> {
-    let spec = submitted(name, 1, &["cpu=600", "ports=http", "delay=0"]);
+fn submit(cell: &Cell, name: &str, option: &str) -> Option<Op> {
+    let spec = submitted(name, 1, &["cpu=600", "ports=http", "delay=0", option]);
     Some(request(cell, Mutation::Submit(spec)))
 }
 
@@ -84,6 +89,24 @@ fn assign(cell: &Cell, name: &str, machine: u64) -> Option<Op> {
     let (instance, machine) = (newest(cell, name)?, MachineId(machine));
     let ports = cell.machine(machine)?.free_ports(1, &[]);
     Some(Op::Assign(vec![Assignment { instance, machine, ports, victims: Vec::new() }]))
+}
+
+/// Job b takes the place of job a, which keeps its port until it has ended.
+fn preempt(cell: &Cell, machine: u64) -> Option<Op> {
+    let (instance, victim) = (newest(cell, "b")?, newest(cell, "a")?);
+    let machine = MachineId(machine);
+    let ports = cell.machine(machine)?.free_ports(1, &[]);
+    Some(Op::Assign(vec![Assignment { instance, machine, ports, victims: vec![victim] }]))
+}
+
+fn drain(cell: &Cell, machine: u64) -> Option<Op> {
+    let machine = cell.machine(MachineId(machine))?.name.clone();
+    Some(request(cell, Mutation::DrainMachine { machine, reason: String::new() }))
+}
+
+fn undrain(cell: &Cell, machine: u64) -> Option<Op> {
+    let machine = cell.machine(MachineId(machine))?.name.clone();
+    Some(request(cell, Mutation::UndrainMachine { machine }))
 }
 
 fn observe(
@@ -105,7 +128,7 @@ fn begun() -> Cell {
         let name = MachineName::new(&format!("m{id}")).expect("a name");
         let add = request(&cell, Mutation::AddMachine { address: format!("{name}:1"), name });
         cell.apply(Time::ZERO, &add);
-        let report = report(&["ports=31000-31000"]);
+        let report = report(&["ports=31000-31001"]);
         cell.apply(Time::ZERO, &Op::DescribeMachine { machine: MachineId(id), report });
     }
     cell
@@ -116,10 +139,14 @@ fn key(cell: &Cell) -> String {
     let mut key = String::new();
     for job in cell.jobs() {
         let task = job.task(TaskIndex(0));
-        key += &format!("{} {} {:?} {task:?}\n", job.id, job.spec.name, job.state);
+        let (waits, parent) = (&job.waits_for, job.parent);
+        let name = &job.spec.name;
+        key += &format!("{} {name} {:?} {waits:?} {parent:?} {task:?}\n", job.id, job.state);
     }
     for machine in cell.machines() {
-        key += &format!("{:?} {}\n", machine.state, machine.next_port);
+        let drained = machine.drain.is_some();
+        key +=
+            &format!("{:?} {drained} {} {:?}\n", machine.state, machine.next_port, machine.crashes);
     }
     key
 }

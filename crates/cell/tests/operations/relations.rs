@@ -1,8 +1,10 @@
 //! Jobs that wait for others, and jobs that end with others.
 
+use cell::{Cell, Mutation, Op, RequestId};
 use expect_test::expect;
+use model::{CellName, CollectionId, SessionId, TaskSelection, Time};
 
-use crate::script::session;
+use crate::script::{session, submitted, user};
 
 #[test]
 fn a_job_runs_after_others_have_finished() {
@@ -271,7 +273,7 @@ fn a_child_ends_with_its_parent_however_that_ends() {
 }
 
 #[test]
-fn an_end_is_passed_on_along_a_chain_of_any_length() {
+fn an_end_is_passed_on_along_a_chain() {
     session(&expect![[r#"
         > submit ana/a 1
         SUBMIT job 1 (new)
@@ -310,4 +312,28 @@ fn an_end_is_passed_on_along_a_chain_of_any_length() {
         KILL job 4 (its parent, job 3, ended)
         killed 1
     "#]]);
+}
+
+#[test]
+fn a_chain_may_be_as_long_as_there_are_jobs() {
+    const JOBS: u64 = 20_000;
+    let mut cell = Cell::empty();
+    let name = CellName::new("cc").expect("a name");
+    cell.apply(Time::ZERO, &Op::Found { name, administrator: user("ana") });
+    cell.apply(Time::ZERO, &Op::OpenSession { user: user("ana") });
+    let request = |sequence, mutation| Op::Request {
+        id: RequestId { session: SessionId(1), sequence },
+        by: user("ana"),
+        mutation,
+    };
+    for number in 1..=JOBS {
+        let parent = format!("parent=j{}", number - 1);
+        let options: &[&str] = if number == 1 { &[] } else { &[&parent] };
+        let submit = Mutation::Submit(submitted(&format!("j{number}"), 1, options));
+        cell.apply(Time::ZERO, &request(number, submit));
+    }
+    let kill = Mutation::Kill { collection: CollectionId(1), tasks: TaskSelection::All };
+    cell.apply(Time::ZERO, &request(JOBS + 1, kill));
+    assert_eq!(cell.jobs().filter(|job| job.is_alive()).count(), 0);
+    assert_eq!((cell.job_count() as u64, cell.check()), (JOBS, vec![]));
 }

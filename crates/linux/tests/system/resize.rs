@@ -11,12 +11,12 @@ use linux::record::{How, Launch};
 use linux::task::{Resized, TaskDirectory, TaskError};
 
 /// Does each step when the file of its number is there, and says so.
-const STEPS: &str = r#"
+const STEPS: &str = "
     step() { while ! [ -e $1 ]; do sleep 0.02; done; }
     echo up
     step 1; head -c 90000000 /dev/zero > /tmp/x; echo 1 done
     step 2; cat /dev/null > /tmp/x; echo 2 done
-    step 3; head -c 90000000 /dev/zero > /tmp/x; echo not reached; sleep 1000"#;
+    step 3; head -c 90000000 /dev/zero > /tmp/x; echo not reached; sleep 1000";
 
 /// Lets the task do a step, and waits until it has.
 fn step(task: &Task, number: u32) {

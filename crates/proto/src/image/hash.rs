@@ -14,11 +14,26 @@ pub struct StateHash(pub [u8; 32]);
 /// The hash of a cell's state: BLAKE3 over its written image. Costs a pass over the whole cell.
 #[must_use]
 pub fn state_hash(cell: &Cell) -> StateHash {
-    let mut hasher = blake3::Hasher::new();
-    write_image(&cell.image(), &mut |part| {
-        hasher.update(part);
-    });
-    StateHash(hasher.finalize().into())
+    let mut hasher = StateHasher::default();
+    write_image(&cell.image(), &mut |part| hasher.update(part));
+    hasher.finish()
+}
+
+/// Takes the hash of a state from its written image, in whatever pieces that comes.
+#[derive(Clone, Debug, Default)]
+pub struct StateHasher(blake3::Hasher);
+
+impl StateHasher {
+    /// Takes the next piece.
+    pub fn update(&mut self, piece: &[u8]) {
+        self.0.update(piece);
+    }
+
+    /// The hash, when the whole image was taken.
+    #[must_use]
+    pub fn finish(&self) -> StateHash {
+        StateHash(self.0.finalize().into())
+    }
 }
 
 impl StateHash {

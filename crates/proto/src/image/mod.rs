@@ -12,7 +12,7 @@ mod json;
 mod machine;
 mod rejection;
 
-pub use hash::{StateHash, state_hash};
+pub use hash::{StateHash, StateHasher, state_hash};
 pub use json::{ImageJsonError, LINE_BYTES_MAX, NotAPart, read_image_json, write_image_json};
 
 use std::sync::Arc;

@@ -44,8 +44,23 @@ impl CheckpointWriter {
         term: u64,
         time_us: u64,
     ) -> Result<Self> {
-        let stated = Stated { index, term, time_us };
         let path = directory.as_ref().join(format::name(index, term));
+        Self::create_as(path, index, term, time_us)
+    }
+
+    /// Begins a checkpoint as [`Self::create_at`] does, in a file of any name. Until it is finished
+    /// it is beside that, under the same name with `.tmp` behind it; then it takes the place of
+    /// whatever has the name.
+    ///
+    /// # Errors
+    /// [`Error::NoRoom`] and [`Error::Io`].
+    pub fn create_as(
+        path: impl Into<PathBuf>,
+        index: u64,
+        term: u64,
+        time_us: u64,
+    ) -> Result<Self> {
+        let (stated, path) = (Stated { index, term, time_us }, path.into());
         let unfinished = disk::unfinished(&path);
         let file = disk::create_unfinished(&unfinished)?;
         let mut writer = Self {

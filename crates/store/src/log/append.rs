@@ -157,7 +157,8 @@ impl Log {
         match (self.survivors.last_index(), record.kind) {
             (Some(last), _) => last.saturating_add(1),
             (None, Kind::Entry) => record.index,
-            (None, _) => self.segments.last().map_or(0, |segment| segment.first_index),
+            (None, Kind::Restart) => record.index.saturating_add(1),
+            (None, Kind::HardState) => self.segments.last().map_or(0, |segment| segment.first_index),
         }
     }
 

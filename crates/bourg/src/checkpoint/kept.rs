@@ -1,0 +1,509 @@
+//! A cell with every kind of thing in it, and its checkpoints that are kept: one of each level that
+//! there was. They must stay readable for ever (docs/decisions/013). The test writes that of a new
+//! level with `UPDATE_EXPECT=1`, and never one that is there.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use cell::{
+    Applied, Assignment, Cell, Death, EvictionCause, Health, KillReason, LEVEL, MachineState,
+    Mutation, Observation, Op, Outcome, PendingCause, Phase, Rejection, Reply, RequestId,
+    StopReason, Task, TaskState,
+};
+use expect_test::expect;
+use model::{
+    Appclass, Band, Bytes, CellName, End, GcuFactor, InstanceId, JobName, Level, MachineId,
+    MachineReport, MilliCores, Resources, SchedulingClass, SessionId, Span, TaskIndex,
+    TaskSelection, Term, Time, UserName,
+};
+use proto::image::state_hash;
+use spec::{Constraint, HealthCheck, JobReference, JobSpec, Relation, TaskOverride, TaskSpec};
+
+use super::{Origin, read, write_as};
+
+/// Each level with the state's digest in its checkpoint.
+const KEPT: [(Level, &str); 1] =
+    [(Level(1), "0000000000000000000000000000000000000000000000000000000000000000")];
+
+const ORIGIN: Origin = Origin { term: Term(3), restore_epoch: 1 };
+
+fn file(level: Level) -> PathBuf {
+    let name = format!("tests/kept/level-{level}.checkpoint");
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(name)
+}
+
+#[test]
+fn a_checkpoint_of_every_level_is_kept_and_read() {
+    assert_eq!(KEPT.map(|(level, _)| level).last(), Some(&LEVEL), "each level is kept");
+    for (level, hash) in KEPT {
+        let file = file(level);
+        let shown = file.display();
+        if !file.exists() && level == LEVEL && std::env::var_os("UPDATE_EXPECT").is_some() {
+            write_as(&file, &every_kind_of_thing().image(), ORIGIN).expect("there is room");
+        }
+        let (cell, origin) = read(&file).unwrap_or_else(|error| panic!("{error:#}"));
+        assert_eq!((cell.level(), origin), (level, ORIGIN), "{shown}");
+        assert_eq!(cell.check(), [], "{shown}");
+        assert_eq!(state_hash(&cell).to_string(), hash, "{shown}");
+        assert!(fs::metadata(&file).expect("it is there").len() < 50 << 10, "{shown} is small");
+    }
+}
+
+#[test]
+fn the_same_operations_give_the_state_that_is_kept() {
+    let (cell, (_, hash)) = (every_kind_of_thing(), KEPT[0]);
+    assert_eq!(cell.level(), Level(1), "nothing raised it");
+    assert_eq!(state_hash(&cell).to_string(), hash);
+}
+
+#[test]
+fn what_is_kept_has_every_kind_of_thing() {
+    let (cell, _) = read(&file(Level(1))).expect("it is kept");
+    let mut seen = BTreeSet::new();
+    for job in cell.jobs() {
+        let state = format!("{:?}", job.state);
+        let state = state.split([' ', '(']).next().unwrap_or_default().to_lowercase();
+        seen.insert(format!("job {state}"));
+        seen.extend(job.tasks().map(|(_, task)| format!("task {}", of_task(task))));
+        let ends = job.tasks().filter_map(|(_, task)| task.last_life.as_ref());
+        seen.extend(ends.map(|life| format!("end {}", first_word(&life.end))));
+    }
+    for machine in cell.machines() {
+        let state = match machine.state {
+            MachineState::Joining => "joining",
+            MachineState::Up if machine.drain.is_some() => "draining",
+            MachineState::Up if machine.is_suspect(cell.time()) => "suspect",
+            MachineState::Up => "up",
+            MachineState::Down { .. } => "down",
+        };
+        seen.insert(format!("machine {state}"));
+    }
+    for (_, session) in &cell.image().sessions {
+        seen.extend(session.answers.values().map(|answer| match answer {
+            Ok(reply) => format!("answer {}", first_word(reply)),
+            Err(rejection) => format!("refusal {}", first_word(rejection)),
+        }));
+    }
+    let seen = seen.iter().fold(String::new(), |text, word| text + word + "\n");
+    expect![[r#"
+        answer Done
+        answer Drained
+        answer Killed
+        answer MachineAdded
+        answer Submitted
+        end Exited
+        end Lost
+        end NotStarted
+        end OutOfMemory
+        end Signalled
+        end Stopped
+        end Unhealthy
+        job dead
+        job pending
+        job queued
+        job running
+        machine down
+        machine draining
+        machine joining
+        machine suspect
+        machine up
+        refusal AddressTaken
+        refusal BadText
+        refusal Invalid
+        refusal MachineInUse
+        refusal NeedsRestart
+        refusal NoSuchJob
+        refusal NoSuchMachine
+        refusal NoSuchReference
+        refusal NoSuchTask
+        refusal NotAllowed
+        refusal PredecessorEnded
+        refusal WouldNotFit
+        task Failed
+        task Finished
+        task healthy
+        task killed ParentEnded
+        task killed PredecessorEnded
+        task killed User
+        task pending Failed
+        task pending Lost
+        task pending MachineFailure
+        task pending MachineShutdown
+        task pending Preempted
+        task pending Submitted
+        task queued
+        task started
+        task starting
+        task stopping MachineShutdown
+        task stopping Preempted
+        task stopping killed ParentEnded
+        task stopping killed User
+        task unhealthy
+    "#]].assert_eq(&seen);
+}
+
+fn first_word(value: &impl std::fmt::Debug) -> String {
+    let text = format!("{value:?}");
+    text.split([' ', '(', '{']).next().unwrap_or_default().to_owned()
+}
+
+fn of_task(task: &Task) -> String {
+    let killed = |why: &KillReason| format!("killed {}", first_word(why));
+    match &task.state {
+        TaskState::Queued { .. } => "queued".to_owned(),
+        TaskState::Pending { cause, .. } => match cause {
+            PendingCause::Evicted(cause) => format!("pending {}", of_cause(*cause)),
+            other => format!("pending {}", first_word(other)),
+        },
+        TaskState::Running(placement) => match (placement.stop.as_deref(), placement.phase) {
+            (Some(StopReason::Kill(why)), _) => format!("stopping {}", killed(why)),
+            (Some(StopReason::Evict(cause)), _) => format!("stopping {}", of_cause(*cause)),
+            (None, Phase::Starting) => "starting".to_owned(),
+            (None, Phase::Started { health, .. }) => match health {
+                Health::Unknown => "started".to_owned(),
+                Health::Healthy => "healthy".to_owned(),
+                Health::Unhealthy => "unhealthy".to_owned(),
+            },
+        },
+        TaskState::Dead { death: Death::Killed(why), .. } => killed(why),
+        TaskState::Dead { death, .. } => first_word(death),
+    }
+}
+
+fn of_cause(cause: EvictionCause) -> String {
+    first_word(&cause)
+}
+
+/// The cell, made by operations.
+pub(crate) fn every_kind_of_thing() -> Cell {
+    let mut life = Life::begin();
+    life.machines();
+    life.a_service();
+    life.a_preemption();
+    life.failures();
+    life.relations();
+    life.lost_machines();
+    life.refusals();
+    life.cell
+}
+
+struct Life {
+    cell: Cell,
+    now: Time,
+    sequences: BTreeMap<&'static str, u64>,
+}
+
+/// Who asks; session 1 is the first one's, and so on.
+const USERS: [&str; 3] = ["root", "ana", "ben"];
+
+impl Life {
+    fn begin() -> Self {
+        let now = Time(1_750_000_000_000_000);
+        let mut life = Self { cell: Cell::empty(), now, sequences: BTreeMap::new() };
+        life.apply(&Op::Nothing);
+        let name = CellName::new("kept").expect("a name");
+        life.apply(&Op::Found { name, administrator: user("root") });
+        USERS.iter().for_each(|name| drop(life.apply(&Op::OpenSession { user: user(name) })));
+        life
+    }
+
+    fn apply(&mut self, op: &Op) -> Applied {
+        self.now = self.now + Span::from_secs(1);
+        let applied = self.cell.apply(self.now, op);
+        assert_eq!(self.cell.check(), [], "after {op:?}");
+        applied
+    }
+
+    fn ask(&mut self, by: &'static str, mutation: Mutation) -> Result<Reply, Rejection> {
+        let sequence = self.sequences.entry(by).or_default();
+        *sequence += 1;
+        let session = USERS.iter().zip(1..).find(|(name, _)| **name == by);
+        let session = SessionId(session.expect("a user with a session").1);
+        let id = RequestId { session, sequence: *sequence };
+        match self.apply(&Op::Request { id, by: user(by), mutation }).outcome {
+            Outcome::Request(answer) => answer,
+            other => panic!("{other:?} answers no request"),
+        }
+    }
+
+    #[track_caller]
+    fn does(&mut self, by: &'static str, mutation: Mutation) {
+        let answer = self.ask(by, mutation);
+        assert!(answer.is_ok(), "{answer:?}");
+    }
+
+    #[track_caller]
+    fn may_not(&mut self, by: &'static str, mutation: Mutation) {
+        let answer = self.ask(by, mutation);
+        assert!(answer.is_err(), "{answer:?}");
+    }
+
+    #[track_caller]
+    fn submit(&mut self, name: &str, tasks: u32, change: impl FnOnce(&mut JobSpec)) {
+        self.does("ana", Mutation::Submit(job(name, tasks, change)));
+    }
+
+    fn kill(&self, name: &str, tasks: TaskSelection) -> Mutation {
+        let name = JobName::new(name).expect("a name");
+        let job = self.cell.job_named(&user("ana"), &name).expect("a job of that name");
+        Mutation::Kill { collection: job.id, tasks }
+    }
+
+    fn machine(&self, name: &str) -> MachineId {
+        let name = name.parse().expect("a name");
+        self.cell.machine_named(&name).expect("a machine of that name").id
+    }
+
+    /// Places tasks, each with its first free ports.
+    #[track_caller]
+    fn assign(&mut self, instances: &str, machine: &str, victims: &str) {
+        for instance in ids(instances) {
+            let to = self.cell.machine_named(&machine.parse().expect("a name"));
+            let to = to.expect("a machine of that name");
+            let job = self.cell.job(instance.collection).expect("a job");
+            let ports = to.free_ports(job.ports(instance.index).len(), &[]);
+            let (machine, victims) = (to.id, ids(victims));
+            let assignment = Assignment { instance, machine, ports, victims };
+            let outcome = self.apply(&Op::Assign(vec![assignment])).outcome;
+            assert_eq!(outcome, Outcome::Assigned(vec![Ok(())]), "{instance}");
+        }
+    }
+
+    #[track_caller]
+    fn observe(&mut self, machine: &str, what: &[Observation]) {
+        let (machine, observations) = (self.machine(machine), what.to_vec());
+        let outcome = self.apply(&Op::Observe { machine, observations }).outcome;
+        assert_eq!(outcome, Outcome::Observed(vec![]), "{what:?}");
+    }
+
+    #[track_caller]
+    fn started(&mut self, machine: &str, instances: &str) {
+        let started = |instance| Observation::Started { instance };
+        let all: Vec<_> = ids(instances).into_iter().map(started).collect();
+        self.observe(machine, &all);
+    }
+
+    #[track_caller]
+    fn ended(&mut self, machine: &str, instance: &str, end: End) {
+        self.observe(machine, &[Observation::Ended { instance: id(instance), end }]);
+    }
+
+    fn machines(&mut self) {
+        for number in 1..=7 {
+            self.add(&format!("m{number}"), &format!("127.0.0.1:{number}"));
+        }
+        self.does("root", Mutation::RemoveMachine { machine: "m7".parse().expect("a name") });
+        for (name, platform) in [
+            ("m1", "x86-64"),
+            ("m2", "arm64"),
+            ("m4", "x86-64"),
+            ("m5", "x86-64"),
+            ("m6", "x86-64"),
+        ] {
+            let attributes = [("kernel", "6.1"), ("platform", platform)];
+            let report = Arc::new(MachineReport {
+                capacity: Resources {
+                    cpu: MilliCores(4_000),
+                    ram: Bytes(8 << 30),
+                    disk: Bytes(100 << 30),
+                    disk_rate: Bytes(100 << 20),
+                },
+                ports: "31000-31015".parse().expect("ports"),
+                attributes: attributes.map(|(name, value)| (name.into(), value.into())).into(),
+            });
+            self.apply(&Op::DescribeMachine { machine: self.machine(name), report });
+        }
+        let changes = [("rack".to_owned(), Some("r1".to_owned())), ("gpu".to_owned(), None)].into();
+        let machine = "m1".parse().expect("a name");
+        self.does("root", Mutation::SetAttributes { machine, changes });
+        let factor = GcuFactor::from_milli(800).expect("a factor");
+        self.does("root", Mutation::SetPlatform { platform: "arm64".to_owned(), factor });
+    }
+
+    #[track_caller]
+    fn add(&mut self, name: &str, address: &str) {
+        let (name, address) = (name.parse().expect("a name"), address.to_owned());
+        self.does("root", Mutation::AddMachine { name, address });
+    }
+
+    /// Job 1: a task in each state of a service's life.
+    fn a_service(&mut self) {
+        self.submit("web", 6, service);
+        self.assign("1-0-1 1-1-1 1-2-1 1-3-1 1-4-1", "m1", "");
+        self.started("m1", "1-1-1 1-2-1 1-3-1 1-4-1");
+        for (instance, healthy) in [("1-2-1", true), ("1-3-1", true), ("1-3-1", false)] {
+            self.observe("m1", &[Observation::Health { instance: id(instance), healthy }]);
+        }
+        let fifth = TaskSelection::Some(vec![(TaskIndex(4), TaskIndex(4))]);
+        self.does("ana", self.kill("web", fifth));
+        self.does("ana", Mutation::Submit(job("web", 6, service)));
+        let relabelled = |job: &mut JobSpec| {
+            service(job);
+            job.labels.insert("tier".to_owned(), "gold".to_owned());
+        };
+        self.does("ana", Mutation::Submit(job("web", 6, relabelled)));
+    }
+
+    /// Job 2 gives way to job 3; one of its tasks has left already.
+    fn a_preemption(&mut self) {
+        self.submit("train", 3, |job| {
+            job.priority = Band::Free.usual();
+            job.task.limit.cpu = MilliCores(1_500);
+        });
+        self.assign("2-0-1 2-1-1", "m2", "");
+        self.started("m2", "2-0-1 2-1-1");
+        self.submit("urgent", 2, |job| job.task.limit.cpu = MilliCores(1_500));
+        self.assign("3-0-1", "m2", "2-0-1");
+        self.assign("3-1-1", "m2", "2-1-1");
+        self.ended("m2", "2-0-1", End::Signalled { signal: 15 });
+    }
+
+    /// Jobs 4 to 8: what fails, finishes or is killed, and what hangs on it.
+    fn failures(&mut self) {
+        self.submit("flaky", 3, |_| {});
+        self.assign("4-0-1 4-1-1 4-2-1", "m6", "");
+        self.started("m6", "4-0-1 4-2-1");
+        let reason = || "no such \"program\"".to_owned();
+        self.ended("m6", "4-0-1", End::Exited { code: 3 });
+        self.ended("m6", "4-1-1", End::NotStarted { reason: reason() });
+        self.ended("m6", "4-2-1", End::Unhealthy { reason: "GET /: 500".to_owned() });
+        self.submit("hungry", 1, |job| job.restart.failures_max = Some(0));
+        self.submit("second", 1, |job| job.after = [reference("hungry")].into());
+        self.assign("5-0-1", "m1", "");
+        self.started("m1", "5-0-1");
+        let (limit, peak) = (Bytes(64 << 20), Bytes(65 << 20));
+        self.ended("m1", "5-0-1", End::OutOfMemory { limit, peak });
+        self.submit("done", 2, |job| job.task.cmd.push("--index=${task.index}".to_owned()));
+        self.assign("7-0-1 7-1-1", "m1", "");
+        self.started("m1", "7-0-1 7-1-1");
+        self.ended("m1", "7-0-1", End::Exited { code: 0 });
+        self.ended("m1", "7-1-1", End::Exited { code: 0 });
+        self.submit("forgotten", 1, |_| {});
+        self.does("ana", self.kill("forgotten", TaskSelection::All));
+        self.apply(&Op::Forget { collections: vec![id("8-0-1").collection] });
+    }
+
+    /// Jobs 9 to 13: parents, children and those who wait.
+    fn relations(&mut self) {
+        self.submit("family", 2, |_| {});
+        self.submit("orphan", 1, |job| job.parent = Some(reference("family")));
+        self.submit("ward", 1, |job| job.parent = Some(reference("family")));
+        self.assign("9-0-1 11-0-1", "m1", "");
+        self.started("m1", "9-0-1 11-0-1");
+        self.does("ana", self.kill("family", TaskSelection::All));
+        self.ended("m1", "9-0-1", End::Stopped);
+        self.submit("later", 2, |job| job.after = [reference("web"), reference("done")].into());
+        self.submit("helper", 1, |job| job.parent = Some(reference("web")));
+    }
+
+    /// Jobs 14 and 15: machines that are down or being emptied.
+    fn lost_machines(&mut self) {
+        self.submit("adrift", 3, |_| {});
+        self.assign("14-0-1 14-1-1", "m4", "");
+        self.assign("14-2-1", "m1", "");
+        self.apply(&Op::MachineSilent { machine: self.machine("m4") });
+        self.ended("m1", "14-2-1", End::Lost { reason: "its shim is gone".to_owned() });
+        self.submit("settled", 2, |_| {});
+        self.assign("15-0-1 15-1-1", "m5", "");
+        self.started("m5", "15-0-1 15-1-1");
+        let (machine, reason) = ("m5".parse().expect("a name"), "a new kernel".to_owned());
+        self.does("root", Mutation::DrainMachine { machine, reason });
+        self.ended("m5", "15-0-1", End::Signalled { signal: 9 });
+    }
+
+    fn refusals(&mut self) {
+        self.may_not("ben", self.kill("web", TaskSelection::All));
+        let nobody =
+            Mutation::Kill { collection: id("99-0-1").collection, tasks: TaskSelection::All };
+        self.may_not("ben", nobody);
+        let beyond = TaskSelection::Some(vec![(TaskIndex(9), TaskIndex(9))]);
+        self.may_not("ana", self.kill("web", beyond));
+        let after = |name: &'static str| {
+            Mutation::Submit(job("refused", 1, |job| job.after = [reference(name)].into()))
+        };
+        self.may_not("ana", after("nothing"));
+        self.may_not("ana", after("hungry"));
+        self.may_not("ana", Mutation::Submit(job("refused", 1, |job| job.task.cmd.clear())));
+        let other = |job: &mut JobSpec| {
+            service(job);
+            job.task.cmd.push("--verbose".to_owned());
+        };
+        self.may_not("ana", Mutation::Submit(job("web", 6, other)));
+        let large = |job: &mut JobSpec| {
+            service(job);
+            job.labels.insert("tier".to_owned(), "gold".to_owned());
+            job.task.limit.ram = Bytes(7 << 30);
+        };
+        self.may_not("ana", Mutation::Submit(job("web", 6, large)));
+        let machine = || "m1".parse().expect("a name");
+        self.may_not("root", Mutation::RemoveMachine { machine: machine() });
+        let (name, address) = ("m8".parse().expect("a name"), "127.0.0.1:1".to_owned());
+        self.may_not("root", Mutation::AddMachine { name, address });
+        self.may_not("root", Mutation::UndrainMachine { machine: "m9".parse().expect("a name") });
+        let reason = "\u{7}".to_owned();
+        self.may_not("root", Mutation::DrainMachine { machine: machine(), reason });
+    }
+}
+
+fn user(name: &str) -> UserName {
+    UserName::new(name).expect("a name")
+}
+
+fn id(text: &str) -> InstanceId {
+    text.parse().unwrap_or_else(|()| panic!("'{text}' is no instance"))
+}
+
+fn ids(text: &str) -> Vec<InstanceId> {
+    text.split_whitespace().map(id).collect()
+}
+
+fn reference(name: &str) -> JobReference {
+    name.parse().expect("a job's name")
+}
+
+fn job(name: &str, tasks: u32, change: impl FnOnce(&mut JobSpec)) -> Arc<JobSpec> {
+    let name = JobName::new(name).expect("a name");
+    let task = TaskSpec::of(vec!["compute".to_owned()]);
+    let mut job = JobSpec::of(name, Band::Production.usual(), tasks, task);
+    change(&mut job);
+    Arc::new(job)
+}
+
+/// A service with everything that can be said of one.
+fn service(job: &mut JobSpec) {
+    let text = str::to_owned;
+    job.appclass = Appclass::LatencySensitive;
+    job.scheduling_class = SchedulingClass::usual(job.appclass);
+    job.labels = [("team".to_owned(), "search".to_owned())].into();
+    job.restart.failures_max = None;
+    let http: model::PortName = "http".parse().expect("a name");
+    job.task.cmd = ["serve", "--port=${port.http}"].map(text).into();
+    job.task.env = [("MODE".to_owned(), "fast; \"quoted\" \u{1b}[31m".to_owned())].into();
+    job.task.limit.disk_rate = Bytes(1 << 20);
+    job.task.ports = [http.clone(), "admin".parse().expect("a name")].into();
+    job.task.health_check = Some(HealthCheck::on(http.clone()));
+    job.task.notice = Span::from_secs(20);
+    let constraint = |attribute: &str, relation, value: &str, hard| {
+        let (attribute, value) = (attribute.to_owned(), value.to_owned());
+        Constraint { attribute, relation, value, hard }
+    };
+    job.task.constraints = vec![
+        constraint("platform", Relation::Equal, "x86-64", true),
+        constraint("rack", Relation::Present, "", false),
+    ];
+    let limit = Some(Resources { ram: Bytes(128 << 20), ..job.task.limit });
+    let change = TaskOverride {
+        cmd: Some(["serve", "--canary", "--port=${port.http}"].map(text).into()),
+        env: [("MODE".to_owned(), "slow".to_owned())].into(),
+        limit,
+        processes: Some(64),
+        ports: Some([http.clone()].into()),
+        health_check: Some(HealthCheck { path: "/canary".to_owned(), ..HealthCheck::on(http) }),
+        notice: Some(Span::from_secs(1)),
+        constraints: Some(vec![]),
+        labels: [("track".to_owned(), "canary".to_owned())].into(),
+    };
+    job.overrides = [(TaskIndex(5), change)].into();
+}

@@ -1,0 +1,49 @@
+//! What a client is told of a request that was refused: the cell's words, with names where it has
+//! only ids, and with the nearest name where there is no such thing.
+
+use cell::{Cell, Rejection};
+use tonic::Status;
+
+use super::views;
+
+/// The answer to a request that was refused.
+pub(super) fn rejected(cell: &Cell, rejection: &Rejection) -> Status {
+    let text = rejection.to_string();
+    match rejection {
+        Rejection::Invalid(_) | Rejection::NoSuchTask { .. } | Rejection::BadText { .. } => {
+            Status::invalid_argument(text)
+        }
+        Rejection::NoSuchJob(_) => Status::not_found(text),
+        Rejection::NoSuchMachine(name) => no_such_machine(cell, name.as_str()),
+        Rejection::NotAllowed { .. } | Rejection::ForeignSession { .. } => {
+            Status::permission_denied(text)
+        }
+        Rejection::NotFounded => Status::unavailable(text),
+        Rejection::WouldNotFit { task, machine, misfit } => {
+            let (job, index) = (views::job_name(cell, task.collection), task.index);
+            Status::failed_precondition(format!(
+                "{job}/{index} would no longer fit where it runs: {machine} {misfit}; nothing was \
+                 changed"
+            ))
+        }
+        Rejection::NoSuchReference { user, name, dead: false, .. } => {
+            let names = views::job_names(cell);
+            let wanted = format!("{user}/{name}");
+            let near = views::nearest(&wanted, names.keys().map(String::as_str));
+            let near = near.map(|near| format!("; the nearest is {near}")).unwrap_or_default();
+            Status::failed_precondition(text + &near)
+        }
+        Rejection::PredecessorEnded { user, name } => Status::failed_precondition(format!(
+            "{text} (how it ended: bourg status {user}/{name})"
+        )),
+        _ => Status::failed_precondition(text),
+    }
+}
+
+/// That there is no such machine, with the nearest name.
+pub(super) fn no_such_machine(cell: &Cell, wanted: &str) -> Status {
+    let names = cell.machines().map(|machine| machine.name.as_str());
+    let near = views::nearest(wanted, names);
+    let near = near.map(|near| format!("; the nearest is {near}")).unwrap_or_default();
+    Status::not_found(format!("there is no machine {wanted}{near}"))
+}
