@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use cell::{Mutation, Op, Outcome, Rejection, Reply, RequestId};
+use cell::{Applied, Cell, Mutation, Op, Outcome, Rejection, Reply, RequestId};
 use model::{CellName, Level, LogIndex, MachineName, SessionId, Span, Term, Time, UserName};
 
 use crate::{
@@ -26,6 +26,10 @@ impl Codec for Table {
         let place: [u8; 8] = payload.try_into().map_err(|_| "not eight bytes".to_owned())?;
         let place = usize::try_from(u64::from_le_bytes(place)).unwrap_or(usize::MAX);
         self.0.borrow().get(place).cloned().ok_or_else(|| "not in the table".to_owned())
+    }
+
+    fn events(&self, cell: &Cell, applied: &Applied) -> Vec<u8> {
+        [cell.index().0.to_le_bytes(), (applied.events.len() as u64).to_le_bytes()].concat()
     }
 }
 
@@ -168,6 +172,31 @@ fn a_restart_arrives_at_the_same_state() {
     let same = Outcome::Request(Ok(Reply::MachineAdded(model::MachineId(2))));
     assert_eq!(world.answers(), [(2, same)], "a request is remembered over a restart");
     assert_eq!(world.replica.cell().machine_count(), 2);
+}
+
+/// However many operations one step applies, the events of each are made right after it; and a
+/// restart makes them again.
+#[test]
+fn events_are_those_of_their_operation() {
+    let committed = |world: &mut World| -> Vec<(u64, Vec<u8>)> {
+        let committed = |output| match output {
+            Output::Committed { entry, events, .. } => Some((entry.index.0, events)),
+            _ => None,
+        };
+        world.outputs.drain(..).filter_map(committed).collect()
+    };
+    let mut world = World::founded();
+    world.settle(vec![Input::OpenSession(Ticket(9), user())]);
+    world.settle(vec![add_machine(1, "m1"), add_machine(2, "m2"), add_machine(3, "m2")]);
+    let first = committed(&mut world);
+    let counts: Vec<u8> = first.iter().map(|(_, events)| events[8]).collect();
+    assert_eq!(counts, [0, 1, 0, 1, 1, 1], "a term, the founding, a session, three requests");
+    for (index, events) in &first {
+        assert_eq!(events[..8], index.to_le_bytes(), "the cell was at that operation");
+    }
+    let mut world = world.restart();
+    world.settle(vec![]);
+    assert_eq!(committed(&mut world)[..first.len()], first);
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! `cargo run --release -p store --example recovery -- DIRECTORY [RECORDS [BYTES]]`: how long it
-//! takes to open a log of so many entries and to show each of them.
+//! takes to open a log of so many entries and to show each of them, or some.
 
 use std::time::Instant;
 
+use store::history::History;
 use store::log::{Kind, Log, Options, RecordRef};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -37,6 +38,24 @@ fn measure(
     log.sync()?;
     println!("appended {records} records of {bytes} bytes in {:?}", begin.elapsed());
     drop(log);
+
+    let covered = records.saturating_sub(100_000);
+    let begin = Instant::now();
+    drop(Log::open_from(directory, Options::default(), covered)?);
+    println!("opened in {:?} with a checkpoint 100,000 records before the end", begin.elapsed());
+    let begin = Instant::now();
+    let history = History::open(directory, directory)?;
+    let looked = begin.elapsed();
+    let mut seen = 0_u64;
+    history.for_each(records / 2..=records / 2 + 100_000, |_| {
+        seen += 1;
+        Ok::<_, store::Error>(())
+    })?;
+    let read = begin.elapsed() - looked;
+    println!("looked at as the past in {looked:?}, with {seen} records in {read:?} more");
+    let begin = Instant::now();
+    let at = history.last_at(records / 2, |record| Ok::<_, store::Error>(Some(record.index)))?;
+    println!("record {at} found by its time in {:?}", begin.elapsed());
 
     for _ in 0..3 {
         let begin = Instant::now();

@@ -9,6 +9,7 @@
 use fuzz::{Fault, RECORDS_AT, Scratch, SegmentWriter, assert_harmless};
 use libfuzzer_sys::arbitrary::{self, Arbitrary};
 use libfuzzer_sys::fuzz_target;
+use store::history::History;
 use store::log::{Kind, Log, Options, Position, RecordRef, Recovered, Repair};
 
 /// A log, and what happens to it.
@@ -59,6 +60,8 @@ struct State {
 struct Written {
     sealed: Vec<SegmentWriter>,
     active: SegmentWriter,
+    /// The lowest index from which entries of the active segment replaced earlier ones.
+    replaced_from: u64,
     synced: Position,
     states: Vec<State>,
     /// How many records are durable.
@@ -67,7 +70,7 @@ struct Written {
 
 fuzz_target!(|script: Script<'_>| {
     let written = Written::of(&script.steps);
-    let Written { sealed, active, synced, states, durable } = written;
+    let Written { sealed, active, synced, states, durable, .. } = written;
     let mut segments: Vec<_> = sealed.into_iter().chain([active]).collect();
     let last = segments.len() - 1;
     let mut files: Vec<(String, Vec<u8>)> =
@@ -109,6 +112,20 @@ fuzz_target!(|script: Script<'_>| {
     assert_eq!(inspected.repair(), &Repair::None, "the tail was cut");
     assert_eq!(State::of(&inspected), state, "when it is read again");
 
+    // Nor does it matter how much of it is read.
+    for from in [1, state.next() / 2, state.next()] {
+        let (_, recovered) = Log::open_from(scratch.path(), options, from).expect("it was opened");
+        assert_eq!(State::of(&recovered), state, "when it is read from {from}");
+    }
+    let history = History::open(scratch.path(), scratch.path()).expect("it was opened");
+    let mut past = Vec::new();
+    let read = history.for_each(history.first_record()..=u64::MAX, |record| -> store::Result<()> {
+        past.push((record.index, record.term, record.payload.to_vec()));
+        Ok(())
+    });
+    read.expect("it was opened");
+    assert_eq!(past, state.entries, "as the past");
+
     let index = state.last.map_or(1, |(index, _)| index.saturating_add(1));
     let (term, level, payload) = (9, 1, &b"one more"[..]);
     let one_more = RecordRef { kind: Kind::Entry, term, index, level, payload };
@@ -125,7 +142,8 @@ impl Written {
     fn of(steps: &[Step<'_>]) -> Self {
         let mut this = Self {
             sealed: Vec::new(),
-            active: SegmentWriter::new(1, 1, Position::default()),
+            active: SegmentWriter::new(1, 1, 0, Position::default()),
+            replaced_from: u64::MAX,
             synced: Position::default(),
             states: vec![State::default()],
             durable: 0,
@@ -147,7 +165,9 @@ impl Written {
                 self.sync();
                 let index = state.next();
                 let previous = self.active.end();
-                let next = SegmentWriter::new(previous.segment + 1, index, previous);
+                let replaced_from = std::mem::replace(&mut self.replaced_from, u64::MAX);
+                let sequence = previous.segment + 1;
+                let next = SegmentWriter::new(sequence, index, replaced_from, previous);
                 self.sealed.push(std::mem::replace(&mut self.active, next));
                 self.synced = self.active.end();
                 if let Some(payload) = &state.hard_state {
@@ -161,6 +181,9 @@ impl Written {
                 let (index, term) = (state.next().saturating_sub((*back).into()), (*term).into());
                 // Raft's first index is 1.
                 let index = index.max(1);
+                if state.last.is_some_and(|(last, _)| index <= last) {
+                    self.replaced_from = self.replaced_from.min(index);
+                }
                 self.active.record(Kind::Entry, term, index, payload, self.synced);
                 state.entry(index, term, payload);
                 self.states.push(state);
@@ -172,6 +195,7 @@ impl Written {
             }
             Step::Restart { ahead, term } => {
                 let index = state.next() + u64::from(*ahead);
+                self.replaced_from = 0;
                 self.active.record(Kind::Restart, (*term).into(), index, &[], self.synced);
                 state.entries.clear();
                 state.last = Some((index, (*term).into()));

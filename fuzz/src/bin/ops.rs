@@ -1,11 +1,12 @@
 //! Log records, each behind its length, applied to a cell one after the other: the cell is sound
-//! after each, and at the end the cell of its own image.
+//! after each, what happened is kept as it was, and at the end it is the cell of its own image.
 
 #![no_main]
 
 use cell::{Cell, Mutation, Op};
 use libfuzzer_sys::fuzz_target;
 use prost::bytes::Buf;
+use proto::event::{decode, encode_all};
 use proto::image::{read_image, state_hash, write_image};
 use proto::log::decode_record;
 
@@ -17,6 +18,7 @@ const OPS_MAX: usize = 200;
 
 fuzz_target!(|bytes: &[u8]| {
     let mut cell = Cell::empty();
+    let mut event = Vec::new();
     let mut rest = bytes;
     for _ in 0..OPS_MAX {
         let Some(record) = next(&mut rest) else { break };
@@ -24,8 +26,13 @@ fuzz_target!(|bytes: &[u8]| {
         if tasks(&op) > TASKS_MAX {
             continue;
         }
-        cell.apply(at, &op);
+        let applied = cell.apply(at, &op);
         assert_eq!(cell.check(), [], "after {op:?}");
+        let mut events = applied.events.iter();
+        encode_all(&cell, &applied, &mut event, |_, bytes| {
+            let kept = decode(bytes).expect("what was written is read");
+            assert_eq!(Some(&kept.event), events.next());
+        });
     }
 
     let mut written = Vec::new();

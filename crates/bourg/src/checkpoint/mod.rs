@@ -181,7 +181,7 @@ mod tests {
     use super::*;
 
     fn image() -> Image {
-        kept::every_kind_of_thing().image()
+        kept::every_kind_of_thing(cell::LEVEL).image()
     }
 
     #[test]

@@ -140,7 +140,7 @@ impl fmt::Display for Cursor {
 /// An event, to append or as it was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Event<'a> {
-    /// The index of its operation in the log.
+    /// The index of its operation in the log, from 1.
     pub index: u64,
     /// Its place among the events of that operation, from 0.
     pub sub: u32,

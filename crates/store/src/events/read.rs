@@ -96,10 +96,11 @@ impl Reader {
                         open = next;
                         continue;
                     }
-                    Step::Enough(last) => {
+                    Step::Waits(last) => {
                         open = last;
                         break;
                     }
+                    Step::Ended(at) => return Ok(at),
                 },
             };
             let (cursor, payload_bytes) = (event.cursor(), event.payload.len());
@@ -161,8 +162,11 @@ impl Reader {
     /// [`Error::DamagedEvents`], [`Error::NewerFormat`] and [`Error::Io`].
     pub fn oldest(&self) -> Result<Option<Cursor>> {
         again(|| {
-            let oldest = self.names()?.first().map(|name| self.header(*name)).transpose()?;
-            Ok(oldest.map(|header| Cursor::begin(&header)))
+            let names = self.names()?;
+            if names.is_empty() {
+                return Ok(None);
+            }
+            self.sound_header(&names).map(|header| Some(Cursor::begin(&header)))
         })
     }
 
@@ -174,76 +178,77 @@ impl Reader {
                 if name.first_index > from.index {
                     continue;
                 }
-                let begin = self.header(*name).map_err(|e| self.with_next(e, &names[i + 1..]))?;
-                if Cursor::begin(&begin) <= from {
+                if Cursor::begin(&self.sound_header(&names[i..])?) <= from {
                     let mut open = self.open_segment(&names, i)?;
                     open.at = from;
                     open.narrow(|head| Cursor::of(head) < from)?;
                     return Ok(Some(open));
                 }
             }
-            let Some(oldest) = names.first() else { return Ok(None) };
-            let oldest = self.header(*oldest).map_err(|e| self.with_next(e, &names[1..]))?;
-            Err(Error::EventsTooLate { oldest: Cursor::begin(&oldest) })
+            if names.is_empty() {
+                return Ok(None);
+            }
+            let oldest = Cursor::begin(&self.sound_header(&names)?);
+            Err(Error::EventsTooLate { oldest })
         })
     }
 
     /// Goes on where a segment has no more events: in the next one, or again in this one if it
     /// was written meanwhile. `shown` is whether events were shown, so that an error can wait for
     /// the next call.
-    fn go_on(&self, mut open: Open, shown: bool) -> Result<Step> {
-        let Open { at, .. } = open;
-        let (sequence, offset) = (open.chunks.header().sequence, open.chunks.position().offset);
-        let names = again(|| self.names())?;
-        let later = names.partition_point(|name| name.sequence <= sequence);
-        let failed = match names.get(later) {
-            None => match open.damage()? {
-                Some(error) => error,
-                None => return Ok(Step::Enough(open)),
-            },
-            Some(name) => match self.header(*name) {
-                Ok(next) if next.previous.segment != sequence => {
-                    Error::EventsTooLate { oldest: Cursor::begin(&next) }
-                }
-                Ok(next) if offset < next.previous.offset && open.end.is_none() => {
-                    // What was not whole a moment ago is so now.
-                    open.end = Some(next.previous.offset);
-                    return Ok(Step::On(open));
-                }
-                Ok(next) if offset < next.previous.offset => {
-                    let why = "there is no whole event, and there was one when the next segment \
-                               was made";
-                    let error = FORMAT.damaged(open.chunks.path(), offset, why);
-                    self.with_next(error, &names[later..])
-                }
-                Ok(next) if Cursor::begin(&next) > at => {
-                    Error::EventsLost { from: at, complete_from: Cursor::begin(&next) }
-                }
-                Ok(_) => match self.open_segment(&names, later) {
-                    Ok(next) => return Ok(Step::On(Open { at, ..next })),
-                    Err(error) => error,
-                },
-                Err(error) => self.with_next(error, &names[later + 1..]),
-            },
-        };
-        match failed {
-            // Looked at again with the next call, as if it had not been open.
-            _ if shown => Ok(Step::Enough(open)),
-            Error::Deleted { .. } => self.seek(at).map(|sought| match sought {
-                Some(sought) => Step::On(sought),
-                None => Step::Enough(open),
-            }),
-            failed => Err(failed),
+    fn go_on(&self, open: Open, shown: bool) -> Result<Step> {
+        let at = open.at;
+        match self.step(open) {
+            Ok(step) => Ok(step),
+            // Found again by the next call, as if nothing had been open.
+            Err(_) if shown => Ok(Step::Ended(at)),
+            Err(Error::Deleted { .. }) => {
+                let sought = self.seek(at)?;
+                Ok(sought.map_or(Step::Ended(at), Step::On))
+            }
+            Err(error) => Err(error),
         }
+    }
+
+    fn step(&self, mut open: Open) -> Result<Step> {
+        let at = open.at;
+        let (sequence, offset) = (open.chunks.header().sequence, open.chunks.position().offset);
+        let names = self.names()?;
+        let later = names.partition_point(|name| name.sequence <= sequence);
+        let Sound { next, damage } = self.first_header(&names[later..])?;
+        let Some((skipped, next)) = next else {
+            return match damage.or(open.damage()?) {
+                Some(error) => Err(error),
+                None => Ok(Step::Waits(open)),
+            };
+        };
+        let follows = next.previous.segment == sequence;
+        let whole = !follows || offset >= next.previous.offset;
+        if !whole && open.end.is_none() {
+            // What was not there a moment ago is so now.
+            open.end = Some(next.previous.offset);
+            return Ok(Step::On(open));
+        }
+        let begin = Cursor::begin(&next);
+        if begin <= at {
+            // Whatever may be wrong before, no event is missing.
+            let next = self.open_segment(&names, later + skipped)?;
+            return Ok(Step::On(Open { at, ..next }));
+        }
+        let why = "there is no whole event, and there was one when the next segment was made";
+        let damaged = || FORMAT.damaged(open.chunks.path(), offset, why);
+        Err(match damage.or_else(|| (!whole).then(damaged)) {
+            Some(damage) => goes_on(damage, begin),
+            None if !follows => Error::EventsTooLate { oldest: begin },
+            None => Error::EventsLost { from: at, complete_from: begin },
+        })
     }
 
     /// Opens one of the segments, to begin with its first event.
     fn open_segment(&self, names: &[Name], i: usize) -> Result<Open> {
         let deleted = || Error::Deleted { path: self.directory.clone() };
         let name = names.get(i).ok_or_else(deleted)?;
-        let opened = Chunks::open(&FORMAT, &self.directory, *name);
-        let chunks =
-            opened.map_err(|e| self.with_next(e, names.get(i + 1..).unwrap_or_default()))?;
+        let chunks = Chunks::open(&FORMAT, &self.directory, *name)?;
         let end = match names.get(i + 1).map(|next| self.header(*next)) {
             Some(Ok(next)) if next.previous.segment == name.sequence => Some(next.previous.offset),
             _ => None,
@@ -259,23 +264,59 @@ impl Reader {
         segments::read_header(&FORMAT, &self.directory.join(name.file(&FORMAT)), name)
     }
 
-    /// Adds to an error about damage where the stream goes on, in one of the `later` segments.
-    fn with_next(&self, error: Error, later: &[Name]) -> Error {
-        match error {
-            Error::DamagedEvents { path, offset, why, .. } => {
-                let next = later.iter().find_map(|name| self.header(*name).ok());
-                let next = next.map(|header| Cursor::begin(&header));
-                Error::DamagedEvents { path, offset, why, next }
+    /// Looks for a header that is not damaged among those of these segments.
+    fn first_header(&self, names: &[Name]) -> Result<Sound> {
+        let mut damage = None;
+        for (skipped, name) in names.iter().enumerate() {
+            match self.header(*name) {
+                Ok(header) => return Ok(Sound { next: Some((skipped, header)), damage }),
+                Err(error) if error.damaged_at().is_some() => damage = damage.or(Some(error)),
+                Err(error) => return Err(error),
             }
-            other => other,
         }
+        Ok(Sound { next: None, damage })
+    }
+
+    /// The first of these headers, or an error that says where the stream goes on if it is damaged.
+    fn sound_header(&self, names: &[Name]) -> Result<Header> {
+        match self.first_header(names)? {
+            Sound { next: Some((_, header)), damage: None } => Ok(header),
+            Sound { next: Some((_, header)), damage: Some(damage) } => {
+                Err(goes_on(damage, Cursor::begin(&header)))
+            }
+            Sound { next: None, damage } => {
+                Err(damage.unwrap_or_else(|| Error::Deleted { path: self.directory.clone() }))
+            }
+        }
+    }
+}
+
+/// What was found among some segments.
+struct Sound {
+    /// The first header that is not damaged, and how many segments are before it.
+    next: Option<(usize, Header)>,
+    /// The damage of the first that is.
+    damage: Option<Error>,
+}
+
+/// Adds to an error about damage where the stream goes on.
+fn goes_on(damage: Error, begin: Cursor) -> Error {
+    match damage {
+        Error::DamagedEvents { path, offset, why, .. } => {
+            Error::DamagedEvents { path, offset, why, next: Some(begin) }
+        }
+        other => other,
     }
 }
 
 /// What comes where a segment has no more events.
 enum Step {
+    /// More of them, or what is to be looked at again.
     On(Open),
-    Enough(Open),
+    /// Nothing yet.
+    Waits(Open),
+    /// Nothing in this call.
+    Ended(Cursor),
 }
 
 /// What comes next in a segment.
