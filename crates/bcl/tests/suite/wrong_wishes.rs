@@ -189,11 +189,11 @@ fn wrong_values() {
                 at job.bcl:2:3 `schedulingClass: '-1'`
 
             after: ['y', 'x', 'b']
-                after[1]: names the job itself: it would wait for ever
+                after[1]: names the job itself: name another one, or leave it out
                 at job.bcl:2:16 `'x'`
 
             parent: 'x'
-                parent: names the job itself: it would wait for ever
+                parent: names the job itself: name another one, or leave it out
                 at job.bcl:2:3 `parent: 'x'`
 
             constraints: [{ attribute: 'x', relation: 'less-than', value: 'fast' }]
