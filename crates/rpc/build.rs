@@ -10,7 +10,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let descriptors = protox::compile(files, [&root])?;
     tonic_prost_build::configure()
         .extern_path(".bourg.v1", "::proto::v1")
-        .extern_path(".google.protobuf", "::pbjson_types")
         .compile_well_known_types(true)
         .compile_fds(descriptors)?;
     Ok(())

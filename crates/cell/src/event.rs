@@ -3,7 +3,9 @@
 
 use std::fmt;
 
-use model::{CollectionId, End, GcuFactor, InstanceId, Level, MachineId, Resources, UserName};
+use model::{
+    CollectionId, End, GcuFactor, InstanceId, Level, MachineId, MachineName, Resources, UserName,
+};
 
 use crate::lifecycle::Transition;
 use crate::{Death, EvictionCause, KillReason, PendingCause, StopReason};
@@ -129,7 +131,10 @@ pub enum EventKind {
     /// A machine is used again.
     MachineUndrained,
     /// A machine is gone for good.
-    MachineRemoved,
+    MachineRemoved {
+        /// Its name, which may be given to another one now.
+        name: MachineName,
+    },
     /// The cores of a platform do more or less than they did.
     Platform {
         /// Which platform.
@@ -192,7 +197,7 @@ impl EventKind {
             Self::MachineBack => "BACK",
             Self::MachineDrained { .. } => "DRAIN",
             Self::MachineUndrained => "UNDRAIN",
-            Self::MachineRemoved => "REMOVE",
+            Self::MachineRemoved { .. } => "REMOVE",
             Self::Platform { .. } => "PLATFORM",
             Self::Founded => "FOUND",
             Self::LevelRaised { .. } => "LEVEL",

@@ -276,7 +276,7 @@ fn a_rejected_request_changes_nothing_and_is_remembered_too() {
 
 #[test]
 fn a_restored_cell_goes_on_after_its_checkpoint_and_its_orders_are_newer_than_all_before() {
-    let mut cell = cell::Cell::empty();
+    let mut cell = Cell::empty();
     let name = CellName::new("dev").expect("a name");
     cell.apply(Time(1), &Op::Found { name, administrator: user() });
     cell.apply(Time(2), &Op::OpenSession { user: user() });
@@ -294,7 +294,10 @@ fn a_restored_cell_goes_on_after_its_checkpoint_and_its_orders_are_newer_than_al
     world.outputs.clear();
     world.settle(vec![]);
     let next = (Term(8), LogIndex(cell.index().0 + 1));
-    assert_eq!(world.disk.iter().map(|entry| (entry.term, entry.index)).collect::<Vec<_>>(), [next]);
+    assert_eq!(
+        world.disk.iter().map(|entry| (entry.term, entry.index)).collect::<Vec<_>>(),
+        [next]
+    );
     let order = world.outputs.iter().find_map(|output| match output {
         Output::Poll(poll) => poll.order.as_ref(),
         _ => None,

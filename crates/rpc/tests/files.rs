@@ -35,6 +35,18 @@ fn an_authority_is_made_once_and_opened_again() {
 }
 
 #[test]
+fn a_copied_authority_is_the_same_one() {
+    let (made, dir) = authority();
+    let to = tempfile::tempdir().unwrap();
+    let copied = Authority::copy(dir.path(), to.path()).unwrap();
+    assert_eq!((copied.cell(), copied.ca_pem()), (CELL, made.ca_pem()));
+    assert_eq!(mode(&to.path().join("ca.key")), 0o600);
+    issue(&Authority::open(to.path()).unwrap(), "user/u");
+    let again = Authority::copy(dir.path(), to.path());
+    assert!(matches!(again, Err(Error::AlreadyExists { .. })));
+}
+
+#[test]
 fn an_interrupted_creation_can_be_repeated() {
     let (_, dir) = authority();
     fs::remove_file(dir.path().join("ca.pem")).unwrap();

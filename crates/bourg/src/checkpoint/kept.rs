@@ -1,5 +1,5 @@
 //! A cell with every kind of thing in it, and its checkpoints that are kept: one of each level that
-//! there was. They must stay readable for ever (docs/decisions/013). The test writes that of a new
+//! there was. They must stay readable for ever (docs/decisions/017). The test writes that of a new
 //! level with `UPDATE_EXPECT=1`, and never one that is there.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -143,7 +143,8 @@ fn what_is_kept_has_every_kind_of_thing() {
         task stopping killed ParentEnded
         task stopping killed User
         task unhealthy
-    "#]].assert_eq(&seen);
+    "#]]
+    .assert_eq(&seen);
 }
 
 fn first_word(value: &impl std::fmt::Debug) -> String {

@@ -35,10 +35,8 @@ pub(super) async fn choose(
     among: &Among,
 ) -> Result<Vec<Chosen>, Failure> {
     let Some(labels) = labels else {
-        let of = |address: &Address| Chosen {
-            job: job_address(address),
-            tasks: address.tasks.clone(),
-        };
+        let of =
+            |address: &Address| Chosen { job: job_address(address), tasks: address.tasks.clone() };
         return Ok(named.iter().map(of).collect());
     };
     let request = v1::StatusRequest {
@@ -48,9 +46,8 @@ pub(super) async fn choose(
         at: if let Among::Alive(at) = among { *at } else { None },
         ..v1::StatusRequest::default()
     };
-    let answer = connection
-        .ask(request, async |mut client, request| client.status(request).await)
-        .await?;
+    let answer =
+        connection.ask(request, async |mut client, request| client.status(request).await).await?;
     let chosen: Vec<Chosen> =
         answer.jobs.into_iter().filter_map(|job| with_labels(job, labels)).collect();
     if chosen.is_empty() {

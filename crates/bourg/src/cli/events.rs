@@ -108,7 +108,7 @@ fn line(record: &Record, wide: bool) -> String {
     let by = match &record.by {
         Actor::User(user) => user.to_string(),
         Actor::Scheduler => "scheduler".to_owned(),
-        Actor::Machine(id) => match &record.names.machine {
+        Actor::Machine(id) => match &record.names.reporter {
             Some(machine) => machine.to_string(),
             None => format!("machine {id}"),
         },

@@ -98,8 +98,8 @@ fn show_jobs(format: &Format, answer: &v1::StatusResponse) -> Done {
             items: &answer.jobs,
             name: job_name,
             headings: &[
-                "JOB", "STATE", "PRIORITY", "TASKS", "PENDING", "RUNNING", "HEALTHY", "ENDED", "ID",
-                "LABELS",
+                "JOB", "STATE", "PRIORITY", "TASKS", "PENDING", "RUNNING", "HEALTHY", "ENDED",
+                "ID", "LABELS",
             ],
             wide: 2,
             row: |job| {
@@ -236,10 +236,7 @@ pub(super) fn cell(cell: Option<&str>, args: &ListArgs) -> Done {
                         ("index", format!("{} in term {}", status.index, status.term)),
                         ("state", status.state_hash.clone()),
                         ("level", status.level.to_string()),
-                        (
-                            "violations",
-                            format!("{}, see the master's log", status.violations),
-                        ),
+                        ("violations", format!("{}, see the master's log", status.violations)),
                     ];
                     let rows = rows.map(|(name, value)| vec![name.to_owned(), value]);
                     let [first, rest @ .., violations] = rows;

@@ -52,8 +52,7 @@ fn show_several(format: &Format, answers: &[v1::WhyResponse]) -> Done {
             (false, _) => output::print(&text),
         };
     }
-    let listing =
-        Listing { items: answers, name, headings: &[], wide: 0, row: |_| Vec::new() };
+    let listing = Listing { items: answers, name, headings: &[], wide: 0, row: |_| Vec::new() };
     output::list(format, &listing)
 }
 

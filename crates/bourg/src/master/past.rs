@@ -56,7 +56,8 @@ impl Past {
     pub(super) fn slot(&self) -> Result<OwnedSemaphorePermit, Status> {
         Arc::clone(&self.slots).try_acquire_owned().map_err(|_| {
             Status::resource_exhausted(format!(
-                "{AT_ONCE} moments of the past are being rebuilt already: ask again in a moment"
+                "{AT_ONCE} moments of the past or checkpoints are being made already: ask again \
+                 in a moment"
             ))
         })
     }
@@ -194,7 +195,7 @@ fn say(answer: Answer) -> anyhow::Result<()> {
 enum Answered {
     Whole(Answer),
     /// With the pieces of this cell.
-    Pieces(Cell, Origin),
+    Pieces(Box<Cell>, Origin),
 }
 
 fn answered(directory: &Path, asked: v1::PastQuestion) -> Result<Answered, Status> {
@@ -216,7 +217,7 @@ fn answered(directory: &Path, asked: v1::PastQuestion) -> Result<Answered, Statu
             violations: cell.check().len() as u64,
             ..reads.cell_status()
         }),
-        Question::Checkpoint(_) => return Ok(Answered::Pieces(cell, origin)),
+        Question::Checkpoint(_) => return Ok(Answered::Pieces(Box::new(cell), origin)),
     }))
 }
 

@@ -160,9 +160,7 @@ impl Borgmaster for Service {
             Outcome::Request(Ok(Reply::Session(session))) => {
                 Ok(Response::new(v1::OpenSessionResponse { session: session.0 }))
             }
-            Outcome::Request(Err(rejection)) => {
-                Err(rejected(&self.core.view().cell, &rejection))
-            }
+            Outcome::Request(Err(rejection)) => Err(rejected(&self.core.view().cell, &rejection)),
             other => Err(unexpected(&other)),
         }
     }

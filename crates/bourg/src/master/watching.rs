@@ -11,7 +11,7 @@ use proto::v1::moment::At;
 use store::events::{Cursor, Limit, Reader};
 use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::{Response, Status};
+use tonic::{Code, Response, Status};
 
 use super::core::Core;
 use super::reads::{Reads, job_has, labels, selection, task_has};
@@ -44,24 +44,35 @@ struct Wanted {
     machine: Option<String>,
     labels: LabelQuery,
     until: Option<At>,
+    /// What to say where nothing is found: no such job is known. One that has been forgotten has its
+    /// events still.
+    unknown: Option<Status>,
 }
 
 impl Wanted {
     fn of(asked: &v1::EventsRequest, me: &UserName, core: &Core) -> Result<Self, Status> {
         let view = core.view();
         let reads = Reads { cell: &view.cell, now: view.now(), me };
-        let known = |job: &v1::JobAddress| -> Result<_, Status> {
-            let job = reads.find(job)?;
-            Ok((job.owner.clone(), job.spec.name.clone()))
+        let mut unknown = None;
+        let mut named = |job: &v1::JobAddress| -> Result<_, Status> {
+            match reads.find(job) {
+                Ok(job) => return Ok((job.owner.clone(), job.spec.name.clone())),
+                Err(status) if status.code() == Code::NotFound => unknown = Some(status),
+                Err(status) => return Err(status),
+            }
+            let bad = |error: model::NameError| Status::invalid_argument(error.to_string());
+            let user = if job.user.is_empty() { Ok(me.clone()) } else { UserName::new(&job.user) };
+            Ok((user.map_err(bad)?, model::JobName::new(&job.job).map_err(bad)?))
         };
         let machine = (!asked.machine.is_empty()).then_some(asked.machine.as_str());
         Ok(Self {
-            job: asked.job.as_ref().map(known).transpose()?,
+            job: asked.job.as_ref().map(&mut named).transpose()?,
             tasks: selection(asked.tasks.clone())?,
             // One that was removed has its events still.
             machine: machine.map(str::to_owned),
             labels: labels(&asked.labels)?,
             until: asked.until.and_then(|moment| moment.at),
+            unknown,
         })
     }
 
@@ -154,6 +165,9 @@ impl Sending {
                 Ok(Ok((next, past))) => {
                     at = next;
                     if past || !follow {
+                        if let Some(unknown) = self.wanted.unknown.take() {
+                            drop(self.to_client.blocking_send(Err(unknown)));
+                        }
                         return;
                     }
                 }
@@ -266,7 +280,10 @@ impl Sending {
         }
     }
 
-    fn send(&self, events: Vec<v1::EventRecord>, next: Cursor) -> Result<(), Gone> {
+    fn send(&mut self, events: Vec<v1::EventRecord>, next: Cursor) -> Result<(), Gone> {
+        if !events.is_empty() {
+            self.wanted.unknown = None;
+        }
         let next = Some(v1::EventCursor { index: next.index, sub_index: next.sub });
         let message = v1::EventsResponse { events, next };
         self.to_client.blocking_send(Ok(message)).map_err(|_| Gone)

@@ -78,7 +78,7 @@ impl SmallDisk {
     fn mount() -> Self {
         let place = tempfile::Builder::new().prefix("bourg-test-").tempdir();
         let place = place.expect("a temporary directory");
-        let (flags, options) = (nix::mount::MsFlags::empty(), Some("size=240m,mode=700"));
+        let (flags, options) = (nix::mount::MsFlags::empty(), Some("size=320m,mode=700"));
         nix::mount::mount(Some("tmpfs"), place.path(), Some("tmpfs"), flags, options)
             .expect("root can mount");
         Self(place)
@@ -101,7 +101,7 @@ fn a_full_disk_refuses_changes_and_serves_reads_until_there_is_room() {
     let mut cell = Cell::start_in(Terminal::new(), &disk.path("cell"), &[]);
     let ballast = disk.path("ballast").display().to_string();
     cell.ok("bourg run $EXAMPLES/hello.bcl");
-    cell.ok(&format!("head -c 300m /dev/zero > {ballast}; true"));
+    cell.ok(&format!("head -c 400m /dev/zero > {ballast}; true"));
     // Room that a segment has is there; jobs that fit nowhere fill it.
     let submit = |number: u32| {
         cell.write(

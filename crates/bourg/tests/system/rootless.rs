@@ -79,7 +79,7 @@ fn tasks_without_root_survive_their_borglet_and_are_adopted() {
             format!("(import 'borg.libsonnet').batch('next-{round}', cmd=['true'])"),
         );
         ask("run next.bcl");
-        assert_eq!(ask(&format!("status next-{round} -o counts.finished")), "1\n");
+        until("it has ended", || ask(&format!("status next-{round} -o counts.finished")) == "1\n");
         assert_eq!((tasks("hello"), tasks("ends")), (hello.clone(), ends.clone()), "round {round}");
     }
     for task in 0..3 {

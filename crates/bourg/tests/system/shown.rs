@@ -69,6 +69,7 @@ fn nothing_raw_reaches_a_terminal() {
     harmless(line, screen.ends(), "\r\x1b[K");
     cell.job("noise", "is finished", |job| job["state"] == "finished");
 
+    cell.ok("bourg checkpoint save saved");
     let end = r"no-such-program\u{1b}]0;owned\u{7}\u{1b}[31m";
     for line in ["bourg status evil", "bourg why evil", "bourg status evil -o wide"] {
         let said = on_screen(line);
@@ -86,6 +87,8 @@ fn nothing_raw_reaches_a_terminal() {
         "bourg eval evil.bcl",
         "bourg machines -o wide",
         "bourg cell",
+        "bourg checkpoint show saved",
+        "bourg checkpoint verify saved",
     ] {
         let said = on_screen(line);
         assert!(!said.is_empty() && !said.contains("error: "), "$ {line}\n{said}");

@@ -221,7 +221,8 @@ impl Cell {
         self.machine_names.remove(name);
         self.machines.remove(id);
         events.reorder(id);
-        events.add(Subject::Machine(id), EventKind::MachineRemoved);
+        let removed = EventKind::MachineRemoved { name: name.clone() };
+        events.add(Subject::Machine(id), removed);
         Ok(Reply::Done)
     }
 

@@ -21,6 +21,7 @@ impl RecordRef<'_> {
         wire.text(7, self.names.job.as_ref().map_or("", |name| name.as_str()));
         wire.text(8, self.names.machine.as_ref().map_or("", |name| name.as_str()));
         kind(wire, &self.event.kind);
+        wire.text(35, self.names.reporter.as_ref().map_or("", |name| name.as_str()));
     }
 }
 
@@ -133,7 +134,7 @@ fn kind(wire: &mut Wire<'_>, kind: &EventKind) {
         EventKind::MachineBack => wire.nothing(28),
         EventKind::MachineDrained { reason } => wire.message(29, |wire| wire.text(1, reason)),
         EventKind::MachineUndrained => wire.nothing(30),
-        EventKind::MachineRemoved => wire.nothing(31),
+        EventKind::MachineRemoved { name } => wire.given_text(31, name.as_str()),
         EventKind::Platform { platform, factor } => wire.message(32, |wire| {
             wire.text(1, platform);
             wire.number(2, factor.milli().into());

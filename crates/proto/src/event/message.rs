@@ -15,7 +15,7 @@ const NOTHING: v1::Nothing = v1::Nothing {};
 impl From<&Record> for v1::EventRecord {
     fn from(record: &Record) -> Self {
         let text = |name: Option<String>| name.unwrap_or_default();
-        let Names { user, job, machine } = &record.names;
+        let Names { user, job, machine, reporter } = &record.names;
         Self {
             index: record.index.0,
             sub_index: record.sub,
@@ -26,6 +26,7 @@ impl From<&Record> for v1::EventRecord {
             job: text(job.as_ref().map(ToString::to_string)),
             machine: text(machine.as_ref().map(ToString::to_string)),
             kind: Some((&record.event.kind).into()),
+            reporter: text(reporter.as_ref().map(ToString::to_string)),
         }
     }
 }
@@ -46,6 +47,7 @@ impl TryFrom<v1::EventRecord> for Record {
                 user: read::optional_name(&record.user, "user")?,
                 job: read::optional_name(&record.job, "job")?,
                 machine: read::optional_name(&record.machine, "machine")?,
+                reporter: read::optional_name(&record.reporter, "reporter")?,
             },
         })
     }
@@ -140,7 +142,7 @@ impl From<&EventKind> for Kind {
                 Self::MachineDrained(message::MachineDrained { reason: reason.clone() })
             }
             EventKind::MachineUndrained => Self::MachineUndrained(NOTHING),
-            EventKind::MachineRemoved => Self::MachineRemoved(NOTHING),
+            EventKind::MachineRemoved { name } => Self::MachineRemoved(name.to_string()),
             EventKind::Platform { platform, factor } => {
                 let (platform, factor_milli) = (platform.clone(), factor.milli());
                 Self::Platform(message::Platform { platform, factor_milli })
@@ -180,7 +182,9 @@ impl TryFrom<Kind> for EventKind {
             Kind::MachineBack(NOTHING) => Self::MachineBack,
             Kind::MachineDrained(drained) => Self::MachineDrained { reason: drained.reason },
             Kind::MachineUndrained(NOTHING) => Self::MachineUndrained,
-            Kind::MachineRemoved(NOTHING) => Self::MachineRemoved,
+            Kind::MachineRemoved(name) => {
+                Self::MachineRemoved { name: read::name(&name, "machine_removed")? }
+            }
             Kind::Platform(set) => Self::Platform {
                 platform: set.platform,
                 factor: read::factor(set.factor_milli).field("factorMilli").field("platform")?,

@@ -57,25 +57,36 @@ pub struct Names {
     /// Which job; none likewise.
     pub job: Option<JobName>,
     /// The machine to which it happened, or on which the task is or was; none where there is none,
-    /// or where it is there no more.
+    /// or where that machine is there no more.
     pub machine: Option<MachineName>,
+    /// The machine whose report caused the operation; none where no report did.
+    pub reporter: Option<MachineName>,
 }
 
 impl Names {
-    /// The names in a cell right after an event.
+    /// The names in a cell right after an event, which somebody caused.
     #[must_use]
-    pub fn of(cell: &Cell, event: &Event) -> Self {
+    pub fn of(cell: &Cell, by: &Actor, event: &Event) -> Self {
         let collection = match event.subject {
             Subject::Job(id) => Some(id),
             Subject::Task(id) => Some(id.collection),
             Subject::Cell | Subject::Machine(_) => None,
         };
         let job = collection.and_then(|id| cell.job(id));
-        let machine = machine(cell, event).and_then(|id| cell.machine(id));
+        let named = |id| cell.machine(id).map(|machine| machine.name.clone());
+        let machine = match &event.kind {
+            EventKind::MachineRemoved { name } => Some(name.clone()),
+            _ => machine(cell, event).and_then(named),
+        };
+        let reporter = match by {
+            Actor::Machine(id) => named(*id),
+            Actor::User(_) | Actor::Scheduler | Actor::Master => None,
+        };
         Self {
             user: job.map(|job| job.owner.clone()),
             job: job.map(|job| job.spec.name.clone()),
-            machine: machine.map(|machine| machine.name.clone()),
+            machine,
+            reporter,
         }
     }
 }
@@ -112,7 +123,7 @@ pub fn encode_all(
 ) {
     let (index, at, by) = (cell.index(), cell.time(), &applied.by);
     for (sub, event) in (0..).zip(&applied.events) {
-        let names = &Names::of(cell, event);
+        let names = &Names::of(cell, by, event);
         buffer.clear();
         RecordRef { index, sub, at, by, event, names }.encode(buffer);
         keep(sub, buffer);

@@ -59,12 +59,12 @@ proptest! {
             prop_assert!((record.index, record.sub) > last || last.0 == LogIndex(0));
             last = (record.index, record.sub);
             prop_assert_eq!((record.index, record.at), (cell.index(), cell.time()));
-            let Names { user, job, machine } = &record.names;
+            let Names { user, job, machine, reporter } = &record.names;
+            prop_assert_eq!(reporter.is_some(), matches!(record.by, Actor::Machine(_)));
             match record.event.subject {
                 Subject::Cell => prop_assert_eq!(&record.names, &Names::default()),
                 Subject::Machine(_) => {
-                    let removed = record.event.kind == EventKind::MachineRemoved;
-                    prop_assert_eq!(machine.is_none(), removed);
+                    prop_assert!(machine.is_some());
                 }
                 Subject::Job(id) => {
                     let kept = cell.job(id).expect("it is there");

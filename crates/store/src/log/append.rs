@@ -158,7 +158,9 @@ impl Log {
             (Some(last), _) => last.saturating_add(1),
             (None, Kind::Entry) => record.index,
             (None, Kind::Restart) => record.index.saturating_add(1),
-            (None, Kind::HardState) => self.segments.last().map_or(0, |segment| segment.first_index),
+            (None, Kind::HardState) => {
+                self.segments.last().map_or(0, |segment| segment.first_index)
+            }
         }
     }
 

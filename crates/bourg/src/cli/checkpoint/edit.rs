@@ -69,7 +69,8 @@ fn take(text: &Path, before: &Image, force: bool) -> Result<Option<Cell>, Failur
     if image == *before {
         return Ok(None);
     }
-    let cell = Cell::from_image(image).map_err(|error| wrong(&format!("this is no cell: {error}")))?;
+    let cell =
+        Cell::from_image(image).map_err(|error| wrong(&format!("this is no cell: {error}")))?;
     sound(&cell, text, force)?;
     Ok(Some(cell))
 }

@@ -34,7 +34,8 @@ pub(super) fn save(cell: Option<&str>, file: &Path, at: Option<Moment>) -> Done 
                 (Some(Piece::StateHash(said)), Some(_)) => {
                     let hash = hasher.finish();
                     if hash.to_string() != said {
-                        let text = "error: what came is not what the master sent: nothing was saved";
+                        let text =
+                            "error: what came is not what the master sent: nothing was saved";
                         return Err(Failure::failed(text).next("try it again"));
                     }
                     if let Some((writing, head)) = begun {

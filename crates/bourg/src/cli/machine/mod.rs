@@ -143,9 +143,8 @@ async fn machines(
 ) -> Result<Vec<v1::MachineStatus>, Failure> {
     let names = names.iter().map(ToString::to_string).collect();
     let request = v1::MachinesRequest { labels, names, ..v1::MachinesRequest::default() };
-    let answer = connection
-        .ask(request, async |mut client, request| client.machines(request).await)
-        .await?;
+    let answer =
+        connection.ask(request, async |mut client, request| client.machines(request).await).await?;
     Ok(answer.machines)
 }
 
@@ -158,9 +157,7 @@ async fn change(
     let id = Some(connection.request_id().await?);
     let request =
         v1::ChangeMachineRequest { id, machine: machine.to_owned(), change: Some(change) };
-    connection
-        .ask(request, async |mut client, request| client.change_machine(request).await)
-        .await
+    connection.ask(request, async |mut client, request| client.change_machine(request).await).await
 }
 
 fn add(cell: Option<&str>, args: &AddArgs) -> Done {
@@ -252,7 +249,9 @@ async fn set_platform(connection: &mut Connection, platform: &str, factor: GcuFa
         answer.machines
     ));
     if answer.machines == 0 {
-        eprintln!("no machine says that it is one; the platforms that there are: bourg machine platform");
+        eprintln!(
+            "no machine says that it is one; the platforms that there are: bourg machine platform"
+        );
     }
     Ok(())
 }

@@ -91,7 +91,7 @@ fn kind() -> impl Strategy<Value = EventKind> {
         Just(EventKind::MachineBack),
         text().prop_map(|reason| EventKind::MachineDrained { reason }),
         Just(EventKind::MachineUndrained),
-        Just(EventKind::MachineRemoved),
+        name().prop_map(|name| EventKind::MachineRemoved { name }),
         (text(), factor()).prop_map(|(platform, factor)| EventKind::Platform { platform, factor }),
         Just(EventKind::Founded),
         any::<u32>().prop_map(|to| EventKind::LevelRaised { to: Level(to) }),
@@ -100,11 +100,9 @@ fn kind() -> impl Strategy<Value = EventKind> {
 }
 
 pub(crate) fn record() -> impl Strategy<Value = Record> {
-    let names = (of(name()), of(name()), of(name())).prop_map(|(user, job, machine)| Names {
-        user,
-        job,
-        machine,
-    });
+    let names = (of(name()), of(name()), of(name()), of(name()));
+    let names =
+        names.prop_map(|(user, job, machine, reporter)| Names { user, job, machine, reporter });
     let event = (subject(), kind()).prop_map(|(subject, kind)| Event { subject, kind });
     (any::<(u64, u32, u64)>(), actor(), event, names).prop_map(
         |((index, sub, at), by, event, names)| Record {

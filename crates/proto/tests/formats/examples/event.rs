@@ -13,11 +13,14 @@ pub(crate) fn all_events() -> Vec<Record> {
             Subject::Cell => Names::default(),
             Subject::Machine(_) => Names { machine: Some(name("m3")), ..Names::default() },
             Subject::Job(_) => {
-                Names { user: Some(name("ana")), job: Some(name("web")), machine: None }
+                Names { user: Some(name("ana")), job: Some(name("web")), ..Names::default() }
             }
-            Subject::Task(_) => {
-                Names { user: Some(name("ana")), job: Some(name("web")), machine: Some(name("m3")) }
-            }
+            Subject::Task(_) => Names {
+                user: Some(name("ana")),
+                job: Some(name("web")),
+                machine: Some(name("m3")),
+                reporter: Some(name("m3")),
+            },
         };
         let (index, at) = (LogIndex(index), Time(1_700_000_000_000_000 + index));
         Record { index, sub: u32::from(index.0 % 2 == 0) * 300, at, by, event, names }
@@ -94,7 +97,7 @@ fn of_machines() -> Vec<EventKind> {
         EventKind::MachineBack,
         EventKind::MachineDrained { reason: "a new kernel ".repeat(20) },
         EventKind::MachineUndrained,
-        EventKind::MachineRemoved,
+        EventKind::MachineRemoved { name: name("m3") },
     ]
 }
 
@@ -131,7 +134,7 @@ pub(crate) fn kind(event: &Event) -> &'static str {
         EventKind::MachineBack => "machine back",
         EventKind::MachineDrained { .. } => "machine drained",
         EventKind::MachineUndrained => "machine undrained",
-        EventKind::MachineRemoved => "machine removed",
+        EventKind::MachineRemoved { .. } => "machine removed",
         EventKind::Platform { .. } => "platform",
         EventKind::Founded => "founded",
         EventKind::LevelRaised { .. } => "level raised",

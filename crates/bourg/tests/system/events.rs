@@ -1,0 +1,102 @@
+//! What happened: shown, chosen, followed over a master's end, and neither lost nor doubled.
+
+use serde_json::Value;
+
+use crate::cell::{Cell, Role};
+use crate::eventually::until;
+
+/// The names of events, each with its subject's task or job: `SUBMIT web/0`.
+fn names(lines: &str) -> Vec<String> {
+    let name = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        // Date, time, subject, name.
+        format!("{} {}", words[3], words[2].trim_start_matches("root/"))
+    };
+    lines.lines().map(name).collect()
+}
+
+/// Every event that is kept, by its name in the log.
+fn all(cell: &Cell) -> Vec<(u64, u64, Value)> {
+    let text = cell.ok("bourg events --all -o json");
+    let event = |line: &str| {
+        let event: Value = serde_json::from_str(line).expect("JSON");
+        let index = event["index"].as_str().expect("a number").parse().expect("a number");
+        (index, event["subIndex"].as_u64().expect("a number"), event)
+    };
+    text.lines().map(event).collect()
+}
+
+#[test]
+fn a_life_is_told_step_by_step_with_who_did_it() {
+    let cell = Cell::start();
+    cell.write(
+        "jobs.bcl",
+        "local borg = import 'borg.libsonnet';
+         [borg.batch('once', cmd=['true']) { labels: { team: 'search' } },
+          borg.batch('never', cmd=['sh', '-c', 'exit 3']) { restart: { failures: 0 } }]",
+    );
+    cell.types("bourg run jobs.bcl");
+    cell.job("once", "is finished", |job| job["state"] == "finished");
+    cell.job("never", "has failed", |job| job["state"] == "failed");
+    let once = cell.ok("bourg events once");
+    assert_eq!(
+        names(&once),
+        [
+            "SUBMIT once",
+            "SUBMIT once/0",
+            "SCHEDULE once",
+            "SCHEDULE once/0",
+            "START once/0",
+            "FINISH once/0",
+            "FINISH once",
+        ]
+    );
+    assert!(once.lines().next().expect("a line").ends_with("new, by root"), "{once}");
+    assert!(once.lines().nth(3).expect("a line").ends_with(", by scheduler"), "{once}");
+    assert_eq!(cell.ok("bourg events -l team=search"), once, "labels choose");
+    assert_eq!(names(&cell.ok("bourg events once/0 -n 2")), ["START once/0", "FINISH once/0"]);
+    let failed = cell.ok("bourg events never -n 1");
+    assert_eq!(names(&failed), ["FAIL never"]);
+    assert!(cell.ok("bourg events never/0 -n 1").contains("exit code 3"));
+    assert_eq!(cell.ok("bourg events --since 1h --machine nowhere"), "");
+    let first = cell.ok("bourg events --all");
+    assert!(first.lines().next().expect("a line").contains("  the cell  "), "{first}");
+
+    // Up to a moment, and from an event on.
+    let finished = all(&cell).into_iter().find(|(_, _, event)| event.get("finish").is_some());
+    let (index, sub, _) = finished.expect("it finished");
+    let before = cell.ok(&format!("bourg events once --at {}", index - 1));
+    assert_eq!(names(&before).last().map(String::as_str), Some("START once/0"));
+    let after = cell.ok(&format!("bourg events once --from {index}.{sub}"));
+    assert_eq!(names(&after), ["FINISH once/0", "FINISH once"]);
+    assert!(cell.fails(2, "bourg events once --from x").contains("88412"));
+    assert!(cell.fails(2, "bourg events onse").contains("the nearest is root/once"));
+}
+
+#[test]
+fn a_follower_sees_each_event_once_over_a_masters_end() {
+    let mut cell = Cell::start();
+    let follower = cell.start("bourg", &["events", "--follow", "--all", "-o", "wide"]);
+    cell.ok("bourg run --detach $EXAMPLES/batch.bcl");
+    until("it sees the job", || follower.stdout().contains("root/pi"));
+    cell.kill(Role::Master);
+    cell.job("pi", "is finished", |job| job["state"] == "finished");
+    let kept = all(&cell);
+    let seen = |follower: &str| -> Vec<(u64, u64)> {
+        let name = |line: &str| {
+            let (index, sub) = line.split_whitespace().next()?.split_once('.')?;
+            Some((index.parse().ok()?, sub.parse().ok()?))
+        };
+        follower.lines().filter_map(name).collect()
+    };
+    let expected: Vec<(u64, u64)> = kept.iter().map(|(index, sub, _)| (*index, *sub)).collect();
+    assert!(expected.is_sorted_by(|one, other| one < other), "each once, in order: {expected:?}");
+    until("it sees all that is kept", || seen(&follower.stdout()).len() >= expected.len());
+    assert_eq!(seen(&follower.stdout())[..expected.len()], expected);
+
+    // A cell that starts again makes none of them twice.
+    cell.stop();
+    cell.start_again(&[]);
+    let again = all(&cell);
+    assert_eq!(again[..kept.len()], kept, "what was kept is there, once");
+}
