@@ -84,9 +84,9 @@ pub enum EventKind {
         /// What is known of it.
         end: End,
     },
-    /// UPDATE_PENDING: what it asks for was changed while it waited.
+    /// `UPDATE_PENDING`: what it asks for was changed while it waited.
     UpdatePending,
-    /// UPDATE_RUNNING: what it asks for was changed while it had a machine.
+    /// `UPDATE_RUNNING`: what it asks for was changed while it had a machine.
     UpdateRunning,
     /// Its program runs on its machine.
     Start {

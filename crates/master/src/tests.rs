@@ -7,7 +7,7 @@ use model::{
     Bytes, CellName, End, Generation, InstanceId, MachineName, MachineReport, MilliCores,
     PortRange, Resources, SessionId, TaskIndex, TaskSelection, Term, UserName,
 };
-use spec::{JobSpec, RestartPolicy, TaskSpec};
+use spec::{JobSpec, TaskSpec};
 
 struct World {
     cell: Cell,

@@ -351,7 +351,7 @@ impl Borgmaster for Service {
 
     async fn events(&self, request: Request<v1::EventsRequest>) -> Answer<Self::EventsStream> {
         let (user, asked) = (self.user(&request)?, request.into_inner());
-        self.follow_events(&user, asked)
+        self.follow_events(&user, &asked)
     }
 
     async fn save_checkpoint(

@@ -123,9 +123,9 @@ impl Service {
     pub(super) fn follow_events(
         &self,
         me: &UserName,
-        asked: v1::EventsRequest,
+        asked: &v1::EventsRequest,
     ) -> Answer<Streamed<v1::EventsResponse>> {
-        let wanted = Wanted::of(&asked, me, &self.core)?;
+        let wanted = Wanted::of(asked, me, &self.core)?;
         let (to_client, stream) = mpsc::channel(STREAM_QUEUE);
         let sending = Sending {
             core: self.core.clone(),

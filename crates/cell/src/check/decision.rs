@@ -135,7 +135,7 @@ impl Step<'_> {
                     }
                 }
                 EventKind::Stop { why: StopReason::Evict(EvictionCause::Preempted { by }) } => {
-                    self.rightly_evicted(instance, *by)
+                    self.rightly_evicted(instance, *by);
                 }
                 EventKind::Evict { .. } | EventKind::Lost { .. } => {
                     let task = self.task(self.cell, instance.task());
