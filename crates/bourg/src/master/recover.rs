@@ -11,7 +11,9 @@ use crate::checkpoint::{self, Origin};
 /// Reads the newest checkpoint that is whole, and the log after it.
 pub(crate) fn recover(directory: &DataDirectory) -> anyhow::Result<(Log, Recovered)> {
     let newest = newest(directory)?;
-    let (log, found) = Log::open(directory.log(), Options::default())?;
+    // What is kept from before the checkpoint is for questions about the past alone.
+    let covered = newest.as_ref().map_or(0, |(cell, _)| cell.index().0);
+    let (log, found) = Log::open_from(directory.log(), Options::default(), covered)?;
     if let Repair::TornTail { segment, offset, bytes } = found.repair() {
         tracing::warn!(
             "the last write to {} was torn: {bytes} bytes from {offset} on, which had never been \
@@ -24,7 +26,7 @@ pub(crate) fn recover(directory: &DataDirectory) -> anyhow::Result<(Log, Recover
         Some(state) => HardState::from_bytes(&state.payload)
             .ok_or_else(|| anyhow::anyhow!("the promise kept in the log is not one"))?,
     };
-    let from = newest.as_ref().map_or(0, |(cell, _)| cell.index().0 + 1);
+    let from = if newest.is_some() { covered + 1 } else { 0 };
     if let Some(first) = found.first_index() {
         anyhow::ensure!(
             first <= from.max(1),
