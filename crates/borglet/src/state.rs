@@ -363,11 +363,8 @@ impl Borglet {
             Phase::Stopping { why: StopCause::Unhealthy(reason), .. } => {
                 End::Unhealthy { reason: reason.clone() }
             }
-            // A program that finishes its work within its notice has finished.
-            Phase::Stopping { why: StopCause::NotDesired, .. } => match end {
-                End::Exited { code: 0 } => end,
-                _ => End::Stopped,
-            },
+            // Many programs exit with 0 when they are told to stop: that is not their work done.
+            Phase::Stopping { why: StopCause::NotDesired, .. } => End::Stopped,
             Phase::Starting | Phase::Running(_) => end,
         };
         local.phase = Phase::Ended(end);

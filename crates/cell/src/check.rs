@@ -80,6 +80,11 @@ impl Cell {
     /// Who waits for whom, and who ends with whom.
     fn check_relations(&self, found: &mut Found) {
         let (mut waiting, mut children) = (BTreeSet::new(), BTreeSet::new());
+        for job in self.jobs() {
+            if job.parent == Some(job.id) || job.after.contains(&job.id) {
+                found.add(Violation::Itself(job.id));
+            }
+        }
         for job in self.jobs().filter(|job| job.is_alive()) {
             waiting.extend(job.waits_for.iter().map(|other| (*other, job.id)));
             children.extend(job.parent.map(|parent| (parent, job.id)));
@@ -175,6 +180,13 @@ impl Cell {
         for (used, session) in kept.symmetric_difference(&used).copied() {
             found.add(Violation::SessionUse { session, used });
         }
+        let kept: BTreeSet<_> = self.sessions_of_users.iter().cloned().collect();
+        let of_users = self.sessions.iter();
+        let of_users =
+            of_users.map(|(id, session)| (session.user.clone(), session.used, *id)).collect();
+        for (_, used, session) in kept.symmetric_difference(&of_users).cloned() {
+            found.add(Violation::SessionUse { session, used });
+        }
         for (id, session) in &self.sessions {
             found.id("session", id.0, self.last_session.0, true);
             found.at_most("answers of a session", session.answers.len(), ANSWERS_MAX);
@@ -248,6 +260,9 @@ impl Found {
                 let task = model::TaskId { collection: job.id, index };
                 self.add(Violation::NoGeneration(task));
             }
+        }
+        if let Some(problem) = job.spec.problems().first() {
+            self.add(Violation::Description { job: job.id, problem: problem.to_string() });
         }
         if !job.ports.iter().eq(&job.spec.task.all_ports()) {
             self.add(Violation::PortNames(job.id));

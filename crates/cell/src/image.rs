@@ -9,6 +9,7 @@ use model::{
 use thiserror::Error;
 
 use crate::state::Session;
+use crate::state::bounds::{INDEX_MAX, TIME_MAX};
 use crate::{Cell, Job, LEVEL, Machine, TaskState};
 
 /// Everything in a cell that is not derived from the rest.
@@ -59,6 +60,27 @@ pub enum ImageError {
         id: u64,
         /// The last given.
         last: u64,
+    },
+    /// A cell could not go on from there.
+    #[error("the {what} is {is}, and a cell goes on from {most} at the latest")]
+    TooLate {
+        /// What.
+        what: &'static str,
+        /// What it is.
+        is: u64,
+        /// What it may be.
+        most: u64,
+    },
+    /// A cell that is founded and that nobody could change.
+    #[error("nobody administers the cell: name at least one user in the head's administrators")]
+    NobodyAdministers,
+    /// Two objects have what only one may have.
+    #[error("{what} {which} is there twice")]
+    Twice {
+        /// What kind of object, or what they share.
+        what: &'static str,
+        /// Its id or name.
+        which: String,
     },
     /// A job has not as many tasks as its description says.
     #[error("job {id} has {has} tasks, its description says {wants}")]
@@ -117,6 +139,14 @@ impl Cell {
         if !(Level(1)..=LEVEL).contains(&image.level) {
             return Err(ImageError::Level { level: image.level });
         }
+        let (index, time) =
+            (("index", image.index.0, INDEX_MAX), ("time", image.time.0, TIME_MAX.0));
+        if let Some((what, is, most)) = [index, time].into_iter().find(|(_, is, most)| is > most) {
+            return Err(ImageError::TooLate { what, is, most });
+        }
+        if image.name.is_some() && image.administrators.is_empty() {
+            return Err(ImageError::NobodyAdministers);
+        }
         let mut cell = Self {
             name: image.name,
             level: image.level,
@@ -131,8 +161,19 @@ impl Cell {
         };
         for machine in image.machines {
             given("machine", machine.id.0, cell.last_machine.0)?;
-            cell.machine_names.insert(machine.name.clone(), machine.id);
-            cell.machine_addresses.insert(Arc::clone(&machine.address), machine.id);
+            let twice = |what, which: &dyn std::fmt::Display| {
+                Err(ImageError::Twice { what, which: which.to_string() })
+            };
+            if cell.machines.get(machine.id).is_some() {
+                return twice("machine", &machine.id);
+            }
+            if cell.machine_names.insert(machine.name.clone(), machine.id).is_some() {
+                return twice("machine", &machine.name);
+            }
+            let address = Arc::clone(&machine.address);
+            if cell.machine_addresses.insert(address, machine.id).is_some() {
+                return twice("the address", &machine.address);
+            }
             let mut bare = Machine::clone(&machine);
             bare.instances.clear();
             bare.taken = model::Resources::default();
@@ -146,14 +187,19 @@ impl Cell {
         }
         for (id, session) in image.sessions {
             given("session", id.0, cell.last_session.0)?;
-            cell.sessions_by_use.insert((session.used, id));
-            cell.sessions.insert(id, session);
+            if cell.sessions.contains_key(&id) {
+                return Err(ImageError::Twice { what: "session", which: id.to_string() });
+            }
+            cell.keep_session(id, session);
         }
         Ok(cell)
     }
 
     fn restore_job(&mut self, job: Arc<Job>) -> Result<(), ImageError> {
         let id = job.id;
+        if self.jobs.get(id).is_some() {
+            return Err(ImageError::Twice { what: "job", which: id.to_string() });
+        }
         let (has, wants) = (job.tasks().count(), job.spec.tasks);
         if has != wants as usize {
             return Err(ImageError::WrongTaskCount { id, has, wants });

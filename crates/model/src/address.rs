@@ -47,10 +47,39 @@ impl TaskSelection {
     /// Whether a task is among them.
     #[must_use]
     pub fn contains(&self, index: TaskIndex) -> bool {
-        match self {
-            Self::All => true,
-            Self::Some(ranges) => ranges.iter().any(|(from, to)| (*from..=*to).contains(&index)),
+        let Self::Some(ranges) = self else { return true };
+        // It is there at once where the ranges rise. Others may hold it elsewhere.
+        let after = ranges.partition_point(|(from, _)| *from <= index);
+        let holds = |(from, to): &(TaskIndex, TaskIndex)| (*from..=*to).contains(&index);
+        ranges[..after].last().is_some_and(holds) || ranges.iter().any(holds)
+    }
+
+    /// The same tasks as the fewest ranges that hold them, rising.
+    #[must_use]
+    pub fn normalised(&self) -> Self {
+        let Self::Some(ranges) = self else { return Self::All };
+        let mut sorted: Vec<_> = ranges.iter().copied().filter(|(from, to)| from <= to).collect();
+        sorted.sort_unstable();
+        let mut merged: Vec<(TaskIndex, TaskIndex)> = Vec::new();
+        for (from, to) in sorted {
+            match merged.last_mut() {
+                Some((_, last)) if from.0 <= last.0.saturating_add(1) => *last = to.max(*last),
+                _ => merged.push((from, to)),
+            }
         }
+        Self::Some(merged)
+    }
+
+    /// The tasks among them of a job with so many, each once and rising.
+    pub fn of(&self, tasks: u32) -> impl Iterator<Item = TaskIndex> + use<> {
+        let ranges = match self.normalised() {
+            Self::All => vec![(TaskIndex(0), TaskIndex(u32::MAX))],
+            Self::Some(ranges) => ranges,
+        };
+        let within = move |(from, to): (TaskIndex, TaskIndex)| {
+            (from.0..tasks.min(to.0.saturating_add(1))).map(TaskIndex)
+        };
+        ranges.into_iter().flat_map(within)
     }
 }
 
@@ -140,6 +169,34 @@ mod tests {
         let selected: Vec<u32> =
             (0..12).filter(|index| address.tasks.contains(TaskIndex(*index))).collect();
         assert_eq!(selected, [0, 1, 2, 3, 4, 9]);
+    }
+
+    /// Every selection by up to three ranges of the first six indexes, and some at the end of all.
+    #[test]
+    fn normalised_ranges_rise_apart_and_hold_the_same_tasks() {
+        let range = |code: u32| (TaskIndex(code % 6), TaskIndex(code / 6 % 6));
+        let end = |from, to| (TaskIndex(u32::MAX - from), TaskIndex(u32::MAX - to));
+        let mut table = vec![vec![], vec![end(0, 0), end(1, 1)], vec![end(3, 0), end(9, 5)]];
+        table.extend((0..36).map(|a| vec![range(a)]));
+        table.extend((0..36 * 36).map(|a| vec![range(a), range(a / 36)]));
+        table.extend((0..36_u32.pow(3)).map(|a| vec![range(a), range(a / 36), range(a / 1_296)]));
+        for ranges in table {
+            let some = TaskSelection::Some(ranges.clone());
+            let normalised = some.normalised();
+            let TaskSelection::Some(fewest) = &normalised else { panic!("{some:?}") };
+            assert!(fewest.iter().all(|(from, to)| from <= to), "{some:?}");
+            let apart = fewest.windows(2).all(|pair| pair[0].1.0 + 1 < pair[1].0.0);
+            assert!(apart, "{some:?}: {fewest:?}");
+            for index in (0..8).chain(u32::MAX - 10..=u32::MAX).map(TaskIndex) {
+                let holds = ranges.iter().any(|(from, to)| *from <= index && index <= *to);
+                assert_eq!(some.contains(index), holds, "{some:?} {index}");
+                assert_eq!(normalised.contains(index), holds, "{some:?} {index}");
+            }
+            let of_four: Vec<_> = (0..4).map(TaskIndex).filter(|i| some.contains(*i)).collect();
+            assert_eq!(some.of(4).collect::<Vec<_>>(), of_four, "{some:?}");
+        }
+        assert_eq!(TaskSelection::All.normalised(), TaskSelection::All);
+        assert!(TaskSelection::All.of(3).eq((0..3).map(TaskIndex)));
     }
 
     #[test]

@@ -117,6 +117,29 @@ impl From<&TaskSelection> for v1::TaskSelection {
     }
 }
 
+/// The ranges that a request may select, once those that touch are one.
+const RANGES_MAX: usize = 1_000;
+
+impl v1::TaskSelection {
+    /// A selection in a request: normalised, and of a bounded number of ranges. What the log holds
+    /// was accepted once and is read as it stands, so the bound is not part of the conversion.
+    ///
+    /// # Errors
+    /// Where it is malformed or has too many ranges.
+    pub fn asked(self) -> Result<TaskSelection, Malformed> {
+        let selection = TaskSelection::try_from(self)?.normalised();
+        match &selection {
+            TaskSelection::Some(ranges) if ranges.len() > RANGES_MAX => {
+                Err(Fault::Contradiction(TOO_MANY_RANGES).into())
+            }
+            _ => Ok(selection),
+        }
+    }
+}
+
+const TOO_MANY_RANGES: &str = "selects more than 1000 separate ranges of tasks: select fewer at \
+                               once, or all";
+
 /// A range whose end is before its beginning selects nothing, here as in the core.
 impl TryFrom<v1::TaskSelection> for TaskSelection {
     type Error = Malformed;
@@ -128,5 +151,30 @@ impl TryFrom<v1::TaskSelection> for TaskSelection {
             (true, _) => Err(Fault::Contradiction("selects all tasks and single ones").into()),
             (false, ranges) => Ok(Self::Some(ranges.into_iter().map(range).collect())),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn single(indexes: impl Iterator<Item = u32>) -> v1::TaskSelection {
+        let range = |index| v1::IndexRange { first: index, last: index };
+        v1::TaskSelection { all: false, ranges: indexes.map(range).collect() }
+    }
+
+    #[test]
+    fn a_request_selects_a_bounded_number_of_ranges() {
+        let says = |selection: v1::TaskSelection| selection.asked().map_err(|e| e.to_string());
+        let together = single((0..100_000).rev());
+        let one = TaskSelection::Some(vec![(TaskIndex(0), TaskIndex(99_999))]);
+        assert_eq!(says(together), Ok(one));
+        let apart = |count| single((0..count).map(|index| index * 2));
+        assert!(says(apart(1_000)).is_ok());
+        assert_eq!(says(apart(1_001)), Err(TOO_MANY_RANGES.to_owned()));
+        // The log may hold it from before there was a bound.
+        assert!(TaskSelection::try_from(apart(1_001)).is_ok());
+        let all = v1::TaskSelection { all: true, ranges: Vec::new() };
+        assert_eq!(says(all), Ok(TaskSelection::All));
     }
 }

@@ -351,7 +351,12 @@ impl<C: Codec> Replica<C> {
     fn propose(&mut self, now: Time, op: &Op, ticket: Option<Ticket>) -> bool {
         let at = self.stamped.max(now);
         let payload = self.codec.encode(at, op);
-        if self.node.propose(LEVEL.0.to_le_bytes().to_vec(), payload).is_err() {
+        // Replicas of an older build apply it until the cell is at a level that they do not have.
+        let level = match op {
+            Op::RaiseLevel { to } => self.cell.level().max(*to),
+            _ => self.cell.level(),
+        };
+        if self.node.propose(level.0.to_le_bytes().to_vec(), payload).is_err() {
             return false;
         }
         self.stamped = at;

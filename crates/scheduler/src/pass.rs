@@ -63,8 +63,7 @@ pub(crate) fn place(waiting: &Waiting, rooms: &mut Rooms, now: Time) -> Option<A
 
 impl Room {
     fn offer(&self) -> Offer<'_> {
-        let taken = self.machine.ports_taken().len() + self.planned_ports.len();
-        let free_ports = self.machine.report.ports.len().saturating_sub(taken);
+        let free_ports = self.machine.free_port_count().saturating_sub(self.planned_ports.len());
         Offer { machine: &self.machine, free: self.free, free_ports }
     }
 

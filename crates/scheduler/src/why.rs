@@ -1,4 +1,4 @@
-//! "Why is it pending?" (paper, section 2.6): for each pending task how many machines fail which
+//! "Why is it pending?" (paper, section 2.6): for each request of pending tasks how many machines fail which
 //! check, the nearest miss, and the least change that would let it start now. The checks are those
 //! of a pass, and their reasons are its text.
 
@@ -9,7 +9,7 @@ use cell::{Cell, Job, Machine, MachineState, PendingCause, TaskState};
 use model::{Dimension, End, MachineId, MachineName, TaskIndex, TaskSelection, Time};
 use spec::Constraint;
 
-/// Pending tasks that ask for the same and wait for the same.
+/// Pending tasks that ask for the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group<'a> {
     /// Which, as inclusive ranges.
@@ -20,7 +20,7 @@ pub struct Group<'a> {
     pub cause: PendingCause,
     /// What each of them asks.
     pub ask: Ask<'a>,
-    /// They are not placed before this moment, where it is in the future.
+    /// None of them is placed before this moment, where it is in the future.
     pub not_before: Option<Time>,
     /// How the last life of the first of them ended.
     pub last_end: Option<End>,
@@ -74,37 +74,45 @@ enum Kind {
     NotUp,
 }
 
-/// Explains the pending tasks among those chosen of a job.
+/// What tells one request from another: limits in the order of [`Dimension::ALL`], ports,
+/// constraints.
+type Key<'a> = ([u64; 4], usize, &'a [Constraint]);
+
+/// Explains the pending tasks among those chosen of a job, in the order of the first of each group.
 #[must_use]
 pub fn why<'a>(cell: &Cell, job: &'a Job, chosen: &TaskSelection, now: Time) -> Vec<Group<'a>> {
-    type Key<'a> = (Ask<'a>, Option<Time>);
-    let mut groups: Vec<(Key<'_>, Group<'_>)> = Vec::new();
-    for (index, task) in job.tasks().filter(|(index, _)| chosen.contains(*index)) {
+    let mut groups: Vec<Group<'_>> = Vec::new();
+    let mut places: BTreeMap<Key<'_>, usize> = BTreeMap::new();
+    for index in chosen.of(job.spec.tasks) {
+        let Some(task) = job.task(index) else { continue };
         let TaskState::Pending { since, not_before, cause } = task.state else { continue };
         let not_before = (not_before > now).then_some(not_before);
-        let key = (Ask::of(job, index), not_before);
-        if let Some((_, group)) = groups.iter_mut().find(|(other, _)| *other == key) {
+        let ask = Ask::of(job, index);
+        let limit = Dimension::ALL.map(|dimension| ask.limit.get(dimension));
+        let place = *places.entry((limit, ask.ports, ask.constraints)).or_insert(groups.len());
+        if let Some(group) = groups.get_mut(place) {
             group.since = group.since.min(since);
+            // One that need not wait comes before every moment.
+            group.not_before = group.not_before.min(not_before);
             add(&mut group.tasks, index);
             continue;
         }
         let last_end = task.last_life.as_ref().map(|life| life.end.clone());
-        let found = explain(cell, &key.0);
-        let group = Group {
+        let found = explain(cell, &ask);
+        groups.push(Group {
             tasks: vec![(index, index)],
             since,
             cause,
-            ask: key.0.clone(),
+            ask,
             not_before,
             last_end,
             machines: cell.machine_count(),
             fits: found.fits,
             reasons: found.reasons,
             smallest_change: found.change,
-        };
-        groups.push((key, group));
+        });
     }
-    groups.into_iter().map(|(_, group)| group).collect()
+    groups
 }
 
 fn add(ranges: &mut Vec<(TaskIndex, TaskIndex)>, index: TaskIndex) {

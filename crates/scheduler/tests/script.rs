@@ -281,3 +281,43 @@ fn without_machines_there_is_nothing_to_fit_on() {
     "#]],
     );
 }
+
+/// Tasks that crash each come back at their own moment, and are one group all the same: what they
+/// ask for is the same, and so is why it is not there.
+#[test]
+fn tasks_that_wait_for_different_moments_are_explained_together() {
+    let mut cell = cell("m1 1000 1000 0", "ana/web 3 200 100 100 0");
+    let plan = Scheduler::new(cell.clone()).pass(Time(1_000_000));
+    cell.apply(Time(1_000_000), &Op::Assign(plan.assignments.clone()));
+    let groups = |cell: &Cell, now| {
+        let job = cell.job(CollectionId(1)).expect("the job");
+        let groups = why(cell, job, &TaskSelection::All, Time(now));
+        let shown = |group: &why::Group<'_>| {
+            (TaskSelection::Some(group.tasks.clone()).to_string(), group.since, group.not_before)
+        };
+        groups.iter().map(shown).collect::<Vec<_>>()
+    };
+    // The last task is the first to crash.
+    for (assignment, at) in plan.assignments.iter().rev().zip([2_000_000, 3_000_000, 4_000_000]) {
+        let (instance, end) = (assignment.instance, model::End::Exited { code: 3 });
+        let observations = vec![Observation::Ended { instance, end }];
+        cell.apply(Time(at), &Op::Observe { machine: MachineId(1), observations });
+    }
+    let all = "0-2".to_owned();
+    let first = Some(Time(3_000_000));
+    assert_eq!(groups(&cell, 2_500_000), [(all.clone(), Time(2_000_000), first)]);
+    assert_eq!(groups(&cell, 3_500_000), [(all, Time(2_000_000), None)]);
+}
+
+/// Comparing each task with each group, or looking at the machines for each, took hours.
+#[test]
+fn a_hundred_thousand_tasks_are_explained_in_a_moment() {
+    let cell = cell("m1 1000 1000 0", "ana/web 100000 200 100 2000 0");
+    let job = cell.job(CollectionId(1)).expect("the job");
+    let begun = std::time::Instant::now();
+    let odd = (0..50_000).map(|n| model::TaskIndex(2 * n + 1)).map(|index| (index, index));
+    let groups = why(&cell, job, &TaskSelection::Some(odd.collect()), Time(1_000_000));
+    assert_eq!((groups.len(), groups[0].tasks.len()), (1, 50_000));
+    let taken = begun.elapsed();
+    assert!(taken < std::time::Duration::from_secs(5), "it took {taken:?}");
+}

@@ -11,7 +11,6 @@ use model::{
 };
 
 use crate::Constraint;
-use crate::template::{self, Reference};
 
 /// What a user asks for: a number of tasks that run the same program.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -226,23 +225,6 @@ impl JobSpec {
         let overridden = self.overrides.keys().filter(|index| index.0 < self.tasks);
         let usual = u64::from(self.tasks).saturating_sub(overridden.clone().count() as u64);
         overridden.fold(self.task.limit.times(usual), |sum, index| sum.plus(self.limit(*index)))
-    }
-}
-
-impl TaskSpec {
-    /// Every port it is to be given: those it lists, those it refers to, and the one its health
-    /// check asks. In the order of their names.
-    #[must_use]
-    pub fn all_ports(&self) -> BTreeSet<PortName> {
-        let texts = self.cmd.iter().chain(self.env.values());
-        let referred = texts.flat_map(|text| template::references(text)).filter_map(
-            |(_, found)| match found {
-                Ok(Reference::Port(name)) => Some(name),
-                _ => None,
-            },
-        );
-        let checked = self.health_check.iter().map(|check| check.port.clone());
-        self.ports.iter().cloned().chain(referred).chain(checked).collect()
     }
 }
 

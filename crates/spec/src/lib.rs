@@ -8,6 +8,7 @@
 mod constraint;
 mod job;
 mod path;
+mod ports;
 mod template;
 #[cfg(test)]
 mod testing;

@@ -7,6 +7,7 @@ use model::{Bytes, MilliCores, Resources, Span};
 use thiserror::Error;
 
 use crate::path::{Path, Place};
+use crate::ports::UsualPorts;
 use crate::template::{self, TaskField};
 use crate::{Constraint, HealthCheck, JobSpec, RestartPolicy, TaskOverride, TaskSpec};
 
@@ -166,7 +167,8 @@ impl JobSpec {
         let top = Place::TOP;
         found.range(&top.field("tasks"), self.tasks, 1, limits::TASKS_MAX);
         found.labels(&top.field("labels"), &self.labels);
-        found.task(&top, &self.task);
+        let usual = UsualPorts::of(&self.task);
+        found.task(&top, &self.task, usual.count());
         let overrides = top.field("overrides");
         for (index, change) in &self.overrides {
             let key = index.to_string();
@@ -177,8 +179,9 @@ impl JobSpec {
                 continue;
             }
             found.change(&at, change);
-            if change.cmd.is_some() || change.ports.is_some() || !change.env.is_empty() {
-                let ports = self.task(*index).all_ports().len();
+            // Where the job itself has too many, that has been said, and is not said again of each.
+            if change.changes_ports_of_texts() && usual.count() <= limits::PORTS_MAX {
+                let ports = usual.count_with(change);
                 found.count(&at.field("ports"), ports, limits::PORTS_MAX, "ports");
             }
         }
@@ -293,12 +296,12 @@ impl Found {
         }
     }
 
-    fn task(&mut self, top: &Place<'_>, task: &TaskSpec) {
+    fn task(&mut self, top: &Place<'_>, task: &TaskSpec, ports: usize) {
         self.cmd(&top.field("cmd"), &task.cmd);
         self.env(&top.field("env"), &task.env);
         self.limit(top, &task.limit);
         self.range(&top.field("processes"), task.processes, 1, limits::PROCESSES_MAX);
-        self.count(&top.field("ports"), task.all_ports().len(), limits::PORTS_MAX, "ports");
+        self.count(&top.field("ports"), ports, limits::PORTS_MAX, "ports");
         if let Some(check) = &task.health_check {
             self.health_check(&top.field("healthCheck"), check);
         }

@@ -38,6 +38,8 @@ pub(crate) struct Options {
     pub(crate) stem: String,
     /// The ports that tasks can have.
     pub(crate) ports: PortRange,
+    /// What its disks do a second, as whoever starts it says: that cannot be asked of them.
+    pub(crate) disk_rate: Bytes,
     /// Whether its tasks end with it, when it is told to stop. When it is killed they run on.
     pub(crate) stop_tasks: bool,
 }
@@ -57,7 +59,8 @@ pub(crate) fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()
         .build()
         .context("cannot start the Borglet's threads")?;
     let credentials = Credentials::read(&options.credentials, &options.stem)?;
-    let report = Arc::new(describe(&options.directory, options.ports, isolation)?);
+    let report =
+        Arc::new(describe(&options.directory, options.ports, options.disk_rate, isolation)?);
     tracing::info!("this machine has {} for tasks", report.capacity);
     runtime.block_on(async {
         let driver = driver::start(files.clone(), report)?;
@@ -101,6 +104,7 @@ fn end(files: &tasks::Files) -> anyhow::Result<()> {
 fn describe(
     directory: &Path,
     ports: PortRange,
+    disk_rate: Bytes,
     isolation: Isolation,
 ) -> anyhow::Result<MachineReport> {
     let machine = Machine::discover(directory, isolation)?;
@@ -115,7 +119,7 @@ fn describe(
             cpu: MilliCores(machine.cpu_milli),
             ram: Bytes(machine.memory_bytes),
             disk: Bytes(machine.disk_free_bytes),
-            disk_rate: Bytes(0),
+            disk_rate,
         },
         ports,
         attributes: machine.attributes,

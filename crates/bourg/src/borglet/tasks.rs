@@ -141,6 +141,13 @@ impl Files {
     /// Makes an instance's directory, with what was desired of it.
     pub(crate) fn create(&self, launch: &Launch) -> anyhow::Result<TaskDirectory> {
         let name = launch.instance.to_string();
+        // The cell went on from an older checkpoint, and gives numbers again: what is left of another
+        // life of that name, whose output was kept, goes.
+        let left = TaskDirectory::open(&self.tasks(), &name)?;
+        if left.path().exists() {
+            tracing::warn!("what is left of a former {} is removed", launch.instance);
+            left.remove()?;
+        }
         let task = TaskDirectory::create(&self.tasks(), &name)?;
         write_desired(&task, &launch.desired)?;
         Ok(task)

@@ -1,13 +1,17 @@
 //! `bourg events`: what happened, with who did it and why.
 
+use std::cell::Cell;
 use std::fmt::Write as _;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cell::{Actor, EventKind, StopReason, Subject};
-use model::Span;
+use model::{Span, Time};
 use proto::event::Record;
 use proto::v1;
 use proto::v1::events_request::From;
+use rpc::service::borgmaster_client::BorgmasterClient;
+use tonic::transport::Channel;
+use tonic::{Code, Status};
 
 use super::exit::{Done, Failure};
 use super::moment::{self, Moment};
@@ -17,6 +21,8 @@ use crate::clock::wall_clock;
 
 /// How long a follower waits before it asks a master that was restarted.
 const AGAIN: Duration = Duration::from_millis(200);
+/// For how long a follower asks a master that does not answer.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The name of an event on the command line: `88412` or `88412.3`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,20 +61,40 @@ pub(super) fn events(cell: Option<&str>, args: &EventsArgs) -> Done {
     };
     with_cell(cell, async |mut connection| {
         let mut request = request;
+        // Since when no master answers.
+        let mut alone: Option<Instant> = None;
         loop {
-            let mut stream = connection
-                .stream(request.clone(), async |mut client, request| client.events(request).await)
-                .await?;
-            loop {
-                match stream.message().await {
-                    Ok(Some(answer)) => {
-                        answer.events.iter().try_for_each(|event| show(&args.output, event))?;
-                        request.from = answer.next.map(From::Cursor).or(request.from);
+            let again = Cell::new(false);
+            let call = async |mut client: BorgmasterClient<Channel>, request| {
+                let opened = client.events(request).await;
+                again.set(opened.as_ref().is_err_and(is_passing));
+                opened
+            };
+            match connection.stream(request.clone(), call).await {
+                Ok(mut stream) => {
+                    alone = None;
+                    loop {
+                        match stream.message().await {
+                            Ok(Some(answer)) => {
+                                answer
+                                    .events
+                                    .iter()
+                                    .try_for_each(|event| show(&args.output, event))?;
+                                request.from = answer.next.map(From::Cursor).or(request.from);
+                            }
+                            // The master was restarted: it goes on where this one stopped.
+                            Ok(None) if args.follow => break,
+                            Err(status) if args.follow && is_passing(&status) => break,
+                            Ok(None) => return Ok(()),
+                            Err(status) => return Err(Failure::from(status)),
+                        }
                     }
-                    // The master was restarted: it goes on where this one stopped.
-                    Ok(None) | Err(_) if args.follow => break,
-                    Ok(None) => return Ok(()),
-                    Err(status) => return Err(Failure::from(status)),
+                }
+                Err(failure) => {
+                    let waits = alone.get_or_insert_with(Instant::now).elapsed();
+                    if !(args.follow && again.get() && waits < PATIENCE) {
+                        return Err(failure);
+                    }
                 }
             }
             tokio::time::sleep(AGAIN).await;
@@ -76,14 +102,23 @@ pub(super) fn events(cell: Option<&str>, args: &EventsArgs) -> Done {
     })
 }
 
+/// Whether the connection failed or its master ended, so that another call may succeed.
+fn is_passing(status: &Status) -> bool {
+    match status.code() {
+        // One of both ends does not trust the other, and will not.
+        Code::Unavailable | Code::Unknown => {
+            !rpc::transport::explain(status).contains("certificate")
+        }
+        Code::Cancelled | Code::DeadlineExceeded => true,
+        // A connection that was cut in the middle.
+        Code::Internal => status.message().starts_with("h2 protocol error"),
+        _ => false,
+    }
+}
+
 fn show(format: &Format, event: &v1::EventRecord) -> Done {
     match format {
-        Format::Table | Format::Wide => {
-            let record = Record::try_from(event.clone()).map_err(|error| {
-                Failure::failed(format!("error: an event cannot be read: {error}"))
-            })?;
-            output::print(&line(&record, *format == Format::Wide))
-        }
+        Format::Table | Format::Wide => output::print(&line(event, *format == Format::Wide)),
         // A line each, so that a stream of them can be read as it comes.
         Format::Json => {
             let json = serde_json::to_string(event)
@@ -98,14 +133,35 @@ fn show(format: &Format, event: &v1::EventRecord) -> Done {
 }
 
 /// `2026-11-19 03:10:00.123  ana/web/3  EVICT  on m1, preempted by 7-0-1  (scheduler)`.
-fn line(record: &Record, wide: bool) -> String {
+fn line(event: &v1::EventRecord, wide: bool) -> String {
     let mut text = String::new();
     if wide {
-        let _infallible = write!(text, "{}.{}  ", record.index, record.sub);
+        let _infallible = write!(text, "{}.{}  ", event.index, event.sub_index);
     }
-    let (at, subject) = (moment::shown(record.at), subject(record));
-    let (name, detail) = (record.event.kind.name(), detail(record));
-    let by = match &record.by {
+    let at = moment::shown(Time(event.time));
+    let (subject, name, detail, by) = match Record::try_from(event.clone()) {
+        Ok(record) => (subject(&record), record.event.kind.name(), detail(&record), by(&record)),
+        Err(_) => unknown(event),
+    };
+    let comma = if detail.is_empty() { "" } else { ", " };
+    let _infallible = writeln!(text, "{at}  {subject:24}  {name:14}  {detail}{comma}by {by}");
+    text
+}
+
+/// What can be said about an event that only a newer version knows.
+fn unknown(event: &v1::EventRecord) -> (String, &'static str, String, String) {
+    let why = "this version does not know it: get a newer bourg".to_owned();
+    // As one of a kind that says nothing more, the rest of it may be known.
+    let kind = Some(v1::event_record::Kind::Queue(v1::Nothing {}));
+    let (subject, by) = match Record::try_from(v1::EventRecord { kind, ..event.clone() }) {
+        Ok(record) => (subject(&record), by(&record)),
+        Err(_) => ("something".to_owned(), "somebody".to_owned()),
+    };
+    (subject, "UNKNOWN", why, by)
+}
+
+fn by(record: &Record) -> String {
+    match &record.by {
         Actor::User(user) => user.to_string(),
         Actor::Scheduler => "scheduler".to_owned(),
         Actor::Machine(id) => match &record.names.reporter {
@@ -113,13 +169,7 @@ fn line(record: &Record, wide: bool) -> String {
             None => format!("machine {id}"),
         },
         Actor::Master => "master".to_owned(),
-    };
-    let _infallible = writeln!(
-        text,
-        "{at}  {subject:24}  {name:14}  {detail}{}by {by}",
-        if detail.is_empty() { "" } else { ", " }
-    );
-    text
+    }
 }
 
 fn subject(record: &Record) -> String {
@@ -150,7 +200,7 @@ fn detail(record: &Record) -> String {
         EventKind::Evict { cause } => with(cause.to_string()),
         EventKind::Fail { end: Some(end) } | EventKind::Lost { end } => with(end.to_string()),
         EventKind::Kill { why } => with(why.to_string()),
-        EventKind::Stop { why: StopReason::Kill(why) } => with(format!("to be killed {why}")),
+        EventKind::Stop { why: StopReason::Kill(why) } => with(format!("to be killed: {why}")),
         EventKind::Stop { why: StopReason::Evict(cause) } => {
             with(format!("to be evicted: {cause}"))
         }
@@ -168,5 +218,43 @@ fn detail(record: &Record) -> String {
         }
         EventKind::LevelRaised { to } => to.to_string(),
         _ => on(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_of_a_kind_that_is_not_known_is_shown_with_what_is() {
+        use v1::event_record::actor::Who;
+        use v1::event_record::subject::What;
+        let mut event = v1::EventRecord {
+            index: 7,
+            sub_index: 1,
+            actor: Some(v1::event_record::Actor { who: Some(Who::User("ana".to_owned())) }),
+            subject: Some(v1::event_record::Subject { what: Some(What::Job(3)) }),
+            user: "ana".to_owned(),
+            job: "web".to_owned(),
+            ..Default::default()
+        };
+        let shown = line(&event, true);
+        assert!(shown.starts_with("7.1  "), "{shown}");
+        assert!(shown.contains("  ana/web ") && shown.contains("  UNKNOWN "), "{shown}");
+        assert!(shown.ends_with(", by ana\n"), "{shown}");
+        event.subject = None;
+        assert!(line(&event, false).contains("  UNKNOWN "), "nor what it happened to");
+    }
+
+    #[test]
+    fn only_what_may_pass_is_asked_again() {
+        let lost = Status::unknown("connection reset");
+        for passing in [Status::unavailable("refused"), Status::cancelled("ended"), lost] {
+            assert!(is_passing(&passing), "{passing}");
+        }
+        let untrusted = Status::unavailable("invalid peer certificate");
+        for lasting in [Status::out_of_range("--from 7"), Status::internal("bug"), untrusted] {
+            assert!(!is_passing(&lasting), "{lasting}");
+        }
     }
 }

@@ -329,6 +329,9 @@ struct BorgletArgs {
     /// The ports that tasks can have.
     #[arg(long, default_value = "20000-29999")]
     ports: PortRange,
+    /// What the machine's disks do a second, of which tasks can ask their share.
+    #[arg(long, default_value = "200 MiB", value_name = "BYTES")]
+    disk_rate: Bytes,
     /// End the tasks when this process is told to stop. Killed, it leaves them running.
     #[arg(long)]
     stop_tasks: bool,

@@ -92,6 +92,7 @@ pub(super) fn borglet(args: BorgletArgs) -> anyhow::Result<()> {
         credentials: args.credentials,
         stem: "borglet".to_owned(),
         ports: args.ports,
+        disk_rate: args.disk_rate,
         stop_tasks: args.stop_tasks,
     };
     borglet::run(&options, listener)

@@ -204,6 +204,9 @@ fn show_job(format: &Format, job: &v1::JobStatus, now: u64) -> Done {
 }
 
 pub(super) fn cell(cell: Option<&str>, args: &ListArgs) -> Done {
+    if args.labels.is_some() {
+        return Err(Failure::usage("error: a cell has no labels: leave -l out"));
+    }
     with_cell(cell, async |mut connection| {
         repeat(args, async || {
             let request = v1::CellStatusRequest { at: args.at() };

@@ -20,6 +20,9 @@ use crate::clock::wall_clock;
 
 /// After so many records a new checkpoint is written.
 const EVERY: u64 = 100_000;
+/// The same after so many bytes of records: consensus has them in memory back to the older of the
+/// newest two checkpoints.
+const EVERY_BYTES: u64 = 256 << 20;
 
 /// What a checkpoint that was written leaves.
 #[derive(Clone, Copy, Debug)]
@@ -37,6 +40,8 @@ pub(crate) struct Checkpoints {
     retention: Retention,
     to_core: mpsc::Sender<Message>,
     last: LogIndex,
+    /// How many bytes the records since then have.
+    bytes: u64,
     writing: bool,
 }
 
@@ -47,7 +52,7 @@ impl Checkpoints {
         retention: Retention,
         to_core: mpsc::Sender<Message>,
     ) -> Self {
-        Self { directory, log, retention, to_core, last: LogIndex(0), writing: false }
+        Self { directory, log, retention, to_core, last: LogIndex(0), bytes: 0, writing: false }
     }
 
     /// The cell has been read from a checkpoint at this index.
@@ -55,18 +60,30 @@ impl Checkpoints {
         self.last = index;
     }
 
+    /// A record has been committed.
+    pub(super) fn committed(&mut self, bytes: usize) {
+        self.bytes = self.bytes.saturating_add(bytes as u64);
+    }
+
     /// Begins to write one, where it is time.
     pub(super) fn consider(&mut self, cell: &Cell, origin: Origin, recorder: &mut Recorder) {
-        if self.writing || cell.index().0 < self.last.0 + EVERY {
+        let due = cell.index().0 >= self.last.0 + EVERY || self.bytes >= EVERY_BYTES;
+        if self.writing || !due {
             return;
         }
         self.writing = true;
-        self.last = cell.index();
+        let before = std::mem::replace(&mut self.last, cell.index());
+        self.bytes = 0;
         let (cell, to_core, retention) = (cell.clone(), self.to_core.clone(), self.retention);
         let (directory, log) = (self.directory.clone(), self.log.clone());
         let events = recorder.sync(cell.index());
         let write = move || {
-            let written = write_and_thin(&directory, &log, &cell, origin, &events, &retention);
+            let written = write(&directory, &cell, origin, &events).map(|()| {
+                thin(&directory, &log, &retention).unwrap_or_else(|error| {
+                    tracing::error!("what is kept of the past could not be thinned: {error:#}");
+                    Written { needed_from: before, log_from: LogIndex(0) }
+                })
+            });
             let _gone = to_core.blocking_send(Message::Checkpointed(written));
             check(&cell, &to_core);
         };
@@ -88,17 +105,19 @@ impl Checkpoints {
 }
 
 /// Writes a checkpoint once the events up to it are durable, as a start from it would not make them
-/// again; then removes what is not kept of the past.
-fn write_and_thin(
+/// again.
+fn write(
     directory: &Path,
-    log: &Path,
     cell: &Cell,
     origin: Origin,
-    events: &Receiver<anyhow::Result<()>>,
-    retention: &Retention,
-) -> anyhow::Result<Written> {
-    events.recv().context("the thread that keeps events has ended")??;
-    checkpoint::write_in(directory, &cell.image(), origin)?;
+    events: &Receiver<()>,
+) -> anyhow::Result<()> {
+    events.recv().context("the thread that keeps events has ended")?;
+    checkpoint::write_in(directory, &cell.image(), origin)
+}
+
+/// Removes what is not kept of the past.
+fn thin(directory: &Path, log: &Path, retention: &Retention) -> anyhow::Result<Written> {
     let history = History::open(log, directory)?;
     let (checkpoints, segments) = (history.checkpoints(), history.segments());
     let needed_from = checkpoints.iter().take(2).next_back().map_or(0, |older| older.index);

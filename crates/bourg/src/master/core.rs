@@ -375,6 +375,7 @@ impl Thread {
     }
 
     fn committed(&mut self, entry: &LogEntry) {
+        self.checkpoints.committed(entry.data.len());
         self.origin.term = entry.term;
         // A follower whose queue is full has fallen too far behind and begins anew.
         self.followers.retain(|follower| follower.try_send(entry.clone()).is_ok());

@@ -3,7 +3,7 @@
 //! thread has no time for waits in a bounded place, and what does not fit there is stated as lost.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
@@ -50,7 +50,7 @@ enum Work {
     /// Every event from this operation on follows; what is before it and missing is lost.
     Resume(LogIndex),
     /// Make durable that all up to this operation is there, and say so.
-    Sync(LogIndex, mpsc::Sender<anyhow::Result<()>>),
+    Sync(LogIndex, mpsc::Sender<()>),
 }
 
 /// The core's end.
@@ -58,8 +58,8 @@ pub(super) struct Recorder {
     to_thread: SyncSender<Vec<Work>>,
     waiting: Vec<Work>,
     bytes: usize,
-    /// Events before this one did not fit.
-    lost_before: Option<LogIndex>,
+    /// How many bytes the thread has not done with yet.
+    handed_over: Arc<AtomicUsize>,
 }
 
 impl Recorder {
@@ -68,23 +68,21 @@ impl Recorder {
         if events.is_empty() {
             return;
         }
-        if self.bytes > WAITING_BYTES_MAX {
+        if self.bytes + self.handed_over.load(Ordering::Relaxed) > WAITING_BYTES_MAX {
             tracing::error!(
                 "events before operation {index} could not be kept: the disk is too slow"
             );
             self.waiting.retain(|work| matches!(work, Work::Sync(..)));
+            // In front: what is synced says then that they are lost.
+            self.waiting.insert(0, Work::Resume(index));
             self.bytes = 0;
-            self.lost_before = Some(index);
-        }
-        if let Some(index) = self.lost_before.take() {
-            self.waiting.push(Work::Resume(index));
         }
         self.bytes += events.len();
         self.waiting.push(Work::Append { index, at, events });
     }
 
     /// Asks that all events up to an operation become durable; the answer says when they are.
-    pub(super) fn sync(&mut self, through: LogIndex) -> Receiver<anyhow::Result<()>> {
+    pub(super) fn sync(&mut self, through: LogIndex) -> Receiver<()> {
         let (answer, answered) = mpsc::channel();
         self.waiting.push(Work::Sync(through, answer));
         answered
@@ -95,11 +93,14 @@ impl Recorder {
         if self.waiting.is_empty() {
             return;
         }
+        self.handed_over.fetch_add(self.bytes, Ordering::Relaxed);
         match self.to_thread.try_send(std::mem::take(&mut self.waiting)) {
-            Ok(()) => self.bytes = 0,
-            // It has ended, and has said why.
-            Err(TrySendError::Disconnected(_)) => self.bytes = 0,
-            Err(TrySendError::Full(waiting)) => self.waiting = waiting,
+            // One that has ended has said why.
+            Ok(()) | Err(TrySendError::Disconnected(_)) => self.bytes = 0,
+            Err(TrySendError::Full(waiting)) => {
+                self.handed_over.fetch_sub(self.bytes, Ordering::Relaxed);
+                self.waiting = waiting;
+            }
         }
     }
 }
@@ -141,15 +142,22 @@ pub(super) fn start(
     let (to_thread, from_core) = sync_channel(QUEUE);
     let (tell, kept) = watch::channel(0);
     let stopping = Arc::new(AtomicBool::new(false));
-    let thread =
-        Thread { events, retention, tell, stopping: Arc::clone(&stopping), newest: Time(0) };
+    let handed_over = Arc::new(AtomicUsize::new(0));
+    let thread = Thread {
+        events,
+        retention,
+        tell,
+        stopping: Arc::clone(&stopping),
+        handed_over: Arc::clone(&handed_over),
+        newest: Time(0),
+    };
     let run = move || {
         if let Err(error) = thread.run(&from_core) {
             let _gone = to_core.blocking_send(Message::Fail(error));
         }
     };
     let thread = std::thread::Builder::new().name("events".to_owned()).spawn(run)?;
-    let recorder = Recorder { to_thread, waiting: Vec::new(), bytes: 0, lost_before: None };
+    let recorder = Recorder { to_thread, waiting: Vec::new(), bytes: 0, handed_over };
     Ok((recorder, Keeper { thread, stopping, kept }))
 }
 
@@ -158,6 +166,7 @@ struct Thread {
     retention: Retention,
     tell: watch::Sender<u64>,
     stopping: Arc<AtomicBool>,
+    handed_over: Arc<AtomicUsize>,
     newest: Time,
 }
 
@@ -166,17 +175,26 @@ impl Thread {
         while let Ok(works) = from_core.recv() {
             for work in works {
                 match work {
-                    Work::Append { index, at, events } => self.append(index, at, &events)?,
-                    Work::Resume(index) => drop(self.patiently(|events| events.resume(index.0))?),
-                    Work::Sync(through, answer) => {
-                        let synced = self.patiently(|events| events.sync(through.0));
-                        let failed =
-                            synced.as_ref().err().map(|error| anyhow::anyhow!("{error:#}"));
-                        let _gone = answer.send(synced.map(|_| ()));
-                        if let Some(error) = failed {
-                            return Err(error);
+                    Work::Append { index, at, events } => {
+                        if self.append(index, at, &events)?.is_none() {
+                            return Ok(());
                         }
-                        self.events.retain(&self.retention, self.newest.0)?;
+                        self.handed_over.fetch_sub(events.len(), Ordering::Relaxed);
+                    }
+                    Work::Resume(index) => {
+                        if self.patiently(|events| events.resume(index.0))?.is_none() {
+                            return Ok(());
+                        }
+                    }
+                    // Whoever waits is told nothing where it cannot be done any more.
+                    Work::Sync(through, answer) => {
+                        if self.patiently(|events| events.sync(through.0))?.is_none() {
+                            return Ok(());
+                        }
+                        let _gone = answer.send(());
+                        if let Err(error) = self.events.retain(&self.retention, self.newest.0) {
+                            tracing::error!("old events could not be deleted: {error}");
+                        }
                     }
                 }
             }
@@ -185,7 +203,12 @@ impl Thread {
         Ok(())
     }
 
-    fn append(&mut self, index: LogIndex, at: Time, encoded: &[u8]) -> anyhow::Result<()> {
+    fn append(
+        &mut self,
+        index: LogIndex,
+        at: Time,
+        encoded: &[u8],
+    ) -> anyhow::Result<Option<usize>> {
         let mut rest = encoded;
         let mut batch = Vec::new();
         for sub in 0.. {
@@ -199,12 +222,11 @@ impl Thread {
             rest = others;
         }
         self.newest = at;
-        self.patiently(|events| events.append(&batch))?;
-        Ok(())
+        self.patiently(|events| events.append(&batch))
     }
 
-    /// Does it as soon as there is room on the disk. When the process ends it is given up: the
-    /// events are made again from the log at the next start.
+    /// Does it as soon as there is room on the disk. When the process ends it is given up, and with it
+    /// all that comes after: the events are made again from the log at the next start.
     fn patiently<T>(
         &mut self,
         mut what: impl FnMut(&mut Events) -> store::Result<T>,
@@ -219,5 +241,37 @@ impl Thread {
                 Err(error) => return Err(error.into()),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What did not fit is stated before anything later counts as durable.
+    #[test]
+    fn events_that_do_not_fit_are_stated_as_lost_before_what_is_synced() {
+        // A thread that takes nothing.
+        let (to_thread, _from_core) = sync_channel(0);
+        let handed_over = Arc::new(AtomicUsize::new(0));
+        let mut recorder = Recorder { to_thread, waiting: Vec::new(), bytes: 0, handed_over };
+        let large = vec![0; WAITING_BYTES_MAX / 2 + 1];
+        for index in 1..=2 {
+            recorder.record(LogIndex(index), Time(index), large.clone());
+            recorder.flush();
+        }
+        let _answer = recorder.sync(LogIndex(2));
+        recorder.record(LogIndex(3), Time(3), vec![0]);
+        let kept: Vec<String> = recorder
+            .waiting
+            .iter()
+            .map(|work| match work {
+                Work::Append { index, .. } => format!("append {index}"),
+                Work::Resume(index) => format!("resume {index}"),
+                Work::Sync(index, _) => format!("sync {index}"),
+            })
+            .collect();
+        assert_eq!(kept, ["resume 3", "sync 2", "append 3"]);
+        assert_eq!(recorder.bytes, 1);
     }
 }

@@ -38,6 +38,8 @@ pub(crate) struct Trouble {
 }
 
 const QUEUE: usize = 65_536;
+/// How many bytes are made durable together; one record's more, but not two.
+const BYTES_AT_ONCE: usize = 64 << 20;
 /// How long after a disk was full it is tried again.
 const RETRY: Duration = Duration::from_millis(100);
 
@@ -88,13 +90,22 @@ fn write(
     to_core: &mpsc::Sender<Message>,
 ) -> anyhow::Result<()> {
     while let Ok(first) = waiting.recv() {
-        let mut persists = Vec::new();
+        let (mut persists, mut bytes) = (Vec::new(), 0);
         for task in std::iter::once(first).chain(waiting.try_iter()) {
             match task {
-                Task::Persist(persist) => persists.push(persist),
-                Task::Truncate(index) => {
-                    log.truncate_prefix(index.0)?;
+                Task::Persist(persist) => {
+                    bytes += persist.entries.iter().map(|entry| entry.data.len()).sum::<usize>();
+                    persists.push(persist);
                 }
+                // What stays goes with the next checkpoint.
+                Task::Truncate(index) => {
+                    if let Err(error) = log.truncate_prefix(index.0) {
+                        tracing::error!("old parts of the log could not be deleted: {error}");
+                    }
+                }
+            }
+            if bytes >= BYTES_AT_ONCE {
+                break;
             }
         }
         let Some(last) = persists.last().map(|persist| persist.number) else { continue };
@@ -130,11 +141,19 @@ fn append(log: &mut Log, persists: &[Persist], trouble: &Trouble) -> anyhow::Res
         }
         records.extend(persist.entries.iter().map(record));
     }
-    loop {
-        match log.append(&records) {
+    let mut rest = records.as_slice();
+    while !rest.is_empty() {
+        let mut bytes = 0;
+        let fits = |record: &&RecordRef<'_>| {
+            let before = bytes;
+            bytes += record.payload.len();
+            before < BYTES_AT_ONCE
+        };
+        let (now, later) = rest.split_at(rest.iter().take_while(fits).count());
+        match log.append(now) {
             Ok(()) => {
                 trouble.set(None);
-                return Ok(());
+                rest = later;
             }
             Err(error) if error.is_no_room() => {
                 if trouble.there.load(Ordering::Acquire) {
@@ -148,4 +167,5 @@ fn append(log: &mut Log, persists: &[Persist], trouble: &Trouble) -> anyhow::Res
             Err(error) => return Err(error.into()),
         }
     }
+    Ok(())
 }

@@ -1,6 +1,7 @@
 //! What is read of a cell, from whichever moment it is: the serving view, or one that was rebuilt from
 //! the kept past. The answers are functions of the cell, of who asks, and of a time.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use cell::{Cell, Job};
@@ -10,6 +11,9 @@ use tonic::Status;
 
 use super::rejections::no_such_machine;
 use super::views;
+
+/// The machines that a request may name.
+const NAMES_MAX: usize = 1_000;
 
 /// A cell, as somebody reads it at a time.
 #[derive(Clone, Copy, Debug)]
@@ -35,8 +39,15 @@ impl Reads<'_> {
         Ok(v1::StatusResponse {
             index: self.cell.index().0,
             time: self.now.0,
-            jobs: jobs.iter().map(|job| views::job_status(self.cell, job, asked.tasks)).collect(),
+            jobs: jobs.iter().map(|job| self.chosen(job, asked.tasks, &query)).collect(),
         })
+    }
+
+    /// A job with those of its tasks that have the labels, where it is shown with tasks.
+    fn chosen(&self, job: &Job, with_tasks: bool, query: &LabelQuery) -> v1::JobStatus {
+        let mut status = views::job_status(self.cell, job, with_tasks);
+        status.tasks.retain(|task| task_has(job, TaskIndex(task.index), query));
+        status
     }
 
     pub(super) fn why(&self, asked: &v1::WhyRequest) -> Result<v1::WhyResponse, Status> {
@@ -50,12 +61,17 @@ impl Reads<'_> {
         asked: &v1::MachinesRequest,
     ) -> Result<v1::MachinesResponse, Status> {
         let query = labels(&asked.labels)?;
+        if asked.names.len() > NAMES_MAX {
+            let has = asked.names.len();
+            let text = format!("names: has {has} machines, at most {NAMES_MAX} are allowed");
+            return Err(Status::invalid_argument(text));
+        }
+        let names: BTreeSet<&str> = asked.names.iter().map(String::as_str).collect();
         for name in &asked.names {
             self.machine_named(name)?;
         }
         let chosen = self.cell.machines().filter(|machine| {
-            let named =
-                asked.names.is_empty() || asked.names.iter().any(|n| *n == *machine.name.as_str());
+            let named = names.is_empty() || names.contains(machine.name.as_str());
             named && query.holds(|key| machine.attribute(key))
         });
         let shown = |machine: &Arc<cell::Machine>| v1::MachineStatus {
@@ -143,8 +159,6 @@ pub(super) fn labels(text: &str) -> Result<LabelQuery, Status> {
 pub(super) fn selection(tasks: Option<v1::TaskSelection>) -> Result<TaskSelection, Status> {
     match tasks {
         None => Ok(TaskSelection::All),
-        Some(tasks) => tasks
-            .try_into()
-            .map_err(|error: proto::Malformed| Status::invalid_argument(error.to_string())),
+        Some(tasks) => tasks.asked().map_err(|error| Status::invalid_argument(error.to_string())),
     }
 }

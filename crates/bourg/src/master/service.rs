@@ -217,6 +217,13 @@ impl Borgmaster for Service {
     ) -> Answer<v1::AddMachineResponse> {
         let user = self.user(&request)?;
         let v1::AddMachineRequest { id, name, address } = request.into_inner();
+        let port = address.rsplit_once(':').filter(|(host, _)| !host.is_empty());
+        if port.is_none_or(|(_, port)| !port.parse::<u16>().is_ok_and(|port| port > 0)) {
+            return Err(Status::invalid_argument(format!(
+                "'{}' is no address: use host:port, such as m1.example:7801",
+                address.escape_debug()
+            )));
+        }
         let name =
             MachineName::new(&name).map_err(|error| Status::invalid_argument(error.to_string()))?;
         match self.mutate(id, user, Mutation::AddMachine { name, address }).await? {

@@ -1,21 +1,26 @@
 //! Serving the kept events: from a place or a time on, filtered, and as they come.
 
+use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
 
 use cell::Subject;
-use model::{LabelQuery, LogIndex, TaskSelection, UserName};
-use proto::event::Record;
+use model::{LabelQuery, TaskSelection, UserName};
+use prost::Message as _;
 use proto::v1;
 use proto::v1::events_request::From;
 use proto::v1::moment::At;
 use store::events::{Cursor, Limit, Reader};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc::error::SendTimeoutError;
+use tokio::sync::{Semaphore, mpsc, watch};
+use tokio_stream::StreamExt as _;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Response, Status};
 
 use super::core::Core;
 use super::reads::{Reads, job_has, labels, selection, task_has};
-use super::service::{Answer, STREAM_QUEUE, Service, Streamed};
+use super::service::{Answer, Service, Streamed};
 
 /// How many events are read at once, and how many bytes of them.
 const AT_ONCE: Limit = Limit { events: 1_000, bytes: 1 << 20 };
@@ -23,17 +28,25 @@ const AT_ONCE: Limit = Limit { events: 1_000, bytes: 1 << 20 };
 const BACK: u64 = 1_000;
 /// The most events that can be asked for as the newest.
 const LAST_MAX: u32 = 100_000;
+/// How many may follow the events at once.
+const FOLLOWERS_MAX: usize = 256;
+/// How many messages may wait for a slow reader.
+const QUEUE: usize = 4;
+/// How long a reader may take nothing before it is given up.
+const STALLED: Duration = Duration::from_secs(30);
 
 /// Where the events are, and how to see that there are more.
 #[derive(Clone)]
 pub(super) struct Kept {
     directory: PathBuf,
     more: watch::Receiver<u64>,
+    followers: Arc<Semaphore>,
 }
 
 impl Kept {
     pub(super) fn new(directory: &Path, more: watch::Receiver<u64>) -> Self {
-        Self { directory: directory.to_owned(), more }
+        let followers = Arc::new(Semaphore::new(FOLLOWERS_MAX));
+        Self { directory: directory.to_owned(), more, followers }
     }
 }
 
@@ -77,28 +90,27 @@ impl Wanted {
     }
 
     /// Whether nothing of what comes from here on is wanted.
-    fn is_past(&self, record: &Record) -> bool {
+    fn is_past(&self, record: &v1::EventRecord) -> bool {
         match self.until {
             None => false,
-            Some(At::Index(index)) => record.index.0 > index,
-            Some(At::Time(time)) => record.at.0 > time,
+            Some(At::Index(index)) => record.index > index,
+            Some(At::Time(time)) => record.time > time,
         }
     }
 
-    fn wants(&self, record: &Record, core: &Core) -> bool {
-        let Record { event, names, .. } = record;
-        let job = self.job.as_ref().is_none_or(|(user, job)| {
-            names.user.as_ref() == Some(user) && names.job.as_ref() == Some(job)
-        });
-        let task = match (&self.tasks, event.subject) {
-            (TaskSelection::All, _) => true,
-            (tasks, Subject::Task(id)) => tasks.contains(id.index),
-            _ => false,
+    fn wants(&self, record: &v1::EventRecord, core: &Core) -> bool {
+        let subject = || Subject::try_from(record.subject?).ok();
+        let job = self
+            .job
+            .as_ref()
+            .is_none_or(|(user, job)| record.user == user.as_str() && record.job == job.as_str());
+        let task = match &self.tasks {
+            TaskSelection::All => true,
+            tasks => matches!(subject(), Some(Subject::Task(id)) if tasks.contains(id.index)),
         };
-        let machine = self.machine.as_ref().is_none_or(|wanted| {
-            names.machine.as_ref().is_some_and(|name| name.as_str() == wanted)
-        });
-        job && task && machine && (self.labels.is_empty() || self.has_labels(event.subject, core))
+        let machine = self.machine.as_ref().is_none_or(|wanted| record.machine == *wanted);
+        let labels = || subject().is_some_and(|subject| self.has_labels(subject, core));
+        job && task && machine && (self.labels.is_empty() || labels())
     }
 
     /// Whether that to which it happened has the labels now.
@@ -126,167 +138,257 @@ impl Service {
         asked: &v1::EventsRequest,
     ) -> Answer<Streamed<v1::EventsResponse>> {
         let wanted = Wanted::of(asked, me, &self.core)?;
-        let (to_client, stream) = mpsc::channel(STREAM_QUEUE);
-        let sending = Sending {
-            core: self.core.clone(),
-            reader: Reader::open(&self.events.directory),
-            wanted,
-            to_client,
+        let too_many = |_| {
+            Status::resource_exhausted(format!(
+                "{FOLLOWERS_MAX} readers follow the events already: ask again later"
+            ))
         };
+        let followers = Arc::clone(&self.events.followers);
+        let slot =
+            asked.follow.then(|| followers.try_acquire_owned()).transpose().map_err(too_many)?;
+        // One place more: how it ends.
+        let (to_client, stream) = mpsc::channel(QUEUE + 1);
+        let no_room = |_| Status::internal("a queue that is new has no room: report this");
+        let end = to_client.clone().try_reserve_owned().map_err(no_room)?;
+        let reader = Reader::open(&self.events.directory);
+        let reading = Reading { core: self.core.clone(), reader, wanted, since: 0 };
+        let sending = Sending { reading: Some(reading), to_client };
         let (from, follow, more) = (asked.from, asked.follow, self.events.more.clone());
-        // Reading files blocks.
-        tokio::task::spawn_blocking(move || sending.run(from, follow, more));
-        Ok(Response::new(Box::pin(ReceiverStream::new(stream))))
+        tokio::spawn(async move {
+            if let Err(End::Told(status)) = sending.run(from, follow, more).await {
+                end.send(Err(status));
+            }
+        });
+        // What waits for a reader takes memory until its connection ends, and so does the slot.
+        let stream = ReceiverStream::new(stream).map(move |message| {
+            let _held = &slot;
+            message
+        });
+        Ok(Response::new(Box::pin(stream)))
+    }
+}
+
+/// Why it does not go on.
+enum End {
+    /// The client is gone.
+    Gone,
+    /// The client is told.
+    Told(Status),
+}
+
+impl std::convert::From<Status> for End {
+    fn from(status: Status) -> Self {
+        Self::Told(status)
     }
 }
 
 struct Sending {
-    core: Core,
-    reader: Reader,
-    wanted: Wanted,
+    /// None while a thread reads.
+    reading: Option<Reading>,
     to_client: mpsc::Sender<Result<v1::EventsResponse, Status>>,
 }
 
-/// The client is gone.
-struct Gone;
-
 impl Sending {
-    fn run(mut self, from: Option<From>, follow: bool, mut more: watch::Receiver<u64>) {
-        let runtime = tokio::runtime::Handle::current();
-        let begun = self.begin(from);
-        let mut at = match begun {
-            Ok(Ok(at)) => at,
-            Ok(Err(status)) => return drop(self.to_client.blocking_send(Err(status))),
-            Err(Gone) => return,
+    async fn run(
+        mut self,
+        from: Option<From>,
+        follow: bool,
+        mut more: watch::Receiver<u64>,
+    ) -> Result<(), End> {
+        let mut at = match from {
+            Some(From::Last(count)) => self.newest(count.min(LAST_MAX)).await?,
+            from => self.read(move |reading| reading.begin(from)).await?,
         };
         loop {
             more.mark_unchanged();
-            match self.rest(at) {
-                Ok(Ok((next, past))) => {
-                    at = next;
-                    if past || !follow {
-                        if let Some(unknown) = self.wanted.unknown.take() {
-                            drop(self.to_client.blocking_send(Err(unknown)));
-                        }
-                        return;
-                    }
-                }
-                Ok(Err(status)) => return drop(self.to_client.blocking_send(Err(status))),
-                Err(Gone) => return,
+            let past;
+            (at, past) = self.rest(at).await?;
+            if past || !follow {
+                let unknown = self.reading.and_then(|reading| reading.wanted.unknown);
+                return unknown.map_or(Ok(()), |unknown| Err(End::Told(unknown)));
             }
-            let goes_on = runtime.block_on(async {
-                tokio::select! {
-                    changed = more.changed() => changed.is_ok(),
-                    () = self.to_client.closed() => false,
-                }
-            });
-            if !goes_on {
-                return;
+            tokio::select! {
+                changed = more.changed() => changed.map_err(|_| End::Gone)?,
+                () = self.to_client.closed() => return Err(End::Gone),
             }
         }
     }
 
-    /// Where to begin; the newest so many are sent at once.
-    fn begin(&mut self, from: Option<From>) -> Result<Result<Cursor, Status>, Gone> {
-        Ok(match from {
-            None => match self.reader.oldest() {
-                Ok(oldest) => Ok(oldest.unwrap_or(Cursor::START)),
-                Err(error) => Err(lost(&error)),
-            },
-            Some(From::Cursor(cursor)) => Ok(Cursor { index: cursor.index, sub: cursor.sub_index }),
-            Some(From::Since(time)) => match self.reader.first_at(time) {
-                Ok(Some(cursor)) => Ok(cursor),
-                // Nothing is that new: what comes next is.
-                Ok(None) => Ok(Cursor::at(self.core.view().cell.index().0.saturating_add(1))),
-                Err(error) => Err(lost(&error)),
-            },
-            Some(From::Last(count)) => return self.newest(count.min(LAST_MAX)),
-        })
+    /// Reads files, which blocks: not for long, and on a thread for that.
+    async fn read<T: Send + 'static>(
+        &mut self,
+        what: impl FnOnce(&mut Reading) -> Result<T, Status> + Send + 'static,
+    ) -> Result<T, End> {
+        if self.to_client.is_closed() {
+            return Err(End::Gone);
+        }
+        // It is not there only after a panic, or where the master ends.
+        let mut reading = self.reading.take().ok_or(End::Gone)?;
+        let read = tokio::task::spawn_blocking(move || {
+            let found = what(&mut reading);
+            (reading, found)
+        });
+        let (reading, found) = read.await.map_err(|_| End::Gone)?;
+        self.reading = Some(reading);
+        Ok(found?)
     }
 
     /// Sends the newest so many that are wanted, and gives where to go on.
-    fn newest(&mut self, count: u32) -> Result<Result<Cursor, Status>, Gone> {
+    async fn newest(&mut self, count: u32) -> Result<Cursor, End> {
         let count = usize::try_from(count).unwrap_or(usize::MAX);
-        let oldest = match self.reader.oldest() {
-            Ok(oldest) => oldest.unwrap_or(Cursor::START),
-            Err(error) => return Ok(Err(lost(&error))),
-        };
-        let newest = self.core.view().cell.index();
+        let mut found = VecDeque::new();
+        // What is from there on has been looked through, and where that ended.
+        let (mut seen, mut end) = (None, None);
         let mut back = BACK;
         loop {
-            let from = Cursor::at(newest.0.saturating_sub(back)).max(oldest);
-            let mut found = std::collections::VecDeque::new();
+            let (oldest, newest) = self.read(Reading::ends).await?;
+            let from = Cursor::at(newest.saturating_sub(back)).max(oldest);
+            let mut older = VecDeque::new();
             let mut at = from;
             loop {
-                let batch = match self.batch(at) {
-                    Ok(batch) => batch,
-                    Err(status) => return Ok(Err(status)),
-                };
-                found.extend(batch.events);
-                let surplus = found.len().saturating_sub(count);
-                found.drain(..surplus);
-                if batch.next == at || batch.past {
+                let batch = self.read(move |reading| reading.batch(at, seen)).await?;
+                older.extend(batch.events);
+                let surplus = (older.len() + found.len()).saturating_sub(count).min(older.len());
+                older.drain(..surplus);
+                let is_last = batch.next == at || batch.past;
+                at = batch.next;
+                if is_last || seen.is_some_and(|seen| at >= seen) {
                     break;
                 }
-                at = batch.next;
             }
+            let end = *end.get_or_insert(at);
+            older.append(&mut found);
+            found = older;
             if found.len() >= count || from == oldest {
-                self.send(found.into(), at)?;
-                return Ok(Ok(at));
+                self.send_all(found.into(), end).await?;
+                return Ok(end);
             }
+            seen = Some(from);
             back = back.saturating_mul(4);
         }
     }
 
     /// Sends all there is from a place on, and gives where to go on, and whether nothing that comes
     /// is wanted.
-    fn rest(&mut self, mut at: Cursor) -> Result<Result<(Cursor, bool), Status>, Gone> {
+    async fn rest(&mut self, mut at: Cursor) -> Result<(Cursor, bool), End> {
         loop {
-            let batch = match self.batch(at) {
-                Ok(batch) => batch,
-                Err(status) => return Ok(Err(status)),
-            };
-            if !batch.events.is_empty() {
-                self.send(batch.events, batch.next)?;
+            let Batch { events, next, past } =
+                self.read(move |reading| reading.batch(at, None)).await?;
+            if !events.is_empty() {
+                self.send(events, next).await?;
             }
-            if batch.next == at || batch.past {
-                return Ok(Ok((batch.next, batch.past)));
+            if next == at || past {
+                return Ok((next, past));
             }
-            if self.to_client.is_closed() {
-                return Err(Gone);
-            }
-            at = batch.next;
+            at = next;
         }
     }
 
-    fn batch(&mut self, at: Cursor) -> Result<Batch, Status> {
-        let (wanted, core) = (&self.wanted, &self.core);
-        let (mut events, mut past) = (Vec::new(), false);
-        let read = self.reader.read(at, AT_ONCE, |event| {
-            match proto::event::decode(event.payload) {
-                Ok(record) if wanted.is_past(&record) => past = true,
-                Ok(record) if wanted.wants(&record, core) => events.push((&record).into()),
-                Ok(_) => {}
-                Err(error) => return Err(Unread::Malformed(LogIndex(event.index), error)),
+    /// Sends any number of events, in messages that are not too large.
+    async fn send_all(&mut self, events: Vec<v1::EventRecord>, next: Cursor) -> Result<(), End> {
+        let mut some = Vec::new();
+        let mut bytes = 0;
+        for event in events {
+            if some.len() >= AT_ONCE.events || bytes >= AT_ONCE.bytes {
+                let before = Cursor { index: event.index, sub: event.sub_index };
+                self.send(std::mem::take(&mut some), before).await?;
+                bytes = 0;
             }
-            Ok(())
-        });
-        match read {
-            Ok(next) => Ok(Batch { events, next, past }),
-            Err(Unread::Store(error)) => Err(lost(&error)),
-            Err(Unread::Malformed(index, error)) => Err(Status::data_loss(format!(
-                "an event of operation {index} cannot be read: {error}"
-            ))),
+            bytes += event.encoded_len();
+            some.push(event);
         }
+        self.send(some, next).await
     }
 
-    fn send(&mut self, events: Vec<v1::EventRecord>, next: Cursor) -> Result<(), Gone> {
-        if !events.is_empty() {
-            self.wanted.unknown = None;
+    async fn send(&mut self, events: Vec<v1::EventRecord>, next: Cursor) -> Result<(), End> {
+        if let (false, Some(reading)) = (events.is_empty(), &mut self.reading) {
+            reading.wanted.unknown = None;
         }
         let next = Some(v1::EventCursor { index: next.index, sub_index: next.sub });
         let message = v1::EventsResponse { events, next };
-        self.to_client.blocking_send(Ok(message)).map_err(|_| Gone)
+        match self.to_client.send_timeout(Ok(message), STALLED).await {
+            Ok(()) => Ok(()),
+            Err(SendTimeoutError::Closed(_)) => Err(End::Gone),
+            Err(SendTimeoutError::Timeout(_)) => {
+                Err(End::Told(Status::deadline_exceeded(format!(
+                    "the reader took nothing for {} seconds: read on from behind the last event that \
+                 came (--from)",
+                    STALLED.as_secs()
+                ))))
+            }
+        }
+    }
+}
+
+/// What reads the files.
+struct Reading {
+    core: Core,
+    reader: Reader,
+    wanted: Wanted,
+    /// Nothing before this time is wanted.
+    since: u64,
+}
+
+impl Reading {
+    /// Where to begin.
+    fn begin(&mut self, from: Option<From>) -> Result<Cursor, Status> {
+        match from {
+            Some(From::Cursor(cursor)) => Ok(Cursor { index: cursor.index, sub: cursor.sub_index }),
+            Some(From::Since(time)) => self.since(time),
+            None | Some(From::Last(_)) => self.oldest(),
+        }
+    }
+
+    /// A place before which all is older than a time.
+    fn since(&mut self, time: u64) -> Result<Cursor, Status> {
+        self.since = time;
+        if let Some(cursor) = self.reader.first_at(time).map_err(|error| lost(&error))? {
+            return Ok(cursor);
+        }
+        // Nothing that is kept is that new. What comes may have been applied and not be kept yet:
+        // the last that is kept is the place that is certainly not behind it.
+        let mut back = 1_000_000;
+        while back < time {
+            match self.reader.first_at(time - back) {
+                Ok(Some(cursor)) => return Ok(cursor),
+                Ok(None) => back = back.saturating_mul(4),
+                Err(store::Error::EventsTooLate { oldest }) => return Ok(oldest),
+                Err(error) => return Err(lost(&error)),
+            }
+        }
+        self.oldest()
+    }
+
+    fn oldest(&self) -> Result<Cursor, Status> {
+        let oldest = self.reader.oldest().map_err(|error| lost(&error))?;
+        Ok(oldest.unwrap_or(Cursor::START))
+    }
+
+    /// The oldest place and the newest operation.
+    fn ends(&mut self) -> Result<(Cursor, u64), Status> {
+        Ok((self.oldest()?, self.core.view().cell.index().0))
+    }
+
+    /// What is wanted of the next that are kept, and is before another place.
+    fn batch(&mut self, at: Cursor, before: Option<Cursor>) -> Result<Batch, Status> {
+        let Self { core, reader, wanted, since } = self;
+        let (mut events, mut past) = (Vec::new(), false);
+        let next = reader.read(at, AT_ONCE, |event| {
+            let cursor = Cursor { index: event.index, sub: event.sub };
+            if event.time_us < *since || before.is_some_and(|before| cursor >= before) {
+                return Ok(());
+            }
+            // One of a kind that only a newer master knows is shown without it.
+            match v1::EventRecord::decode(event.payload) {
+                Ok(record) if wanted.is_past(&record) => past = true,
+                Ok(record) if wanted.wants(&record, core) => events.push(record),
+                Ok(_) => {}
+                Err(error) => tracing::warn!("event {cursor} cannot be read: {error}"),
+            }
+            Ok::<(), store::Error>(())
+        });
+        let next = next.map_err(|error| lost(&error))?;
+        Ok(Batch { events, next, past })
     }
 }
 
@@ -294,17 +396,6 @@ struct Batch {
     events: Vec<v1::EventRecord>,
     next: Cursor,
     past: bool,
-}
-
-enum Unread {
-    Store(store::Error),
-    Malformed(LogIndex, proto::Malformed),
-}
-
-impl std::convert::From<store::Error> for Unread {
-    fn from(error: store::Error) -> Self {
-        Self::Store(error)
-    }
 }
 
 /// What a reader is told whose place is not there, or no longer.
@@ -317,6 +408,9 @@ fn lost(error: &store::Error) -> Status {
             "the events from {from} on were lost; they are complete again from {complete_from} on \
              (--from {complete_from})"
         )),
+        store::Error::DamagedEvents { next: Some(next), .. } => {
+            Status::data_loss(format!("{error} (--from {next})"))
+        }
         error => Status::data_loss(error.to_string()),
     }
 }

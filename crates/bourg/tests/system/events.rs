@@ -77,6 +77,7 @@ fn a_life_is_told_step_by_step_with_who_did_it() {
 fn a_follower_sees_each_event_once_over_a_masters_end() {
     let mut cell = Cell::start();
     let follower = cell.start("bourg", &["events", "--follow", "--all", "-o", "wide"]);
+    let newer = cell.start("bourg", &["events", "--follow", "--since", "0s"]);
     cell.ok("bourg run --detach $EXAMPLES/batch.bcl");
     until("it sees the job", || follower.stdout().contains("root/pi"));
     cell.kill(Role::Master);
@@ -93,10 +94,34 @@ fn a_follower_sees_each_event_once_over_a_masters_end() {
     assert!(expected.is_sorted_by(|one, other| one < other), "each once, in order: {expected:?}");
     until("it sees all that is kept", || seen(&follower.stdout()).len() >= expected.len());
     assert_eq!(seen(&follower.stdout())[..expected.len()], expected);
+    until("so does the other", || newer.stdout().contains("FINISH"));
+    assert!(!newer.stdout().contains("  FOUND "), "what was before is not asked for");
 
     // A cell that starts again makes none of them twice.
     cell.stop();
     cell.start_again(&[]);
     let again = all(&cell);
     assert_eq!(again[..kept.len()], kept, "what was kept is there, once");
+}
+
+#[test]
+fn a_follower_that_is_too_late_is_told_from_where_there_is_everything() {
+    let mut cell = Cell::start();
+    cell.ok("bourg run $EXAMPLES/batch.bcl");
+    cell.job("pi", "is finished", |job| job["state"] == "finished");
+    // What was before the checkpoint is not in a cell that goes on from it.
+    cell.ok("bourg checkpoint save saved");
+    let index = cell.ok("bourg checkpoint verify saved -o index");
+    let index: u64 = index.trim().parse().expect("a number");
+    cell.stop();
+    assert_eq!(cell.types("bourg checkpoint load saved --dir other/master").code, 0);
+    let line = "bourg dev --dir other -- sh -c 'bourg events --from 1 --follow; echo $? > code;
+        bourg events --from NEXT > next'";
+    let next = index + 1;
+    let ended = cell.types(&line.replace("NEXT", &next.to_string()));
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    assert!(ended.stderr.contains(&format!("(--from {next}")), "{}", ended.stderr);
+    assert_eq!(cell.ok("cat code"), "2\n");
+    let shown = cell.ok("cat next");
+    assert!(shown.contains("  ADD "), "from there on there is everything: {shown}");
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use model::{CollectionId, JobName, TaskIndex, TaskSelection, UserName};
 use spec::{JobReference, JobSpec};
 
-use super::{Events, ids_used_up};
+use super::{Events, cut, ids_used_up};
 use crate::lifecycle::Transition;
 use crate::state::bounds::TASKS_MAX;
 use crate::{
@@ -28,7 +28,8 @@ impl Cell {
         events: &mut Events,
     ) -> Result<Reply, Rejection> {
         if let Some(problem) = spec.problems().first() {
-            return Err(Rejection::Invalid(problem.to_string()));
+            // It is kept with the session's answers, and may quote what is wrong.
+            return Err(Rejection::Invalid(cut(&problem.to_string())));
         }
         if let Some(job) = self.job_named(by, &spec.name)
             && job.is_alive()
@@ -73,8 +74,7 @@ impl Cell {
         });
         let submitted = EventKind::Submit { cause: PendingCause::Submitted };
         events.add(Subject::Job(id), submitted.clone());
-        if waits {
-            job.state = JobState::Queued;
+        if waits && job.advance(Transition::Queue, JobState::Queued).is_ok() {
             events.add(Subject::Job(id), EventKind::Queue);
         }
         for index in (0..spec.tasks).map(TaskIndex) {
@@ -163,9 +163,8 @@ impl Cell {
             return Err(Rejection::NoSuchTask { last });
         }
         let why = KillReason::User(by.clone());
-        let chosen = (0..=last).map(TaskIndex).filter(|index| selection.contains(*index));
         let mut killed = 0;
-        for index in chosen {
+        for index in selection.of(last.saturating_add(1)) {
             killed += u32::from(self.kill_task(id, index, &why, events));
         }
         Ok(Reply::Killed { tasks: killed })

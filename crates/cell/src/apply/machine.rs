@@ -173,7 +173,9 @@ impl Cell {
         let mut instances = Vec::new();
         if let Some(machine) = self.machines.get_mut(id) {
             instances.clone_from(&machine.instances);
-            if machine.drain.as_ref().is_none_or(|drain| drain.reason != reason) {
+            // To say it again without a reason says nothing new.
+            let new = |drain: &Arc<Drain>| !reason.is_empty() && drain.reason != reason;
+            if machine.drain.as_ref().is_none_or(new) {
                 machine.drain = Some(Arc::new(drain));
                 let reason = reason.to_owned();
                 events.add(Subject::Machine(id), EventKind::MachineDrained { reason });

@@ -14,6 +14,7 @@ pub use machine::bounded_report;
 
 use model::{CollectionId, LogIndex, MachineId, Time};
 
+use crate::state::bounds::{REASON_CHARACTERS_MAX, TIME_MAX};
 use crate::{Actor, Applied, Cell, Event, EventKind, LEVEL, Op, Outcome, Rejection, Subject};
 
 /// What one operation does beside its answer, as it comes.
@@ -35,6 +36,11 @@ impl Events {
             self.reordered.push(machine);
         }
     }
+}
+
+/// A reason of bounded length.
+fn cut(reason: &str) -> String {
+    reason.chars().take(REASON_CHARACTERS_MAX).collect()
 }
 
 /// Ids are given once. A cell that was loaded from an edited image can be at their end.
@@ -65,13 +71,13 @@ impl Op {
 
 impl Cell {
     /// Applies one operation that happened at a moment. The cell's time never runs backwards: a
-    /// moment before the last one counts as the last one.
+    /// moment before the last one counts as the last one, and one after the year 9999 as its end.
     ///
     /// Total: it never panics on the content of an operation, and what cannot be done is refused
     /// and changes nothing but the index and the time.
     pub fn apply(&mut self, at: Time, op: &Op) -> Applied {
         self.index = LogIndex(self.index.0.saturating_add(1));
-        self.time = self.time.max(at);
+        self.time = self.time.max(at.min(TIME_MAX));
         let mut events = Events::default();
         let outcome = self.dispatch(op, &mut events);
         self.settle(&mut events);

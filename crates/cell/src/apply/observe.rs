@@ -3,10 +3,9 @@
 
 use model::{End, InstanceId, MachineId};
 
-use super::Events;
 use super::task::Again;
+use super::{Events, cut};
 use crate::lifecycle::{NotAStep, Transition};
-use crate::state::bounds::REASON_CHARACTERS_MAX;
 use crate::{
     Cell, Death, EventKind, Health, Observation, ObservationRefused, Phase, Placement, StopReason,
     Subject, TaskState,
@@ -118,7 +117,10 @@ impl Cell {
             (Some(StopReason::Kill(why)), _) => {
                 self.ended_for_good(instance, end, Death::Killed(why.clone()), events);
             }
-            // However it took its notice: it did not end of itself.
+            // It was done before it had its notice: what ends after that is reported as stopped.
+            (Some(StopReason::Evict(_)), Transition::Finish) => {
+                self.ended_for_good(instance, end, Death::Finished, events);
+            }
             (Some(StopReason::Evict(cause)), _) => {
                 let wait = model::Span::ZERO;
                 self.begin_again(instance, Again::Evicted(*cause), wait, end, events);
@@ -143,8 +145,10 @@ impl Cell {
         let Some(task) = job.task_mut(instance.index) else { return };
         task.failures = task.failures.saturating_add(1);
         let failures = task.failures;
-        // What wants more memory than its limit does so everywhere.
+        // What wants more memory than its limit does so everywhere; and a program that is not there
+        // is not the machine's doing.
         let crashed = !matches!(end, End::OutOfMemory { .. });
+        let ran = !matches!(end, End::NotStarted { .. });
         let was_suspect = task.is_suspect(now);
         if crashed {
             task.crashed_on(machine, now);
@@ -159,7 +163,7 @@ impl Cell {
         if suspect && !was_suspect {
             events.add(Subject::Task(instance), EventKind::Suspect);
         }
-        if suspect || !crashed {
+        if suspect || !crashed || !ran {
             return;
         }
         if let Some(machine) = self.machines.get_mut(machine) {
@@ -174,7 +178,6 @@ impl Cell {
 
 /// The same, with a reason of bounded length.
 fn bounded(end: &End) -> End {
-    let cut = |reason: &str| reason.chars().take(REASON_CHARACTERS_MAX).collect();
     match end {
         End::NotStarted { reason } => End::NotStarted { reason: cut(reason) },
         End::Unhealthy { reason } => End::Unhealthy { reason: cut(reason) },

@@ -2,25 +2,47 @@
 
 use std::sync::Arc;
 
-use model::{SessionId, UserName};
+use model::{LogIndex, SessionId, UserName};
 
 use super::{Events, ids_used_up};
-use crate::state::bounds::SESSIONS_MAX;
+use crate::state::bounds::{SESSIONS_MAX, SESSIONS_OF_A_USER_MAX};
 use crate::{Cell, Mutation, Rejection, Reply, RequestId, Session};
 
 impl Cell {
     pub(super) fn open_session(&mut self, user: &UserName) -> Result<Reply, Rejection> {
         let last = self.last_session.0;
         let id = SessionId(last.checked_add(1).ok_or_else(|| ids_used_up("session ids", last))?);
+        let first = (user.clone(), LogIndex(0), SessionId(0));
+        let own = || {
+            let after = self.sessions_of_users.range(first.clone()..);
+            after.take_while(|(owner, ..)| owner == user)
+        };
+        if own().take(SESSIONS_OF_A_USER_MAX).count() >= SESSIONS_OF_A_USER_MAX
+            && let Some((_, _, oldest)) = own().next().cloned()
+        {
+            self.close_session(oldest);
+        }
         while self.sessions.len() >= SESSIONS_MAX {
-            let Some((used, oldest)) = self.sessions_by_use.get_min().copied() else { break };
-            self.sessions_by_use.remove(&(used, oldest));
-            self.sessions.remove(&oldest);
+            let Some((_, oldest)) = self.sessions_by_use.get_min().copied() else { break };
+            self.close_session(oldest);
         }
         self.last_session = id;
-        self.sessions.insert(id, Arc::new(Session::new(user.clone(), self.index)));
-        self.sessions_by_use.insert((self.index, id));
+        self.keep_session(id, Session::new(user.clone(), self.index));
         Ok(Reply::Session(id))
+    }
+
+    fn close_session(&mut self, id: SessionId) {
+        let Some(session) = self.sessions.remove(&id) else { return };
+        self.sessions_by_use.remove(&(session.used, id));
+        self.sessions_of_users.remove(&(session.user.clone(), session.used, id));
+    }
+
+    /// Keeps a session that is new, or that was closed to be changed.
+    pub(crate) fn keep_session(&mut self, id: SessionId, session: impl Into<Arc<Session>>) {
+        let session = session.into();
+        self.sessions_by_use.insert((session.used, id));
+        self.sessions_of_users.insert((session.user.clone(), session.used, id));
+        self.sessions.insert(id, session);
     }
 
     pub(super) fn request(
@@ -42,13 +64,12 @@ impl Cell {
             return Err(Rejection::AnswerForgotten { sequence: id.sequence });
         }
         let answer = self.mutate(by, mutation, events);
-        let index = self.index;
-        if let Some(session) = self.sessions.get_mut(&id.session) {
-            let session = Arc::make_mut(session);
-            self.sessions_by_use.remove(&(session.used, id.session));
-            session.used = index;
-            session.remember(id.sequence, answer.clone());
-            self.sessions_by_use.insert((index, id.session));
+        if let Some(mut session) = self.sessions.get(&id.session).cloned() {
+            self.close_session(id.session);
+            let changed = Arc::make_mut(&mut session);
+            changed.used = self.index;
+            changed.remember(id.sequence, answer.clone());
+            self.keep_session(id.session, session);
         }
         answer
     }

@@ -40,10 +40,11 @@ impl Cell {
         let now = self.time;
         let Some(job) = self.jobs.get_mut(id) else { return };
         job.waits_for.retain(|other| *other != finished);
-        if !job.waits_for.is_empty() || job.state != JobState::Queued {
+        let enabled =
+            job.waits_for.is_empty() && job.advance(Transition::Enable, JobState::Pending).is_ok();
+        if !enabled {
             return;
         }
-        job.state = JobState::Pending;
         events.add(Subject::Job(id), EventKind::Enable);
         let indexes: Vec<_> = job.tasks().map(|(index, _)| index).collect();
         for index in indexes {

@@ -47,8 +47,8 @@ impl Cell {
         if job.pending() == 0 {
             self.pending.remove(&instance.collection);
         }
-        if job.state == JobState::Pending {
-            job.state = JobState::Running;
+        // With the first of its tasks.
+        if job.advance(Transition::Schedule, JobState::Running).is_ok() {
             events.add(Subject::Job(instance.collection), EventKind::Schedule { machine: id });
         }
         events.add(Subject::Task(instance), EventKind::Schedule { machine: id });
@@ -158,8 +158,11 @@ impl Cell {
             return;
         }
         let death = job.worst_death();
-        events.add(Subject::Job(id), EventKind::of(&death, None));
-        job.state = JobState::Dead { at: now, death };
+        let (transition, kind) = (death.transition(), EventKind::of(&death, None));
+        if job.advance(transition, JobState::Dead { at: now, death }).is_err() {
+            return;
+        }
+        events.add(Subject::Job(id), kind);
         for predecessor in std::mem::take(&mut job.waits_for) {
             self.waiting.remove(&(predecessor, id));
         }

@@ -79,7 +79,10 @@ impl Cell {
             // What is free for this one when all the others have changed.
             let taken = machine.taken().minus(less).plus(more.minus(limit));
             let offer = Offer { free: machine.capacity().minus(taken), ..Offer::of(machine) };
-            let ask = Ask { limit, ports: 0, constraints: spec.constraints(index) };
+            // What was wanted before is no news, even where the machine is not so any more.
+            let wanted = spec.constraints(index);
+            let news = wanted != job.spec.constraints(index);
+            let ask = Ask { limit, ports: 0, constraints: if news { wanted } else { &[] } };
             // What asks for no more than before stays, even on a machine that became too small.
             let grows = more.first_above(&less).is_some();
             if let Err(misfit) = fits_a_running_task(&ask, &offer, grows) {

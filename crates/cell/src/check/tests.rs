@@ -161,6 +161,13 @@ fn whatever_is_spoilt_is_named() {
         ),
         (
             |cell| {
+                job(cell).parent = Some(JOB);
+                cell.children.insert((JOB, JOB));
+            },
+            &["job 1 is its own parent, or runs after itself"],
+        ),
+        (
+            |cell| {
                 cell.children.insert((JOB, CollectionId(8)));
             },
             &["that job 8 is a child of job 1 is kept or true, and not both"],

@@ -48,9 +48,20 @@ pub enum Violation {
         /// Where its tasks are.
         counts: Counts,
     },
+    /// A job's description is none that would be admitted.
+    #[error("job {job}: {problem}")]
+    Description {
+        /// The job.
+        job: CollectionId,
+        /// What is wrong with it.
+        problem: String,
+    },
     /// A task has never begun a life.
     #[error("task {0} is in generation 0")]
     NoGeneration(TaskId),
+    /// A job ends with itself, or runs after itself.
+    #[error("job {0} is its own parent, or runs after itself")]
+    Itself(CollectionId),
     /// A job waits for one that is dead or gone, or that its description does not name.
     #[error("job {job} waits for job {other}, which is not alive or not what it was to run after")]
     WaitsInVain {

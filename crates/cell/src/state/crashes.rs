@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use model::{MachineId, Span, TaskId, Time};
+use model::{CollectionId, MachineId, Span, TaskId, Time};
 
 use super::{Machine, Task};
 
@@ -22,8 +22,9 @@ pub const MACHINES_MAX: usize = 8;
 /// A task that crashed on so many machines within [`AVOIDED_AT_MOST`] is suspect: it is to blame,
 /// and not they.
 pub const MACHINES_OF_A_SUSPECT: usize = 3;
-/// A machine on which so many tasks crashed within [`MACHINE_WINDOW`] is suspect.
-pub const TASKS_OF_A_SUSPECT: usize = 3;
+/// A machine on which tasks of so many jobs crashed within [`MACHINE_WINDOW`] is suspect: those of one
+/// job may well crash by themselves.
+pub const JOBS_OF_A_SUSPECT: usize = 3;
 /// For how long a machine remembers a task's crash.
 pub const MACHINE_WINDOW: Span = Span::from_secs(10 * 60);
 /// The tasks that a machine remembers having seen crash.
@@ -81,11 +82,21 @@ impl Task {
 }
 
 impl Machine {
-    /// Whether so many tasks crashed on it of late that it may be to blame.
+    /// Whether tasks of so many jobs crashed on it of late that it may be to blame.
     #[must_use]
     pub fn is_suspect(&self, now: Time) -> bool {
-        let recent = self.crashes.iter().filter(|(_, at)| now.since(*at) < MACHINE_WINDOW);
-        recent.count() >= TASKS_OF_A_SUSPECT
+        let recent = |(_, at): &&(TaskId, Time)| now.since(*at) < MACHINE_WINDOW;
+        let crashes = self.crashes.iter().filter(recent);
+        // There are few: each counts if no earlier one is of its job.
+        let mut jobs = [CollectionId(0); JOBS_OF_A_SUSPECT];
+        let mut known = 0;
+        for (task, _) in crashes {
+            if known < jobs.len() && !jobs[..known].contains(&task.collection) {
+                jobs[known] = task.collection;
+                known += 1;
+            }
+        }
+        known == jobs.len()
     }
 
     pub(crate) fn saw_crash(&mut self, task: TaskId, now: Time) {
@@ -100,7 +111,7 @@ impl Machine {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::{CollectionId, TaskIndex};
+    use model::TaskIndex;
 
     fn at(minutes: u64) -> Time {
         Time::ZERO + Span::from_secs(minutes * 60)
@@ -136,12 +147,15 @@ mod tests {
         assert!(!task.is_suspect(at(1_000)));
 
         let mut machine = Machine::testing();
-        let task = |index| TaskId { collection: CollectionId(1), index: TaskIndex(index) };
+        let task = |job, index| TaskId { collection: CollectionId(job), index: TaskIndex(index) };
         for minute in 0..4 {
-            machine.saw_crash(task(0), at(minute));
+            machine.saw_crash(task(1, 0), at(minute));
             assert!(!machine.is_suspect(at(minute)), "one task that crashes often is one");
         }
-        (1..40).for_each(|index| machine.saw_crash(task(index), at(4)));
+        (1..40).for_each(|index| machine.saw_crash(task(1, index), at(4)));
+        assert!(!machine.is_suspect(at(4)), "the tasks of one job are one job's");
+        machine.saw_crash(task(2, 0), at(4));
+        machine.saw_crash(task(3, 0), at(4));
         assert!(machine.is_suspect(at(4)) && machine.crashes.len() == TASKS_MAX);
         assert!(!machine.is_suspect(at(14)));
     }

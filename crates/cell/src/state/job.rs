@@ -348,6 +348,21 @@ impl Job {
         }
     }
 
+    /// The job as a whole goes a step, and is now like this.
+    ///
+    /// # Errors
+    /// Where that is no step from where it is; nothing has changed then.
+    pub(crate) fn advance(
+        &mut self,
+        transition: Transition,
+        state: JobState,
+    ) -> Result<(), NotAStep> {
+        let to = self.state.stage().step(transition)?;
+        debug_assert_eq!(to, state.stage(), "{transition} leads elsewhere");
+        self.state = state;
+        Ok(())
+    }
+
     /// A task goes a step, and is now like this.
     ///
     /// # Errors
@@ -413,9 +428,9 @@ impl Job {
     /// The names of the ports of a task of it, in the order in which their numbers are kept.
     #[must_use]
     pub fn ports(&self, index: TaskIndex) -> Arc<[PortName]> {
-        match self.spec.overrides.contains_key(&index) {
-            true => self.spec.task(index).all_ports().into_iter().collect(),
-            false => Arc::clone(&self.ports),
+        match self.spec.overrides.get(&index) {
+            Some(change) if change.touches_ports() => self.spec.ports(index).into_iter().collect(),
+            _ => Arc::clone(&self.ports),
         }
     }
 

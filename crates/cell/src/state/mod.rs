@@ -27,6 +27,9 @@ use crate::cow::Numbered;
 pub mod bounds {
     /// Sessions that are open at once; beyond it the one unused for longest is closed.
     pub const SESSIONS_MAX: usize = 10_000;
+    /// Sessions of one user that are open at once; beyond it the user's own that is unused for
+    /// longest is closed, and nobody else's.
+    pub const SESSIONS_OF_A_USER_MAX: usize = 1_000;
     /// Answers kept for each session.
     pub const ANSWERS_MAX: usize = 32;
     /// Tasks of all jobs that are kept, the dead included.
@@ -35,6 +38,10 @@ pub mod bounds {
     pub const MACHINES_MAX: u64 = 1_000_000;
     /// Characters of a reason that a machine reports; the rest is cut off.
     pub const REASON_CHARACTERS_MAX: usize = 1_000;
+    /// The last moment of a cell: the end of the year 9999.
+    pub const TIME_MAX: model::Time = model::Time(253_402_300_799_999_999);
+    /// The last index from which a loaded cell goes on: there is room for as many operations again.
+    pub const INDEX_MAX: u64 = 1 << 62;
     /// Attributes of a machine that it says itself, and as many that its operators say; what a
     /// machine says beyond that is left out.
     pub const ATTRIBUTES_MAX: usize = 256;
@@ -71,6 +78,7 @@ pub struct Cell {
     /// A job, and one that ends with it and is alive.
     pub(crate) children: OrdSet<(CollectionId, CollectionId)>,
     pub(crate) sessions_by_use: OrdSet<(LogIndex, SessionId)>,
+    pub(crate) sessions_of_users: OrdSet<(UserName, LogIndex, SessionId)>,
     pub(crate) tasks: u64,
 }
 
@@ -104,6 +112,7 @@ impl Cell {
             waiting: OrdSet::new(),
             children: OrdSet::new(),
             sessions_by_use: OrdSet::new(),
+            sessions_of_users: OrdSet::new(),
             tasks: 0,
         }
     }

@@ -92,8 +92,7 @@ fn what_is_being_evicted_is_pending_again_however_it_ends() {
         accepted
         accepted
         > ended 1-0-1 exit 0
-        EVICT 1-0-1 (preempted by 2-0-1)
-        SUBMIT 1-0-2 (evicted: preempted by 2-0-1)
+        FINISH 1-0-1
         > ended 1-1-1 exit 1
         EVICT 1-1-1 (preempted by 2-1-1)
         SUBMIT 1-1-2 (evicted: preempted by 2-1-1)
@@ -103,7 +102,7 @@ fn what_is_being_evicted_is_pending_again_however_it_ends() {
         > show
         0 s
         job 1 ana/train running
-          1-0-2 pending (evicted: preempted by 2-0-1), not before 0 s, last: exit code 0
+          1-0-1 finished, last: exit code 0
           1-1-2 pending (evicted: preempted by 2-1-1), not before 0 s, last: exit code 1
           1-2-2 pending (evicted: preempted by 2-2-1), not before 0 s, last: lost: gone
         job 2 bob/web running

@@ -27,6 +27,7 @@
 //! back MACHINE
 //! forget ID…
 //! open USER [times N]              open sessions
+//! crowd N                          as many users open one each
 //! request SESSION#SEQUENCE as USER COMMAND        with #FROM-TO, several; the last answer is shown
 //! show                             what there is
 //! show ports                       which ports are looked at next
@@ -98,6 +99,7 @@ impl Script {
             },
             ["open", user] => Op::OpenSession { user: self::user(user) },
             ["open", user, "times", times] => return self.open_many(user, number(times)),
+            ["crowd", count] => return self.crowd(number(count)),
             ["request", id, "as", by, ref rest @ ..] => return self.request_in(id, by, rest),
             ["as", by, ref rest @ ..] => self.request(by, rest),
             [
@@ -175,6 +177,16 @@ impl Script {
         for _ in 0..times {
             last =
                 shown::applied(&self.cell.apply(self.now, &Op::OpenSession { user: user(name) }));
+        }
+        last
+    }
+
+    /// Each with a session of their own.
+    fn crowd(&mut self, count: u64) -> String {
+        let mut last = String::new();
+        for number in 0..count {
+            let op = Op::OpenSession { user: user(&format!("c{number}")) };
+            last = shown::applied(&self.cell.apply(self.now, &op));
         }
         last
     }

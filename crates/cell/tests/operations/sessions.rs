@@ -195,7 +195,7 @@ fn beyond_their_bound_the_session_unused_for_longest_is_closed() {
         job 1
         > open bob
         session 3
-        > open carl times 9997
+        > crowd 9997
         session 10000
         > request 3#1 as bob submit bob/web 1
         SUBMIT job 2 (new)
@@ -209,7 +209,7 @@ fn beyond_their_bound_the_session_unused_for_longest_is_closed() {
         session 10001
         > request 1#9 as root add m3 m3:1
         refused: session 1 is not open (it expired, or never was): open a new one and check what was done before you repeat a request
-        > open dora times 9997
+        > crowd 9997
         session 19998
         > request 3#1 as bob submit bob/web 1
         job 2
@@ -225,5 +225,31 @@ fn beyond_their_bound_the_session_unused_for_longest_is_closed() {
         refused: session 2 is not open (it expired, or never was): open a new one and check what was done before you repeat a request
         > request 2#3 as ana submit ana/web 1
         refused: session 2 is not open (it expired, or never was): open a new one and check what was done before you repeat a request
+    "#]]);
+}
+
+#[test]
+fn a_user_who_opens_too_many_closes_his_own() {
+    session(&expect![[r#"
+        > open bob
+        session 2
+        > open ana
+        session 3
+        > open ana times 999
+        session 1002
+        > request 3#1 as ana submit ana/web 1
+        SUBMIT job 1 (new)
+        SUBMIT 1-0-1 (new)
+        job 1
+        > open ana
+        session 1003
+        > request 4#1 as ana submit ana/web 1
+        refused: session 4 is not open (it expired, or never was): open a new one and check what was done before you repeat a request
+        > request 3#2 as ana submit ana/web 1
+        job 1, unchanged
+        > request 2#1 as bob submit bob/web 1
+        SUBMIT job 2 (new)
+        SUBMIT 2-0-1 (new)
+        job 2
     "#]]);
 }

@@ -1,0 +1,200 @@
+//! The ports of a job's tasks. A job may have as many overrides as tasks and long texts in its
+//! command and environment, so none of this copies the texts, and who wants to know of every task
+//! reads the job's own once.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use model::{PortName, TaskIndex};
+
+use crate::template::{self, Reference};
+use crate::{JobSpec, TaskOverride, TaskSpec};
+
+impl TaskSpec {
+    /// Every port it is to be given: those it lists, those it refers to, and the one its health
+    /// check asks. In the order of their names.
+    #[must_use]
+    pub fn all_ports(&self) -> BTreeSet<PortName> {
+        let referred = self.cmd.iter().chain(self.env.values()).flat_map(|text| referred(text));
+        let checked = self.health_check.iter().map(|check| check.port.clone());
+        self.ports.iter().cloned().chain(referred).chain(checked).collect()
+    }
+}
+
+impl TaskOverride {
+    /// Whether its task may have other ports than the rest of the job.
+    #[must_use]
+    pub fn touches_ports(&self) -> bool {
+        self.changes_ports_of_texts() || self.health_check.is_some()
+    }
+
+    /// The same but for a health check's port, at which validation does not look.
+    pub(crate) fn changes_ports_of_texts(&self) -> bool {
+        self.cmd.is_some() || self.ports.is_some() || !self.env.is_empty()
+    }
+}
+
+impl JobSpec {
+    /// Every port of the task at an index: [`TaskSpec::all_ports`] of [`JobSpec::task`].
+    #[must_use]
+    pub fn ports(&self, index: TaskIndex) -> BTreeSet<PortName> {
+        let Some(change) = self.overrides.get(&index) else { return self.task.all_ports() };
+        let listed = change.ports.as_ref().unwrap_or(&self.task.ports);
+        let cmd = change.cmd.as_ref().unwrap_or(&self.task.cmd);
+        let kept = self.task.env.iter().filter(|(name, _)| !change.env.contains_key(*name));
+        let env = kept.map(|(_, value)| value).chain(change.env.values());
+        let referred = cmd.iter().chain(env).flat_map(|text| referred(text));
+        let checked = self.health_check(index).map(|check| check.port.clone());
+        listed.iter().cloned().chain(referred).chain(checked).collect()
+    }
+}
+
+/// The ports that a text refers to.
+fn referred(text: &str) -> impl Iterator<Item = PortName> {
+    template::references(text).filter_map(|(_, found)| match found {
+        Ok(Reference::Port(name)) => Some(name),
+        _ => None,
+    })
+}
+
+/// The ports of a task that nothing overrides, each with where it comes from.
+pub(crate) struct UsualPorts<'a> {
+    ports: BTreeMap<PortName, Sources>,
+    /// The ports to which each variable refers; variables that refer to none are left out.
+    variables: BTreeMap<&'a str, BTreeSet<PortName>>,
+}
+
+/// Where a port comes from.
+#[derive(Default)]
+struct Sources {
+    listed: bool,
+    cmd: bool,
+    checked: bool,
+    /// How many variables refer to it.
+    variables: usize,
+}
+
+impl<'a> UsualPorts<'a> {
+    pub(crate) fn of(task: &'a TaskSpec) -> Self {
+        let mut ports: BTreeMap<PortName, Sources> = BTreeMap::new();
+        let mut variables: BTreeMap<&str, BTreeSet<PortName>> = BTreeMap::new();
+        for name in &task.ports {
+            ports.entry(name.clone()).or_default().listed = true;
+        }
+        for name in task.cmd.iter().flat_map(|text| referred(text)) {
+            ports.entry(name).or_default().cmd = true;
+        }
+        if let Some(check) = &task.health_check {
+            ports.entry(check.port.clone()).or_default().checked = true;
+        }
+        for (variable, text) in &task.env {
+            let names: BTreeSet<PortName> = referred(text).collect();
+            for name in &names {
+                ports.entry(name.clone()).or_default().variables += 1;
+            }
+            if !names.is_empty() {
+                variables.insert(variable, names);
+            }
+        }
+        Self { ports, variables }
+    }
+
+    /// How many there are.
+    pub(crate) fn count(&self) -> usize {
+        self.ports.len()
+    }
+
+    /// How many there are with an override.
+    pub(crate) fn count_with(&self, change: &TaskOverride) -> usize {
+        let texts = change.cmd.iter().flatten().chain(change.env.values());
+        let mut own: BTreeSet<PortName> = texts.flat_map(|text| referred(text)).collect();
+        own.extend(change.ports.iter().flatten().cloned());
+        own.extend(change.health_check.iter().map(|check| check.port.clone()));
+
+        let mut replaced: BTreeMap<&PortName, usize> = BTreeMap::new();
+        let variables = change.env.keys().filter_map(|name| self.variables.get(name.as_str()));
+        for name in variables.flatten() {
+            *replaced.entry(name).or_default() += 1;
+        }
+        let kept = self.ports.iter().filter(|(name, from)| {
+            let stays = (from.listed && change.ports.is_none())
+                || (from.cmd && change.cmd.is_none())
+                || (from.checked && change.health_check.is_none())
+                || from.variables > replaced.get(name).copied().unwrap_or_default();
+            stays && !own.contains(*name)
+        });
+        own.len() + kept.count()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::*;
+    use crate::testing::job;
+    use crate::{HealthCheck, limits};
+
+    fn name(text: &str) -> PortName {
+        PortName::new(text).expect("a name")
+    }
+
+    /// Each of these changes alone, with each other one, and all of them together, over bases that
+    /// have a port from one place or from several.
+    #[test]
+    fn the_ports_with_an_override_are_those_of_the_task_with_it() {
+        type Change<T> = fn(&mut T);
+        let bases: [Change<TaskSpec>; 6] = [
+            |task| task.cmd = vec!["${port.a} ${port.b}".to_owned(), "${port.a}".to_owned()],
+            |task| drop(task.env.insert("X".to_owned(), "${port.a}${port.c}".to_owned())),
+            |task| drop(task.env.insert("Y".to_owned(), "${port.a} ${port.d}".to_owned())),
+            |task| drop(task.env.insert("Z".to_owned(), "none".to_owned())),
+            |task| task.ports.extend(["a", "e"].map(name)),
+            |task| task.health_check = Some(HealthCheck::on(name("a"))),
+        ];
+        let changes: [Change<TaskOverride>; 8] = [
+            |change| change.cmd = Some(vec!["${port.b} ${port.f}".to_owned()]),
+            |change| drop(change.env.insert("X".to_owned(), "${port.g}".to_owned())),
+            |change| drop(change.env.insert("Y".to_owned(), String::new())),
+            |change| drop(change.env.insert("Z".to_owned(), "${port.c}".to_owned())),
+            |change| drop(change.env.insert("NEW".to_owned(), "${port.a} ${port.h}".to_owned())),
+            |change| change.ports = Some(BTreeSet::new()),
+            |change| change.ports = Some(["e", "i"].map(name).into()),
+            |change| change.health_check = Some(HealthCheck::on(name("j"))),
+        ];
+        for base in 0..1_u32 << bases.len() {
+            let mut job = job();
+            let chosen = bases.iter().enumerate().filter(|(bit, _)| base >> bit & 1 == 1);
+            chosen.for_each(|(_, set)| set(&mut job.task));
+            for bits in 0..1_u32 << changes.len() {
+                let mut change = TaskOverride::default();
+                let chosen = changes.iter().enumerate().filter(|(bit, _)| bits >> bit & 1 == 1);
+                chosen.for_each(|(_, set)| set(&mut change));
+                job.overrides = [(TaskIndex(1), change)].into();
+                let slow = job.task(TaskIndex(1)).all_ports();
+                assert_eq!(job.ports(TaskIndex(1)), slow, "{base:b} {bits:b}");
+                let change = &job.overrides[&TaskIndex(1)];
+                let usual = UsualPorts::of(&job.task);
+                assert_eq!(usual.count_with(change), slow.len(), "{base:b} {bits:b}");
+                let all = job.task.all_ports();
+                assert_eq!(usual.count(), all.len());
+                assert!(change.touches_ports() || slow == all);
+            }
+        }
+    }
+
+    #[test]
+    fn many_overrides_over_long_texts_are_validated_in_a_moment() {
+        let mut job = job();
+        job.tasks = limits::TASKS_MAX;
+        job.task.cmd.push("x".repeat(100 << 10));
+        job.task.env.insert("LONG".to_owned(), "${port.http}".repeat(8 << 10));
+        for index in (0..20_000).map(TaskIndex) {
+            let env = [("SHARD".to_owned(), index.to_string())].into();
+            job.overrides.insert(index, TaskOverride { env, ..TaskOverride::default() });
+        }
+        let begun = Instant::now();
+        assert_eq!(job.problems(), []);
+        let taken = begun.elapsed();
+        assert!(taken < Duration::from_secs(2), "it took {taken:?}");
+    }
+}
