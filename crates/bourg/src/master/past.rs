@@ -255,6 +255,13 @@ fn from(history: &History, start: &Start<'_>) -> anyhow::Result<(Cell, Origin)> 
         None => (Cell::empty(), Origin::default()),
     };
     history.for_each(start.records.clone(), |record| {
+        let (index, level) = (record.index, record.level);
+        anyhow::ensure!(index == cell.index().0 + 1, "a record before {index} is missing");
+        anyhow::ensure!(
+            level <= cell::LEVEL.0,
+            "record {index} needs level {level}, and this build has up to {}: use a newer bourg",
+            cell::LEVEL
+        );
         let (at, op) = match record.payload {
             [] => (cell.time(), cell::Op::Nothing),
             payload => proto::log::decode_record(payload)?,
@@ -263,6 +270,8 @@ fn from(history: &History, start: &Start<'_>) -> anyhow::Result<(Cell, Origin)> 
         origin.term = Term(record.term);
         Ok::<(), anyhow::Error>(())
     })?;
+    let (has, wanted) = (cell.index(), start.records.end());
+    anyhow::ensure!(has.0 == *wanted, "the log ends with {has}, and not with {wanted}");
     Ok((cell, origin))
 }
 
