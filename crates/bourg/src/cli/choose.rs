@@ -78,17 +78,9 @@ fn with_labels(job: v1::JobStatus, labels: &LabelQuery) -> Option<Chosen> {
 
 /// Indexes, rising, out of so many.
 fn ranges(indexes: impl Iterator<Item = TaskIndex>, of: u32) -> TaskSelection {
-    let mut ranges: Vec<(TaskIndex, TaskIndex)> = Vec::new();
-    for index in indexes {
-        match ranges.last_mut() {
-            Some((_, last)) if last.next() == index => *last = index,
-            _ => ranges.push((index, index)),
-        }
-    }
-    match ranges.as_slice() {
-        [(TaskIndex(0), last)] if last.0.saturating_add(1) == of => TaskSelection::All,
-        _ => TaskSelection::Some(ranges),
-    }
+    let chosen = TaskSelection::Some(indexes.map(|index| (index, index)).collect()).normalised();
+    let all = TaskSelection::Some(vec![(TaskIndex(0), TaskIndex(of.saturating_sub(1)))]);
+    if chosen == all { TaskSelection::All } else { chosen }
 }
 
 impl Chosen {

@@ -7,14 +7,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use model::{Band, Generation, InstanceId, MachineId, Resources, TaskId};
+use model::{Band, Generation, InstanceId, MachineId, Resources};
 
 use super::{Found, Load, Violation};
 use crate::feasibility::{Ask, Offer, fits};
 use crate::lifecycle::{Stage, Transition};
-use crate::{
-    Applied, Cell, Event, EventKind, EvictionCause, Job, StopReason, Subject, Task, TaskState,
-};
+use crate::{Applied, Cell, Event, EventKind, EvictionCause, Job, StopReason, Subject, TaskState};
 
 /// Follows a cell from operation to operation and checks each.
 #[derive(Clone, Debug)]
@@ -57,6 +55,23 @@ fn staying(cell: &Cell, machine: MachineId) -> impl Iterator<Item = (InstanceId,
     })
 }
 
+/// Where a job or task is in its life.
+fn stage(cell: &Cell, subject: Subject) -> Stage {
+    match subject {
+        Subject::Job(id) => cell.job(id).map_or(Stage::New, |job| job.state.stage()),
+        Subject::Task(id) => cell.task(id.task()).map_or(Stage::New, |task| task.state.stage()),
+        Subject::Cell | Subject::Machine(_) => Stage::New,
+    }
+}
+
+/// How many lives a task has begun.
+fn generation(cell: &Cell, subject: Subject) -> Generation {
+    match subject {
+        Subject::Task(id) => cell.task(id.task()).map_or(Generation(0), |task| task.generation),
+        _ => Generation(0),
+    }
+}
+
 impl Step<'_> {
     /// Every life goes by the diagram, and where its events lead to is where it is.
     fn lives(&mut self, events: &[Event]) {
@@ -69,8 +84,7 @@ impl Step<'_> {
         for event in events {
             let Some(transition) = event.kind.transition() else { continue };
             let subject = whole(event.subject);
-            let began =
-                || (self.stage(self.before, subject), self.generation(self.before, subject));
+            let began = || (stage(self.before, subject), generation(self.before, subject));
             let (stage, generation) = stages.entry(subject).or_insert_with(began);
             match stage.step(transition) {
                 Ok(next) => *stage = next,
@@ -83,41 +97,18 @@ impl Step<'_> {
                 generation.0 = generation.0.saturating_add(1);
             }
         }
-        for (subject, (is, generation)) in stages {
-            let kept = self.stage(self.cell, subject);
+        for (subject, (is, counted)) in stages {
+            let kept = stage(self.cell, subject);
             if kept != is {
                 self.found.add(Violation::EventsDisagree { subject, is, kept });
             }
-            let after = self.generation(self.cell, subject);
+            let after = generation(self.cell, subject);
             if let Subject::Task(id) = subject
-                && after != generation
+                && after != counted
             {
                 let task = id.task();
-                self.found.add(Violation::Generation { task, before: generation, after });
+                self.found.add(Violation::Generation { task, before: counted, after });
             }
-        }
-    }
-
-    fn task<'c>(&self, cell: &'c Cell, id: TaskId) -> Option<&'c Task> {
-        cell.task(id)
-    }
-
-    fn stage(&self, cell: &Cell, subject: Subject) -> Stage {
-        match subject {
-            Subject::Job(id) => cell.job(id).map_or(Stage::New, |job| job.state.stage()),
-            Subject::Task(id) => {
-                self.task(cell, id.task()).map_or(Stage::New, |task| task.state.stage())
-            }
-            Subject::Cell | Subject::Machine(_) => Stage::New,
-        }
-    }
-
-    fn generation(&self, cell: &Cell, subject: Subject) -> Generation {
-        match subject {
-            Subject::Task(id) => {
-                self.task(cell, id.task()).map_or(Generation(0), |task| task.generation)
-            }
-            _ => Generation(0),
         }
     }
 
@@ -138,7 +129,7 @@ impl Step<'_> {
                     self.rightly_evicted(instance, *by);
                 }
                 EventKind::Evict { .. } | EventKind::Lost { .. } => {
-                    let task = self.task(self.cell, instance.task());
+                    let task = self.cell.task(instance.task());
                     let again = task.is_some_and(|task| match task.state {
                         TaskState::Pending { .. } | TaskState::Dead { .. } => true,
                         TaskState::Queued { .. } | TaskState::Running(_) => false,
