@@ -21,6 +21,8 @@ const LAYERS: &[(&str, Kind, &[&str])] = &[
     ("scheduler", Kind::Pure, &["model", "spec", "cell"]),
     ("master", Kind::Pure, &["model", "spec", "cell", "borglet"]),
     ("replica", Kind::Pure, &["model", "cell", "master"]),
+    // The harness.
+    ("sim", Kind::Pure, &["model", "spec", "cell", "borglet", "scheduler", "master", "replica"]),
     // The boundary.
     ("proto", Kind::Boundary, &["model", "spec", "cell", "borglet"]),
     ("store", Kind::Boundary, &[]),
@@ -39,6 +41,7 @@ const LAYERS: &[(&str, Kind, &[&str])] = &[
             "scheduler",
             "master",
             "replica",
+            "sim",
             "proto",
             "store",
             "linux",

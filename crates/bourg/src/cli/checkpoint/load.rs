@@ -31,7 +31,7 @@ pub(super) fn load(args: &LoadArgs) -> Done {
     let former = args.tls.as_deref().map(|tls| authority_of(tls, &cell)).transpose()?;
     let epoch = epoch(args, origin, former.as_deref())?;
     let origin = Origin { restore_epoch: epoch, ..origin };
-    make(&directory, &cell, origin, former.as_deref())?;
+    make(&directory, &cell.restored(), origin, former.as_deref())?;
 
     let (shown, name) = (args.dir.display(), name(&cell));
     let (index, time) = (cell.index(), moment::shown(cell.time()));

@@ -1,0 +1,176 @@
+//! The campaign: worlds by their seeds, each with its faults, until something is wrong or the cell
+//! has come to rest again.
+
+use model::{Span, UserName};
+use replica::Codec;
+
+use crate::fault::{Family, Fault, RACK, faults};
+use crate::mixed::Mixed;
+use crate::planted::Planted;
+use crate::program::Commands;
+use crate::random::Random;
+use crate::tap::Checking;
+use crate::world::{Counts, Setting, World, capacity, machines};
+
+/// After the last fault a cell comes to rest within this: machines are back, what waited longest
+/// after its failures is tried again, and what is feasible is placed.
+pub const RESTS_WITHIN: Span = Span::from_secs(900);
+/// How often it is looked whether it has.
+const LOOK: Span = Span::from_secs(5);
+/// The full check of the cell comes after so many operations.
+const FULL_CHECK: u64 = 1_000;
+
+/// One world of the campaign.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// From which everything follows.
+    pub seed: u64,
+    /// How long faults happen; then the cell gets to rest.
+    pub lasts: Span,
+    /// Which kinds of faults.
+    pub families: Vec<Family>,
+    /// Of the seed's faults, those that are played; all of them where nothing is said.
+    pub only: Option<Vec<usize>>,
+    /// So many machines; as the seed says where nothing is said.
+    pub machines: Option<usize>,
+    /// A mistake that is made on purpose.
+    pub planted: Option<Planted>,
+}
+
+/// What became of a world.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// Its seed.
+    pub seed: u64,
+    /// The digest of its events.
+    pub digest: String,
+    /// How much happened.
+    pub counts: Counts,
+    /// How many machines it had.
+    pub machines: usize,
+    /// How long it went on.
+    pub age: Span,
+    /// How long after the last fault it had come to rest.
+    pub rested_after: Option<Span>,
+    /// What was wrong.
+    pub failure: Option<String>,
+}
+
+impl Plan {
+    /// All faults, for a time that follows from the seed.
+    #[must_use]
+    pub fn of(seed: u64, lasts: Span) -> Self {
+        let families = Family::ALL.to_vec();
+        Self { seed, lasts, families, only: None, machines: None, planted: None }
+    }
+
+    fn size(&self, random: &mut Random) -> usize {
+        let drawn = match random.below(10) {
+            0..6 => random.within(3..13),
+            6..9 => random.within(13..40),
+            _ => 100,
+        };
+        self.machines.unwrap_or(usize::try_from(drawn).unwrap_or(3))
+    }
+
+    /// The faults of the seed, and for each whether it is played.
+    #[must_use]
+    pub fn faults(&self) -> Vec<(Fault, bool)> {
+        let mut random = Random::new(self.seed);
+        let machines = self.size(&mut random);
+        let all = faults(&mut random.fork(), &self.families, machines, self.lasts);
+        let played = |number: usize| self.only.as_ref().is_none_or(|only| only.contains(&number));
+        all.into_iter().enumerate().map(|(number, fault)| (fault, played(number))).collect()
+    }
+
+    /// The world before its first moment.
+    pub fn world<C: Codec>(&self, codec: C) -> World<C> {
+        let mut random = Random::new(self.seed);
+        let count = self.size(&mut random);
+        let mut random = Random::new(!self.seed);
+        let users = ["root", "ana", "bob", "cyd"];
+        let users: Vec<_> = users.iter().filter_map(|name| UserName::new(name).ok()).collect();
+        let (cores, gib) = (random.within(2..33), random.within(4..129));
+        let setting = Setting {
+            seed: random.number(),
+            machines: machines(count, RACK, capacity(cores, gib)),
+            replica: replica::Settings::default(),
+            checking: Checking::Every { full: FULL_CHECK },
+            checkpoint_every: random.within(50..2_000),
+            planted: self.planted,
+            users: users.clone(),
+        };
+        let load = Mixed::new(random.fork(), users, setting.machines.clone());
+        let played =
+            self.faults().into_iter().filter_map(|(fault, played)| played.then_some(fault));
+        World::new(setting, codec, Box::new(load), Box::new(Commands), played.collect())
+    }
+
+    /// Plays the world to its end.
+    pub fn run<C: Codec>(&self, codec: C) -> Verdict {
+        let mut world = self.world(codec);
+        world.run_to(self.lasts);
+        world.load.stop();
+        world.heal();
+        let mut rested_after = None;
+        let mut unrest = None;
+        let mut rest = Span::ZERO;
+        while world.violation().is_none() && rest < RESTS_WITHIN {
+            rest = rest + LOOK;
+            world.run_to(self.lasts + rest);
+            unrest = world.unsettled();
+            if unrest.is_none() && world.violation().is_none() {
+                rested_after = Some(rest);
+                break;
+            }
+        }
+        if let Some(cell) = world.cell() {
+            let wrong = cell.check().first().map(ToString::to_string);
+            wrong.into_iter().for_each(|wrong| world.judge.violated(wrong));
+        }
+        let restless = unrest.filter(|_| rested_after.is_none()).map(|unrest| {
+            format!("{RESTS_WITHIN} after the last fault the cell has not come to rest: {unrest}")
+        });
+        Verdict {
+            seed: self.seed,
+            digest: world.digest(),
+            counts: world.counts(),
+            machines: world.machines.len(),
+            age: world.age(),
+            rested_after,
+            failure: world.violation().map(str::to_owned).or(restless),
+        }
+    }
+
+    /// Of the faults that are played, as few as still give a failure, and that failure: what is
+    /// left out again and again are halves, quarters and so on down to single ones. At most so many
+    /// worlds are played for it.
+    pub fn shrink<C: Codec>(&self, codec: impl Fn() -> C, worlds_max: usize) -> (Self, Verdict) {
+        let all: Vec<usize> = self.faults().iter().enumerate().map(|(number, _)| number).collect();
+        let mut kept = self.only.clone().unwrap_or(all);
+        let mut least = (self.clone(), self.run(codec()));
+        let mut played = 1;
+        let mut part = kept.len().div_ceil(2).max(1);
+        while played < worlds_max && !kept.is_empty() {
+            let mut shrunk = false;
+            let mut from = 0;
+            while from < kept.len() && played < worlds_max {
+                let mut fewer = kept.clone();
+                fewer.drain(from..(from + part).min(kept.len()));
+                let plan = Self { only: Some(fewer.clone()), ..self.clone() };
+                let verdict = plan.run(codec());
+                played += 1;
+                if verdict.failure.is_some() {
+                    (kept, least, shrunk) = (fewer, (plan, verdict), true);
+                } else {
+                    from += part;
+                }
+            }
+            if part == 1 && !shrunk {
+                break;
+            }
+            part = if shrunk { part.min(kept.len()).max(1) } else { part.div_ceil(2).max(1) };
+        }
+        least
+    }
+}

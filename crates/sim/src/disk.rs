@@ -1,0 +1,195 @@
+//! The disk of a replica: what is written, what of it would survive a loss of power, and what is
+//! found after one.
+
+use std::collections::VecDeque;
+
+use cell::Cell;
+use model::{LogIndex, Span, Term};
+use replica::{HardState, LogEntry, Persist, Recovered};
+
+use crate::random::Random;
+
+/// One record of the log.
+#[derive(Clone, Debug)]
+enum Record {
+    Promise(HardState),
+    Entry(LogEntry),
+}
+
+/// A durable checkpoint.
+#[derive(Clone, Debug)]
+pub(crate) struct Checkpoint {
+    pub(crate) cell: Cell,
+    pub(crate) term: Term,
+}
+
+/// How a replica's process came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Crash {
+    /// It was killed: what it had written is in the kernel's hands and survives.
+    Killed,
+    /// Its machine lost power: what was not synced may be there, in part.
+    PowerLost,
+}
+
+/// A disk.
+#[derive(Debug)]
+pub(crate) struct Disk {
+    random: Random,
+    /// The two newest, the newest last.
+    checkpoints: Vec<Checkpoint>,
+    written: Vec<Record>,
+    /// How many of them a loss of power cannot take.
+    synced: usize,
+    /// Given to the disk and not written yet.
+    queue: VecDeque<Persist>,
+    pub(crate) restore_epoch: u64,
+    /// No room: nothing is written until there is.
+    pub(crate) full: bool,
+    /// How long a write takes, beside the usual.
+    pub(crate) slow: Span,
+    /// It says that it has synced, and has not.
+    pub(crate) lies: bool,
+    /// It says that it has written, and has not: only where that mistake is planted.
+    pub(crate) acknowledges_early: bool,
+}
+
+impl Disk {
+    pub(crate) fn new(random: Random) -> Self {
+        Self {
+            random,
+            checkpoints: Vec::new(),
+            written: Vec::new(),
+            synced: 0,
+            queue: VecDeque::new(),
+            restore_epoch: 0,
+            full: false,
+            slow: Span::ZERO,
+            lies: false,
+            acknowledges_early: false,
+        }
+    }
+
+    /// Takes records; after how long they are durable, if the disk has room.
+    pub(crate) fn write(&mut self, persist: Persist) -> Span {
+        self.queue.push_back(persist);
+        Span(80 + self.random.below(60)) + Span(self.random.below(self.slow.0.max(1)))
+    }
+
+    /// Finishes every write up to a number; whether they can be acknowledged.
+    pub(crate) fn finish(&mut self, number: u64) -> bool {
+        if self.full {
+            return false;
+        }
+        if self.acknowledges_early {
+            return true;
+        }
+        while let Some(persist) = self.queue.pop_front_if(|persist| persist.number <= number) {
+            let promise = persist.hard_state.map(Record::Promise);
+            self.written.extend(promise);
+            self.written.extend(persist.entries.into_iter().map(Record::Entry));
+        }
+        if !self.lies {
+            self.synced = self.written.len();
+        }
+        true
+    }
+
+    /// The newest write that waits for room.
+    pub(crate) fn waiting(&self) -> Option<u64> {
+        self.queue.back().map(|persist| persist.number)
+    }
+
+    /// The process is gone, or the machine: what was being written is there in part.
+    pub(crate) fn crash(&mut self, how: Crash) {
+        let records = |persist: Persist| {
+            let promise = persist.hard_state.map(Record::Promise);
+            promise.into_iter().chain(persist.entries.into_iter().map(Record::Entry))
+        };
+        let unwritten: Vec<Record> = self.queue.drain(..).flat_map(records).collect();
+        if !self.full && !self.acknowledges_early {
+            let some = self.random.index(unwritten.len() + 1);
+            self.written.extend(unwritten.into_iter().take(some));
+        }
+        if how == Crash::PowerLost {
+            let unsynced = self.written.len() - self.synced;
+            let survive = self.random.index(unsynced + 1);
+            self.written.truncate(self.synced + survive);
+        }
+        if how == Crash::PowerLost || !self.lies {
+            self.synced = self.written.len();
+        }
+    }
+
+    /// Whether there is a backup to go on from.
+    pub(crate) fn has_checkpoint(&self) -> bool {
+        !self.checkpoints.is_empty()
+    }
+
+    /// A checkpoint is durable: the log is kept back to the one before. Up to which index it is not
+    /// needed any more.
+    pub(crate) fn checkpoint(&mut self, checkpoint: Checkpoint) -> LogIndex {
+        self.checkpoints.push(checkpoint);
+        if self.checkpoints.len() > 2 {
+            self.checkpoints.remove(0);
+        }
+        let oldest = self.checkpoints.first();
+        let needed_from = oldest.map_or(LogIndex(0), |oldest| oldest.cell.index());
+        let (promise, unsynced) = (self.promise(), self.written.len() - self.synced);
+        let covered = |record: &Record| match record {
+            Record::Promise(_) => true,
+            Record::Entry(entry) => entry.index <= needed_from,
+        };
+        // Only a beginning that is synced goes; promises are written anew before what is left.
+        let goes = self.written[..self.synced].iter().take_while(|record| covered(record)).count();
+        self.written.drain(..goes);
+        if goes > 0 {
+            self.written.insert(0, Record::Promise(promise));
+        }
+        self.synced = self.written.len() - unsynced;
+        needed_from
+    }
+
+    fn promise(&self) -> HardState {
+        let newest = self.written.iter().rev().find_map(|record| match record {
+            Record::Promise(promise) => Some(*promise),
+            Record::Entry(_) => None,
+        });
+        newest.unwrap_or_default()
+    }
+
+    /// What a process finds that starts.
+    pub(crate) fn recover(&self) -> Recovered {
+        let newest = self.checkpoints.last();
+        let mut recovered = Recovered {
+            checkpoint: newest.map(|newest| (newest.cell.clone(), newest.term)),
+            hard_state: self.promise(),
+            restore_epoch: self.restore_epoch,
+            ..Recovered::default()
+        };
+        let from = newest.map_or(LogIndex(0), |newest| newest.cell.index());
+        for record in &self.written {
+            let Record::Entry(entry) = record else { continue };
+            while recovered.entries.pop_if(|last| last.index >= entry.index).is_some() {}
+            if entry.index > from {
+                recovered.entries.push(entry.clone());
+            }
+        }
+        recovered
+    }
+
+    /// Goes on from the older checkpoint that is kept, as an operator does who loads a backup: what
+    /// came after it is lost, and machines obey none but the restored cell. The cell of that
+    /// checkpoint; none where there is no checkpoint yet.
+    pub(crate) fn restore(&mut self) -> Option<Cell> {
+        let oldest = self.checkpoints.first()?.clone();
+        let restored = Checkpoint { cell: oldest.cell.restored(), term: oldest.term };
+        let cell = restored.cell.clone();
+        self.checkpoints = vec![restored];
+        self.written.clear();
+        self.synced = 0;
+        self.queue.clear();
+        self.restore_epoch += 1;
+        Some(cell)
+    }
+}

@@ -1,0 +1,361 @@
+//! What must hold in every world, whatever goes wrong in it; the first thing that does not hold is
+//! the world's verdict.
+//!
+//! The judge sees what no part of a cell sees: every record that was ever committed, every answer
+//! that was given, every process that was ever started and how it really ended.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use cell::{Applied, AssignmentRefused, Cell, Event, EventKind, KillReason, Mutation, Subject};
+use master::Poll;
+use model::{
+    CollectionId, End, Generation, InstanceId, LogIndex, MachineId, Span, Stamp, TaskId, Time,
+    UserName,
+};
+use replica::LogEntry;
+
+use crate::machine::Machine;
+use crate::planted::Planted;
+
+/// The judge.
+pub(crate) struct Judge {
+    active: bool,
+    planted: Option<Planted>,
+    violation: Option<String>,
+    events: blake3::Hasher,
+    /// A digest of every committed record, by index from 1.
+    records: Vec<u64>,
+    /// Since when, and from which record on, it is counted how many there are.
+    pace: (Time, u64),
+    /// What was acknowledged reaches up to here.
+    acknowledged: LogIndex,
+    started: BTreeSet<InstanceId>,
+    ended: BTreeMap<InstanceId, Vec<End>>,
+    killed: BTreeMap<CollectionId, BTreeSet<UserName>>,
+    /// Where each task runs, by the events alone: what names are made of.
+    names: BTreeMap<TaskId, (Generation, MachineId)>,
+    /// How far a reader of the events has come, and what it has read.
+    reader: Reader,
+}
+
+/// Somebody who reads the events and resumes where it was, over every restart of the master.
+#[derive(Debug, Default)]
+struct Reader {
+    read: u64,
+    kept: u64,
+    skips: bool,
+}
+
+/// Within this there are at most so many operations in a cell of the campaign.
+const PACE: Span = Span::from_secs(10);
+const OPERATIONS_MAX: u64 = 10_000;
+
+fn digest(of: &[&[u8]]) -> u64 {
+    let mut hasher = blake3::Hasher::new();
+    for part in of {
+        hasher.update(part);
+    }
+    let mut first = [0; 8];
+    first.copy_from_slice(&hasher.finalize().as_bytes()[..8]);
+    u64::from_le_bytes(first)
+}
+
+impl Judge {
+    pub(crate) fn new(planted: Option<Planted>, active: bool) -> Self {
+        Self {
+            active,
+            planted,
+            violation: None,
+            events: blake3::Hasher::new(),
+            records: Vec::new(),
+            pace: (Time::ZERO, 0),
+            acknowledged: LogIndex(0),
+            started: BTreeSet::new(),
+            ended: BTreeMap::new(),
+            killed: BTreeMap::new(),
+            names: BTreeMap::new(),
+            reader: Reader::default(),
+        }
+    }
+
+    pub(crate) fn violation(&self) -> Option<&str> {
+        self.violation.as_deref()
+    }
+
+    /// The first counts: what follows it may follow from it.
+    pub(crate) fn violated(&mut self, what: String) {
+        self.violation.get_or_insert(what);
+    }
+
+    pub(crate) fn digest(&self) -> String {
+        self.events.finalize().to_hex().to_string()
+    }
+
+    /// A record is committed; whether for the first time. A master that starts commits again what it
+    /// had committed before: that has to be the very same.
+    pub(crate) fn committed(
+        &mut self,
+        entry: &LogEntry,
+        at: Time,
+        events: &[u8],
+        applied: Option<&Applied>,
+    ) -> bool {
+        let (index, known) = (entry.index.0, self.records.len() as u64);
+        if index > known + 1 {
+            self.violated(format!("record {index} is committed, and {} never was", known + 1));
+            return false;
+        }
+        if self.active || index <= known {
+            let record = digest(&[&entry.term.0.to_le_bytes(), &entry.data, events]);
+            if index <= known {
+                let place = usize::try_from(index.saturating_sub(1)).unwrap_or(0);
+                if self.active && self.records.get(place) != Some(&record) {
+                    self.violated(format!(
+                        "record {index} was committed, and another one is in its place now"
+                    ));
+                }
+                self.reader.repeated(self.planted);
+                return false;
+            }
+            self.records.push(record);
+        } else {
+            self.records.push(0);
+        }
+        self.keeps_pace(index, at);
+        self.events.update(&index.to_le_bytes());
+        self.events.update(&at.0.to_le_bytes());
+        self.events.update(events);
+        if let Some(applied) = applied {
+            self.reader.next(applied.events.len() as u64);
+            applied.events.iter().for_each(|event| self.happened(event));
+        }
+        true
+    }
+
+    /// A cell that does the same over and over again has more operations than causes for them.
+    fn keeps_pace(&mut self, index: u64, at: Time) {
+        let (since, from) = self.pace;
+        if at.since(since) > PACE {
+            self.pace = (at, index);
+        } else if self.active && index.saturating_sub(from) > OPERATIONS_MAX {
+            self.violated(format!("the cell spins: {OPERATIONS_MAX} operations within {PACE}"));
+        }
+    }
+
+    pub(crate) fn acknowledged(&mut self, index: LogIndex) {
+        self.acknowledged = self.acknowledged.max(index);
+    }
+
+    /// A master leads, and knows all up to an index.
+    pub(crate) fn leads(&mut self, index: LogIndex) {
+        if index < self.acknowledged {
+            let acknowledged = self.acknowledged;
+            self.violated(format!(
+                "what was asked for was acknowledged up to record {acknowledged}, and the new leader knows of {index} records"
+            ));
+        }
+    }
+
+    /// The cell goes on from a backup: what came after it is lost, and everybody knows that.
+    pub(crate) fn restored(&mut self, cell: &Cell) {
+        let index = cell.index();
+        self.records.truncate(usize::try_from(index.0).unwrap_or(usize::MAX));
+        self.acknowledged = index;
+        self.pace.1 = index.0;
+        // Lives of the lost time may be begun again, and are other lives then.
+        self.started.clear();
+        self.names = placed(cell).collect();
+        self.events.update(b"restored");
+    }
+
+    /// The outcome of a proposal: an assignment that was accepted is exactly what was proposed.
+    pub(crate) fn assigned(
+        &mut self,
+        instances: &[InstanceId],
+        results: &[Result<(), AssignmentRefused>],
+        applied: Option<&Applied>,
+    ) {
+        let Some(applied) = applied else { return };
+        let accepted = instances.iter().zip(results).filter(|(_, result)| result.is_ok());
+        let mut accepted: Vec<InstanceId> = accepted.map(|(instance, _)| *instance).collect();
+        let placed = |event: &Event| match (event.subject, &event.kind) {
+            (Subject::Task(id), EventKind::Schedule { .. }) => Some(id),
+            _ => None,
+        };
+        let mut placed: Vec<InstanceId> = applied.events.iter().filter_map(placed).collect();
+        accepted.sort_unstable();
+        placed.sort_unstable();
+        if accepted != placed {
+            self.violated(format!("of a proposal {accepted:?} were accepted, {placed:?} placed"));
+        }
+    }
+
+    /// Somebody asks for something: what follows from it is explained by that.
+    pub(crate) fn asked(&mut self, by: &UserName, mutation: &Mutation) {
+        if let Mutation::Kill { collection, .. } = mutation {
+            self.killed.entry(*collection).or_default().insert(by.clone());
+        }
+    }
+
+    /// A machine obeys an order: none that is older than one it has obeyed.
+    pub(crate) fn obeyed(&mut self, number: usize, newest: &mut Stamp, stamp: Stamp) {
+        if stamp < *newest {
+            let newest = *newest;
+            self.violated(format!("m{number} obeys {stamp:?}, and had obeyed {newest:?}"));
+        }
+        *newest = stamp;
+    }
+
+    /// A process begins.
+    pub(crate) fn started(&mut self, number: usize, machine: &Machine, instance: InstanceId) {
+        if !self.active {
+            return;
+        }
+        if !self.started.insert(instance) {
+            self.violated(format!("{instance} is started a second time, on m{number}"));
+        }
+        let Some(process) = machine.processes.get(&instance) else { return };
+        let own = &process.launch.desired.ports;
+        if let Some(port) =
+            machine.ports_in_use(instance).find(|port| own.iter().any(|(_, mine)| mine == port))
+        {
+            self.violated(format!(
+                "{instance} is started on m{number} with port {port} of another"
+            ));
+        }
+        let uid = process.launch.uid;
+        let same = |(id, other): (&InstanceId, &crate::machine::Process)| {
+            *id != instance && other.is_there() && other.launch.uid == uid
+        };
+        if machine.processes.iter().any(same) {
+            self.violated(format!("{instance} is started on m{number} as user {uid} of another"));
+        }
+    }
+
+    /// A process ended.
+    pub(crate) fn ended(&mut self, instance: InstanceId, end: &End) {
+        if self.active {
+            self.ended.entry(instance).or_default().push(end.clone());
+        }
+    }
+
+    fn happened(&mut self, event: &Event) {
+        let Subject::Task(id) = event.subject else { return };
+        match &event.kind {
+            EventKind::Start { machine } => {
+                self.names.insert(id.task(), (id.generation, *machine));
+            }
+            EventKind::Finish => {
+                self.explained(id, &End::Exited { code: 0 });
+                self.unname(id);
+            }
+            EventKind::Fail { end } => {
+                if let Some(end) = end {
+                    self.explained(id, end);
+                }
+                self.unname(id);
+            }
+            EventKind::Kill { why } => {
+                self.explained_kill(id, why);
+                self.unname(id);
+            }
+            EventKind::Evict { .. } | EventKind::Lost { .. }
+                if self.planted != Some(Planted::DeadName) =>
+            {
+                self.unname(id);
+            }
+            _ => {}
+        }
+    }
+
+    fn unname(&mut self, id: InstanceId) {
+        if self.names.get(&id.task()).is_some_and(|(generation, _)| *generation == id.generation) {
+            self.names.remove(&id.task());
+        }
+    }
+
+    /// An end that the cell tells of is one that was.
+    fn explained(&mut self, id: InstanceId, end: &End) {
+        let seen = match end {
+            End::Exited { .. }
+            | End::Signalled { .. }
+            | End::OutOfMemory { .. }
+            | End::NotStarted { .. } => true,
+            End::Unhealthy { .. } | End::Stopped | End::Lost { .. } => false,
+        };
+        if seen && !self.ended.get(&id).is_some_and(|ends| ends.contains(end)) {
+            let really = self.ended.get(&id);
+            self.violated(format!("the cell says of {id}: {end}; what really was: {really:?}"));
+        }
+    }
+
+    /// Somebody who is said to have killed something has asked for that.
+    fn explained_kill(&mut self, id: InstanceId, why: &KillReason) {
+        if let KillReason::User(user) = why
+            && !self.killed.get(&id.collection).is_some_and(|by| by.contains(user))
+        {
+            self.violated(format!("{id} was killed by {user}, who never asked for that"));
+        }
+    }
+
+    /// A mistake that is planted in an order.
+    pub(crate) fn orders(&self, poll: &mut Poll) {
+        if self.planted != Some(Planted::PortTwice) {
+            return;
+        }
+        let Some(order) = &mut poll.order else { return };
+        let mut first = None;
+        for (_, port) in order.tasks.iter_mut().flat_map(|desired| &mut desired.ports) {
+            *port = *first.get_or_insert(*port);
+        }
+    }
+
+    /// What the events say of where tasks run is what the cell says; and a reader of the events has
+    /// read all of them once.
+    pub(crate) fn agrees_with(&mut self, cell: &Cell) {
+        let should: BTreeMap<_, _> = placed(cell).collect();
+        let differs = |(task, is): (&TaskId, &(Generation, MachineId))| {
+            (should.get(task) != Some(is)).then_some(*task)
+        };
+        let dead = self.names.iter().find_map(differs);
+        let missing = should.keys().find(|task| !self.names.contains_key(task)).copied();
+        if let Some(task) = dead.or(missing) {
+            let (named, is) = (self.names.get(&task), should.get(&task));
+            self.violated(format!("the names say {named:?} of {task}, the cell {is:?}"));
+        }
+        if self.reader.read != self.reader.kept {
+            let Reader { read, kept, .. } = self.reader;
+            self.violated(format!("a reader has read {read} events of {kept}"));
+        }
+    }
+}
+
+impl Reader {
+    /// An operation's events are there to be read.
+    fn next(&mut self, events: u64) {
+        self.kept += events;
+        // A mistake that is planted: after a restart the first operation with events is skipped.
+        if self.skips && events > 0 {
+            self.skips = false;
+        } else {
+            self.read += events;
+        }
+    }
+
+    /// The master has started, and goes through what it had committed.
+    fn repeated(&mut self, planted: Option<Planted>) {
+        self.skips = planted == Some(Planted::SkippedEvent);
+    }
+}
+
+/// Where each task's program runs.
+fn placed(cell: &Cell) -> impl Iterator<Item = (TaskId, (Generation, MachineId))> {
+    cell.jobs().flat_map(|job| {
+        job.tasks().filter_map(|(index, task)| {
+            let instance = TaskId { collection: job.id, index }.generation(task.generation);
+            let placement = cell.placement(instance)?;
+            let started = matches!(placement.phase, cell::Phase::Started { .. });
+            started.then_some((instance.task(), (task.generation, placement.machine)))
+        })
+    })
+}

@@ -1,0 +1,43 @@
+//! A whole cell in one deterministic process (design, section 2): the production code of replica,
+//! master, scheduler and Borglet, over simulated time, network, disks and machines.
+//!
+//! A [`World`] has one seed and one history: running it twice gives the same events byte for byte.
+//! Faults ([`Fault`]) are a list that follows from the seed, so that a failure is reproduced, and
+//! shrunk to the faults that it needs. A judge sees all of it, and says the first thing that does
+//! not hold: an acknowledged write that is gone, a process that is started twice, an end that was
+//! none. When the faults are over the cell has to come to rest: [`World::unsettled`].
+//!
+//! What is deliberately absent: any clock, socket, file or thread; and every decision, which is the
+//! production code's. Tasks are simulated: a program is how long it runs and how it ends.
+
+mod agenda;
+mod campaign;
+mod clients;
+mod disk;
+mod fault;
+mod judge;
+mod load;
+mod machine;
+mod machines;
+mod master;
+mod mixed;
+mod network;
+mod planted;
+mod program;
+mod random;
+mod scheduling;
+mod settled;
+mod tap;
+mod world;
+
+pub use campaign::{Plan, RESTS_WITHIN, Verdict};
+pub use disk::Crash;
+pub use fault::{Family, Fault, FaultKind, faults};
+pub use load::{Load, Nothing, Wish};
+pub use mixed::Mixed;
+pub use network::{Disturbance, Node, Nodes, Trouble};
+pub use planted::Planted;
+pub use program::{Commands, Life, Programs};
+pub use random::Random;
+pub use tap::Checking;
+pub use world::{BEGIN, Counts, Setting, World, capacity, machines};

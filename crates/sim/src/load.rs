@@ -1,0 +1,76 @@
+//! What is asked of a cell: jobs come and go, machines are drained and used again.
+
+use cell::{Cell, Mutation, Rejection, Reply};
+use model::{Span, Time, UserName};
+use replica::Codec;
+
+use crate::random::Random;
+use crate::world::{Event, World};
+
+/// Whoever decides what is asked for, and when.
+pub trait Load {
+    /// When something is asked for next; none when nothing is any more.
+    fn next(&mut self, now: Time) -> Option<Time>;
+
+    /// What is asked for now: by which client, in its order.
+    fn wish(&mut self, now: Time, cell: Option<&Cell>, random: &mut Random) -> Vec<Wish>;
+
+    /// A request was answered.
+    fn answered(&mut self, _by: &UserName, _for: &Mutation, _answer: &Result<Reply, Rejection>) {}
+
+    /// Nothing is asked for from now on.
+    fn stop(&mut self);
+}
+
+/// Something that somebody wants.
+#[derive(Clone, Debug)]
+pub enum Wish {
+    /// A client asks for something.
+    Ask(usize, Mutation),
+    /// A client repeats the last request that was answered.
+    Repeat(usize),
+    /// A machine loses power for a while.
+    Remove(usize, Span),
+}
+
+/// Nobody asks for anything.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Nothing;
+
+impl Load for Nothing {
+    fn next(&mut self, _: Time) -> Option<Time> {
+        None
+    }
+
+    fn wish(&mut self, _: Time, _: Option<&Cell>, _: &mut Random) -> Vec<Wish> {
+        Vec::new()
+    }
+
+    fn stop(&mut self) {}
+}
+
+impl<C: Codec> World<C> {
+    pub(crate) fn note_wish(&mut self) {
+        if let Some(at) = self.load.next(self.now) {
+            self.agenda.at(at.max(self.now), Event::Wish);
+        }
+    }
+
+    pub(crate) fn wish(&mut self) {
+        let wishes = self.load.wish(self.now, self.master.cell(), &mut self.random);
+        for wish in wishes {
+            match wish {
+                Wish::Ask(client, mutation) if client < self.clients.count() => {
+                    self.ask(client, mutation);
+                }
+                Wish::Repeat(client) if client < self.clients.count() => self.repeat(client),
+                Wish::Remove(machine, away) if machine < self.machines.len() => {
+                    self.power_off(machine);
+                    self.agenda.at(self.now + away, Event::Boots { machine });
+                }
+                _ => {}
+            }
+        }
+        self.note_wish();
+    }
+}

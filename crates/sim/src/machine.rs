@@ -1,0 +1,311 @@
+//! A simulated machine: a real Borglet over simulated processes.
+//!
+//! What survives what is as on a real one. A Borglet that is killed leaves its tasks running and its
+//! records on the disk, and the next one adopts them. A machine that reboots has lost its tasks, and
+//! its records say so. One that is frozen does nothing, and goes on where it was, with whatever was
+//! sent to it meanwhile.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use borglet::{Borglet, Effect, Input, Launch, Recovered, RecoveredStatus, Report, Settings};
+use model::{End, InstanceId, MachineId, MachineName, MachineReport, Span, Stamp, Time};
+
+use crate::program::{Life, Programs};
+use crate::random::Random;
+
+/// Whether a machine does anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Power {
+    On,
+    /// It does nothing, and forgets nothing.
+    Frozen,
+    Off,
+}
+
+/// An instance, as its shim and its records know it.
+#[derive(Clone, Debug)]
+pub(crate) struct Process {
+    pub(crate) launch: Launch,
+    pub(crate) life: Life,
+    pub(crate) phase: Phase,
+    /// It has been told to end.
+    pub(crate) ending: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    Starting,
+    Running(Time),
+    Ended(End),
+}
+
+impl Process {
+    pub(crate) fn is_there(&self) -> bool {
+        !matches!(self.phase, Phase::Ended(_))
+    }
+}
+
+/// A poll that is held back.
+#[derive(Clone, Debug)]
+pub(crate) struct Held {
+    pub(crate) call: Call,
+    pub(crate) seen: u64,
+}
+
+/// One call of a master.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Call {
+    pub(crate) number: u64,
+    /// Which life of the master made it.
+    pub(crate) master: u64,
+    pub(crate) machine: MachineId,
+    pub(crate) had_order: bool,
+    /// When the master gives it up.
+    pub(crate) deadline: Time,
+    /// Nobody waits for an answer: it is what the network made of a call.
+    pub(crate) ghost: bool,
+}
+
+/// Something of a task's that comes to pass later.
+#[derive(Clone, Debug)]
+pub(crate) enum Step {
+    /// Its program runs.
+    Begins,
+    /// It ends, if it has not before.
+    Ends(End),
+    /// Its health check was answered.
+    Answers(Result<(), String>),
+}
+
+/// A machine.
+#[derive(Debug)]
+pub(crate) struct Machine {
+    pub(crate) name: MachineName,
+    pub(crate) report: Arc<MachineReport>,
+    pub(crate) power: Power,
+    /// Counts its boots: what belongs to an earlier one does not happen any more.
+    pub(crate) boot: u64,
+    pub(crate) borglet: Option<Borglet>,
+    pub(crate) processes: BTreeMap<InstanceId, Process>,
+    stamp: Stamp,
+    /// The newest order that it ever obeyed, whatever it remembers.
+    pub(crate) obeyed: Stamp,
+    /// The newest report, with its version.
+    pub(crate) said: Arc<Report>,
+    pub(crate) version: u64,
+    pub(crate) held: Vec<Held>,
+    /// When its Borglet is next told the time.
+    pub(crate) tick: Option<Time>,
+    /// What was sent to it while it was frozen, or happened in it.
+    pub(crate) backlog: Vec<crate::world::Event>,
+    random: Random,
+}
+
+/// What follows from something that a Borglet did.
+#[derive(Debug)]
+pub(crate) enum Consequence {
+    /// A process begins.
+    Started(InstanceId),
+    /// A step of a task comes to pass after a while.
+    After(Span, InstanceId, Step),
+}
+
+impl Machine {
+    pub(crate) fn new(name: MachineName, report: Arc<MachineReport>, random: Random) -> Self {
+        let mut machine = Self {
+            name,
+            report,
+            power: Power::On,
+            boot: 0,
+            borglet: None,
+            processes: BTreeMap::new(),
+            stamp: Stamp::default(),
+            obeyed: Stamp::default(),
+            said: Arc::default(),
+            version: 0,
+            held: Vec::new(),
+            tick: None,
+            backlog: Vec::new(),
+            random,
+        };
+        machine.start_borglet();
+        machine
+    }
+
+    /// Starts the Borglet with what it finds.
+    pub(crate) fn start_borglet(&mut self) {
+        let recovered = self.processes.values().map(|process| Recovered {
+            launch: process.launch.clone(),
+            status: match &process.phase {
+                Phase::Starting => RecoveredStatus::Starting,
+                Phase::Running(since) => RecoveredStatus::Running(*since),
+                Phase::Ended(end) => RecoveredStatus::Ended(end.clone()),
+            },
+        });
+        let recovered = recovered.collect();
+        let machine = Arc::clone(&self.report);
+        self.borglet = Some(Borglet::new(Settings::default(), machine, self.stamp, recovered));
+        // Versions of this process never meet those of an earlier one.
+        self.version += 1 << 32;
+        self.tick = None;
+        self.refresh();
+    }
+
+    /// The Borglet is killed.
+    pub(crate) fn kill_borglet(&mut self) {
+        self.borglet = None;
+    }
+
+    /// Every task is lost, and the Borglet with them.
+    pub(crate) fn lose_power(&mut self) {
+        self.power = Power::Off;
+        self.boot += 1;
+        self.kill_borglet();
+        self.backlog.clear();
+        for process in self.processes.values_mut().filter(|process| process.is_there()) {
+            let reason = "its machine was rebooted".to_owned();
+            process.phase = Phase::Ended(End::Lost { reason });
+        }
+    }
+
+    /// Takes the report anew; whether it is another one than before.
+    pub(crate) fn refresh(&mut self) -> bool {
+        let Some(borglet) = &self.borglet else { return false };
+        let report = borglet.report();
+        if *self.said == report {
+            return false;
+        }
+        self.version += 1;
+        self.said = Arc::new(report);
+        true
+    }
+
+    /// Takes what a held poll waits for: those that are to be answered now.
+    pub(crate) fn answerable(&mut self) -> Vec<Held> {
+        let version = self.version;
+        self.held.extract_if(.., |held| held.seen != version).collect()
+    }
+
+    /// The instances here that have not ended.
+    pub(crate) fn running(&self) -> impl Iterator<Item = InstanceId> {
+        self.processes.iter().filter(|(_, process)| process.is_there()).map(|(id, _)| *id)
+    }
+
+    /// A mistake that is planted: what was started, and what was obeyed, is not remembered.
+    pub(crate) fn forget(&mut self) {
+        self.processes.clear();
+        self.stamp = Stamp::default();
+    }
+
+    /// The ports of the other instances here that have not ended.
+    pub(crate) fn ports_in_use(&self, but: InstanceId) -> impl Iterator<Item = u16> {
+        let others =
+            self.processes.iter().filter(move |(id, other)| **id != but && other.is_there());
+        others.flat_map(|(_, other)| other.launch.desired.ports.iter().map(|(_, port)| *port))
+    }
+
+    /// Does to simulated processes what a Borglet wants done.
+    pub(crate) fn execute(
+        &mut self,
+        now: Time,
+        effect: Effect,
+        programs: &dyn Programs,
+        consequences: &mut Vec<Consequence>,
+    ) {
+        match effect {
+            Effect::PersistStamp(stamp) => self.stamp = stamp,
+            Effect::Start(launch) => {
+                let generation = launch.instance.generation;
+                let life = programs.life(&launch.desired, generation, &mut self.random);
+                let (id, begins) = (launch.instance, life.begins);
+                let step = match &life.end {
+                    end @ End::NotStarted { .. } => Step::Ends(end.clone()),
+                    _ => Step::Begins,
+                };
+                let process =
+                    Process { launch: *launch, life, phase: Phase::Starting, ending: false };
+                self.processes.insert(id, process);
+                consequences.push(Consequence::Started(id));
+                consequences.push(Consequence::After(begins, id, step));
+            }
+            Effect::Terminate(id) => {
+                if let Some(process) = self.processes.get_mut(&id) {
+                    process.ending = true;
+                    let end = End::Signalled { signal: 15 };
+                    consequences.push(Consequence::After(process.life.heeds, id, Step::Ends(end)));
+                }
+            }
+            Effect::Kill(id) => {
+                let end = End::Signalled { signal: 9 };
+                consequences.push(Consequence::After(Span::from_millis(2), id, Step::Ends(end)));
+            }
+            Effect::Check { instance, timeout, .. } => {
+                let (after, answer) = self.health(now, instance, timeout);
+                consequences.push(Consequence::After(after, instance, Step::Answers(answer)));
+            }
+            Effect::Resize { instance, limit } => {
+                let process =
+                    self.processes.get_mut(&instance).filter(|process| process.is_there());
+                let held = process.map(|process| {
+                    Arc::make_mut(&mut process.launch.desired.spec).limit = limit;
+                    limit
+                });
+                // The kernel does it at once.
+                let mut more = Vec::new();
+                if let Some(borglet) = &mut self.borglet {
+                    borglet.step(now, Input::Resized(instance, held), &mut more);
+                }
+                more.into_iter()
+                    .for_each(|effect| self.execute(now, effect, programs, consequences));
+            }
+            Effect::Retire(id) => drop(self.processes.remove(&id)),
+        }
+    }
+
+    fn health(&self, now: Time, id: InstanceId, timeout: Span) -> (Span, Result<(), String>) {
+        let process = self.processes.get(&id);
+        let Some((Phase::Running(since), life)) =
+            process.map(|process| (process.phase.clone(), &process.life))
+        else {
+            return (Span::from_millis(1), Err("connection refused".to_owned()));
+        };
+        let age = now.since(since);
+        match life.healthy_until {
+            _ if age < life.healthy_after => (Span::from_millis(1), Err("503".to_owned())),
+            Some(until) if age >= until => (timeout, Err("no answer in time".to_owned())),
+            _ => (Span::from_millis(2), Ok(())),
+        }
+    }
+
+    /// A step of a task comes to pass; what its Borglet is told of it, if it is there to be told.
+    pub(crate) fn pass(&mut self, now: Time, id: InstanceId, step: Step) -> Option<Passed> {
+        let process = self.processes.get_mut(&id)?;
+        match (step, &process.phase) {
+            (Step::Begins, Phase::Starting) => {
+                process.phase = Phase::Running(now);
+                let runs = process.life.runs.map(|runs| (runs, process.life.end.clone()));
+                Some(Passed { input: Input::Started(id), then: runs, ended: None })
+            }
+            (Step::Ends(end), Phase::Starting | Phase::Running(_)) => {
+                process.phase = Phase::Ended(end.clone());
+                Some(Passed { input: Input::Ended(id, end.clone()), then: None, ended: Some(end) })
+            }
+            (Step::Answers(answer), Phase::Starting | Phase::Running(_)) => {
+                Some(Passed { input: Input::Checked(id, answer), then: None, ended: None })
+            }
+            _ => None,
+        }
+    }
+}
+
+/// What came of a step of a task.
+#[derive(Debug)]
+pub(crate) struct Passed {
+    /// What the Borglet is told.
+    pub(crate) input: Input,
+    /// When it ends by itself, and how.
+    pub(crate) then: Option<(Span, End)>,
+    /// How it ended.
+    pub(crate) ended: Option<End>,
+}

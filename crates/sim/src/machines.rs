@@ -1,0 +1,267 @@
+//! What comes to pass on the machines of a world.
+
+use std::sync::Arc;
+
+use borglet::{Effect, Input};
+use master::{Answer, Poll};
+use model::{End, InstanceId, Span};
+use replica::Codec;
+
+use crate::machine::{Call, Consequence, Held, Power, Step};
+use crate::network::{Fate, Node};
+use crate::planted::Planted;
+use crate::world::{Event, World};
+
+/// How long a Borglet takes from being killed to being started again.
+const RESTARTS_AFTER: Span = Span::from_secs(1);
+
+impl<C: Codec> World<C> {
+    /// Something comes to pass on a machine, unless that is frozen or off.
+    pub(crate) fn machine_event(&mut self, number: usize, event: Event) {
+        match self.machines[number].power {
+            Power::On => self.on_machine(number, event),
+            Power::Frozen => self.on_frozen_machine(number, event),
+            Power::Off => match event {
+                Event::Boots { .. } => self.boot(number),
+                // Nobody answers there, and nobody refuses either.
+                Event::Polled { call, .. } => self.gives_call_up(call),
+                _ => {}
+            },
+        }
+    }
+
+    fn on_machine(&mut self, number: usize, event: Event) {
+        match event {
+            Event::Polled { call, poll, .. } => self.polled(number, call, *poll),
+            Event::HoldOver { call, .. } => {
+                let held = &mut self.machines[number].held;
+                let over = held.iter().position(|held| held.call.number == call);
+                if let Some(position) = over {
+                    let call = held.remove(position).call;
+                    self.answer(number, call);
+                }
+            }
+            Event::Tick { at, .. } if self.machines[number].tick == Some(at) => {
+                self.machines[number].tick = None;
+                self.tell_borglet(number, Input::Tick);
+            }
+            Event::Task { boot, instance, step, .. } if boot == self.machines[number].boot => {
+                self.task_step(number, instance, step);
+            }
+            Event::BorgletStarts { boot, .. } => {
+                let machine = &mut self.machines[number];
+                if boot == machine.boot && machine.borglet.is_none() {
+                    machine.start_borglet();
+                    self.plan_tick(number);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// What is sent to a machine that does nothing waits for it in its kernel.
+    fn on_frozen_machine(&mut self, number: usize, event: Event) {
+        if let Event::Polled { call, poll, .. } = event {
+            self.gives_call_up(call);
+            let call = Call { ghost: true, ..call };
+            self.machines[number].backlog.push(Event::Polled { machine: number, call, poll });
+        } else {
+            self.machines[number].backlog.push(event);
+        }
+    }
+
+    fn polled(&mut self, number: usize, call: Call, poll: Poll) {
+        if self.machines[number].borglet.is_none() {
+            // The connection is refused, at once.
+            return self.send_answer(number, call, Answer::Failed);
+        }
+        // A new poll ends the hold of the one before.
+        let held = std::mem::take(&mut self.machines[number].held);
+        held.into_iter().for_each(|held| self.answer(number, held.call));
+        if let Some(order) = poll.order {
+            self.obey(number, order);
+        }
+        if self.machines[number].version == poll.seen && !call.ghost {
+            self.machines[number].held.push(Held { call, seen: poll.seen });
+            let over = self.now + poll.hold;
+            self.agenda.at(over, Event::HoldOver { machine: number, call: call.number });
+        } else {
+            self.answer(number, call);
+        }
+    }
+
+    fn obey(&mut self, number: usize, mut order: borglet::Order) {
+        let machine = &mut self.machines[number];
+        let Some(borglet) = &mut machine.borglet else { return };
+        let stamp = order.stamp;
+        if self.planted == Some(Planted::OldOrder) {
+            order.stamp = order.stamp.max(machine.said.stamp);
+        }
+        let mut effects = Vec::new();
+        // One that is refused came late: whoever sent it learns from the report.
+        if borglet.obey(self.now, order, &mut effects).is_ok() {
+            self.judge.obeyed(number, &mut machine.obeyed, stamp);
+        }
+        self.effects(number, effects);
+    }
+
+    /// Tells a Borglet something, if it is there.
+    fn tell_borglet(&mut self, number: usize, input: Input) {
+        let mut effects = Vec::new();
+        if let Some(borglet) = &mut self.machines[number].borglet {
+            borglet.step(self.now, input, &mut effects);
+            self.effects(number, effects);
+        }
+    }
+
+    fn effects(&mut self, number: usize, effects: Vec<Effect>) {
+        let mut consequences = Vec::new();
+        let (now, programs) = (self.now, self.programs.as_ref());
+        for effect in effects {
+            self.machines[number].execute(now, effect, programs, &mut consequences);
+        }
+        let boot = self.machines[number].boot;
+        for consequence in consequences {
+            match consequence {
+                Consequence::Started(instance) => {
+                    self.counts.processes += 1;
+                    self.judge.started(number, &self.machines[number], instance);
+                }
+                Consequence::After(after, instance, step) => {
+                    let event = Event::Task { machine: number, boot, instance, step };
+                    self.agenda.at(now + after, event);
+                }
+            }
+        }
+        if self.machines[number].refresh() {
+            let held = self.machines[number].answerable();
+            held.into_iter().for_each(|held| self.answer(number, held.call));
+        }
+        self.plan_tick(number);
+    }
+
+    fn plan_tick(&mut self, number: usize) {
+        let machine = &mut self.machines[number];
+        let next = machine.borglet.as_ref().and_then(borglet::Borglet::next_tick);
+        if let Some(next) = next.map(|next| next.max(self.now))
+            && machine.tick.is_none_or(|tick| next < tick)
+        {
+            machine.tick = Some(next);
+            self.agenda.at(next, Event::Tick { machine: number, at: next });
+        }
+    }
+
+    fn task_step(&mut self, number: usize, instance: InstanceId, step: Step) {
+        let Some(passed) = self.machines[number].pass(self.now, instance, step) else { return };
+        if let Some((runs, end)) = passed.then {
+            let boot = self.machines[number].boot;
+            let step = Step::Ends(end);
+            self.agenda.at(self.now + runs, Event::Task { machine: number, boot, instance, step });
+        }
+        if let Some(end) = &passed.ended {
+            self.judge.ended(instance, end);
+        }
+        self.tell_borglet(number, passed.input);
+    }
+
+    fn answer(&mut self, number: usize, call: Call) {
+        let machine = &self.machines[number];
+        let (report, version) = (Arc::clone(&machine.said), machine.version);
+        self.send_answer(number, call, Answer::Report { report, version });
+    }
+
+    fn send_answer(&mut self, number: usize, call: Call, answer: Answer) {
+        if call.ghost {
+            return;
+        }
+        match self.network.send(Node::Machine(number), Node::Master) {
+            Fate::Lost => self.gives_call_up(call),
+            Fate::Arrives(delay, _) if self.now + delay > call.deadline => {
+                self.gives_call_up(call);
+            }
+            Fate::Arrives(delay, _) => {
+                self.agenda.at(self.now + delay, Event::Answered { call, answer });
+            }
+        }
+    }
+
+    /// A machine loses power, with everything on it.
+    pub(crate) fn power_off(&mut self, number: usize) {
+        if self.machines[number].power == Power::Off {
+            return;
+        }
+        self.thaw(number);
+        for held in std::mem::take(&mut self.machines[number].held) {
+            self.gives_call_up(held.call);
+        }
+        let running: Vec<_> = self.machines[number].running().collect();
+        self.machines[number].lose_power();
+        for instance in running {
+            let reason = "its machine was rebooted".to_owned();
+            self.judge.ended(instance, &End::Lost { reason });
+        }
+    }
+
+    /// And starts again.
+    pub(crate) fn boot(&mut self, number: usize) {
+        if self.machines[number].power == Power::Off {
+            self.machines[number].power = Power::On;
+            self.start_borglet(number);
+        }
+    }
+
+    fn start_borglet(&mut self, number: usize) {
+        self.machines[number].start_borglet();
+        self.plan_tick(number);
+    }
+
+    /// A machine does nothing from now on.
+    pub(crate) fn freeze(&mut self, number: usize) {
+        if self.machines[number].power == Power::On {
+            self.machines[number].power = Power::Frozen;
+            for held in std::mem::take(&mut self.machines[number].held) {
+                self.gives_call_up(held.call);
+            }
+        }
+    }
+
+    /// A machine goes on where it was.
+    pub(crate) fn thaw(&mut self, number: usize) {
+        if self.machines[number].power == Power::Frozen {
+            self.machines[number].power = Power::On;
+            for event in std::mem::take(&mut self.machines[number].backlog) {
+                self.agenda.at(self.now, event);
+            }
+        }
+    }
+
+    /// A Borglet is killed, and started again a little later; its tasks run on.
+    pub(crate) fn kill_borglet(&mut self, number: usize) {
+        if self.machines[number].power != Power::On || self.machines[number].borglet.is_none() {
+            return;
+        }
+        for held in std::mem::take(&mut self.machines[number].held) {
+            self.send_answer(number, held.call, Answer::Failed);
+        }
+        let machine = &mut self.machines[number];
+        machine.kill_borglet();
+        if self.planted == Some(Planted::OrderTwice) {
+            machine.forget();
+        }
+        let boot = machine.boot;
+        let event = Event::BorgletStarts { machine: number, boot };
+        self.agenda.at(self.now + RESTARTS_AFTER, event);
+    }
+
+    /// Something kills a task with its shim: nobody sees how it ends.
+    pub(crate) fn lose_task(&mut self, number: usize, which: usize) {
+        if self.machines[number].power != Power::On {
+            return;
+        }
+        let instance = self.machines[number].running().nth(which);
+        if let Some(instance) = instance {
+            let end = End::Lost { reason: "its shim died".to_owned() };
+            self.task_step(number, instance, Step::Ends(end));
+        }
+    }
+}

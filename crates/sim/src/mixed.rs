@@ -1,0 +1,185 @@
+//! A mixed load: services and batch jobs of several users at all priorities, jobs that fail, jobs
+//! that wait for others and end with others; kills, updates, drained machines, things said of
+//! machines. Now and then a client repeats what it was answered.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use cell::{Cell, Job, JobState, Mutation};
+use model::{
+    Bytes, JobName, MachineName, MachineReport, MilliCores, PortName, Priority, Resources, Span,
+    TaskIndex, TaskSelection, Time, UserName,
+};
+use spec::{Constraint, HealthCheck, JobReference, JobSpec, Relation, TaskSpec};
+
+use crate::load::{Load, Wish};
+use crate::random::Random;
+
+/// The load.
+#[derive(Debug)]
+pub struct Mixed {
+    random: Random,
+    users: Vec<UserName>,
+    machines: Vec<(MachineName, Arc<MachineReport>)>,
+    /// The mean time between two things that are asked for.
+    mean: Span,
+    jobs: u64,
+    stopped: bool,
+    drained: BTreeMap<usize, bool>,
+}
+
+impl Mixed {
+    /// A load of these users on these machines; the first user administers.
+    #[must_use]
+    pub fn new(
+        mut random: Random,
+        users: Vec<UserName>,
+        machines: Vec<(MachineName, Arc<MachineReport>)>,
+    ) -> Self {
+        let mean = Span(random.within(500_000..8_000_000));
+        Self { random, users, machines, mean, jobs: 0, stopped: false, drained: BTreeMap::new() }
+    }
+
+    fn owner(&mut self) -> usize {
+        1 + self.random.index(self.users.len().saturating_sub(1))
+    }
+
+    fn submit(&mut self, cell: &Cell) -> Option<Wish> {
+        let owner = self.owner();
+        self.jobs += 1;
+        let name = JobName::new(&format!("j{}", self.jobs)).ok()?;
+        let numbers = [0, 25, 99, 100, 110, 119, 120, 200, 359, 360, 450];
+        let priority = Priority::new(*self.random.one_of(&numbers)?).ok()?;
+        let tasks = match self.random.below(10) {
+            0..6 => 1,
+            6..9 => self.random.within(2..8),
+            _ => self.random.within(8..40),
+        };
+        let task = self.task()?;
+        let mut spec = JobSpec::of(name, priority, u32::try_from(tasks).ok()?, task);
+        if self.random.chance(150) {
+            let others: Vec<_> = cell.jobs().filter(|job| job.is_alive()).collect();
+            let other = self.random.one_of(&others)?;
+            let user = Some(other.owner.clone());
+            let reference = JobReference { user, job: other.spec.name.clone() };
+            if self.random.chance(600) {
+                spec.after.insert(reference);
+            } else {
+                spec.parent = Some(reference);
+            }
+        }
+        if self.random.chance(200) {
+            spec.restart.failures_max = Some(u32::try_from(self.random.below(4)).ok()?);
+        }
+        Some(Wish::Ask(owner, Mutation::Submit(Arc::new(spec))))
+    }
+
+    fn task(&mut self) -> Option<TaskSpec> {
+        let random = &mut self.random;
+        let mut cmd = vec!["run".to_owned(), format!("heeds={}", 1 << random.below(14))];
+        match random.below(10) {
+            0..4 => {}
+            4..8 => cmd.push(format!("for={}", 5 << random.below(9))),
+            8 => cmd.extend([format!("for={}", 30 << random.below(5)), "fails=400".to_owned()]),
+            _ if random.chance(300) => cmd.push("broken".to_owned()),
+            _ => cmd.push("fails=900".to_owned()),
+        }
+        let mut task = TaskSpec::of(cmd);
+        let largest = self.machines.first()?.1.capacity;
+        let share = |of: u64, random: &mut Random| (of / 64 * random.within(1..40)).max(1);
+        task.limit = Resources {
+            cpu: MilliCores(share(largest.cpu.0, random)),
+            ram: Bytes(share(largest.ram.0, random)),
+            ..Resources::default()
+        };
+        task.notice = Span::from_millis(random.below(12_000));
+        if random.chance(300) {
+            let port = PortName::new("http").ok()?;
+            task.ports.insert(port.clone());
+            if random.chance(500) {
+                task.health_check = Some(HealthCheck::on(port));
+                task.cmd.push("sick=100".to_owned());
+            }
+        }
+        if random.chance(200) {
+            let value = format!("r{}", random.below(self.machines.len() as u64 / 4 + 2));
+            let attribute = "rack".to_owned();
+            let (relation, hard) = (Relation::Equal, random.chance(500));
+            task.constraints.push(Constraint { attribute, relation, value, hard });
+        }
+        Some(task)
+    }
+
+    fn alive(&mut self, cell: &Cell) -> Option<(usize, Arc<Job>)> {
+        let alive = |job: &&Arc<Job>| !matches!(job.state, JobState::Dead { .. });
+        let jobs: Vec<_> = cell.jobs().filter(alive).cloned().collect();
+        let job = self.random.one_of(&jobs)?.clone();
+        let owner = self.users.iter().position(|user| *user == job.owner)?;
+        Some((owner, job))
+    }
+
+    fn kill(&mut self, cell: &Cell) -> Option<Wish> {
+        let (owner, job) = self.alive(cell)?;
+        let tasks = if self.random.chance(600) {
+            TaskSelection::All
+        } else {
+            let index = TaskIndex(u32::try_from(self.random.below(job.spec.tasks.into())).ok()?);
+            TaskSelection::Some(vec![(index, index)])
+        };
+        Some(Wish::Ask(owner, Mutation::Kill { collection: job.id, tasks }))
+    }
+
+    /// A changed description: another limit, perhaps another priority.
+    fn update(&mut self, cell: &Cell) -> Option<Wish> {
+        let (owner, job) = self.alive(cell)?;
+        let mut spec = JobSpec::clone(&job.spec);
+        let limit = &mut spec.task.limit;
+        limit.ram = Bytes((limit.ram.0 / 100 * self.random.within(50..140)).max(1));
+        limit.cpu = MilliCores((limit.cpu.0 * self.random.within(50..140) / 100).max(1));
+        Some(Wish::Ask(owner, Mutation::Submit(Arc::new(spec))))
+    }
+
+    fn machine(&mut self) -> Option<Wish> {
+        let number = self.random.index(self.machines.len());
+        let machine = self.machines.get(number)?.0.clone();
+        let is_drained = self.drained.get(&number).copied().unwrap_or(false);
+        let mutation = match (self.random.below(3), is_drained) {
+            (0, _) => {
+                let value = format!("r{}", self.random.below(self.machines.len() as u64 / 4 + 1));
+                let changes = [("rack".to_owned(), Some(value))].into();
+                Mutation::SetAttributes { machine, changes }
+            }
+            (_, false) => {
+                self.drained.insert(number, true);
+                Mutation::DrainMachine { machine, reason: "repair".to_owned() }
+            }
+            (_, true) => {
+                self.drained.insert(number, false);
+                Mutation::UndrainMachine { machine }
+            }
+        };
+        Some(Wish::Ask(0, mutation))
+    }
+}
+
+impl Load for Mixed {
+    fn next(&mut self, now: Time) -> Option<Time> {
+        (!self.stopped).then(|| now + self.random.wait(self.mean))
+    }
+
+    fn wish(&mut self, _: Time, cell: Option<&Cell>, _: &mut Random) -> Vec<Wish> {
+        let Some(cell) = cell.filter(|_| !self.stopped) else { return Vec::new() };
+        let wish = match self.random.below(20) {
+            0..11 => self.submit(cell),
+            11..14 => self.kill(cell),
+            14..16 => self.update(cell),
+            16..18 => self.machine(),
+            _ => Some(Wish::Repeat(self.random.index(self.users.len()))),
+        };
+        wish.into_iter().collect()
+    }
+
+    fn stop(&mut self) {
+        self.stopped = true;
+    }
+}

@@ -1,0 +1,215 @@
+//! The network: how long a message takes, and whether it arrives.
+//!
+//! Messages of one stream keep their order, as TCP keeps it; those of separate calls do not.
+
+use std::ops::Range;
+
+use model::{Span, Time};
+
+use crate::random::Random;
+
+/// Somebody who sends and receives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Node {
+    /// The Borgmaster.
+    Master,
+    /// The scheduler.
+    Scheduler,
+    /// Whoever asks the master for something.
+    Clients,
+    /// A machine, by its number.
+    Machine(usize),
+}
+
+/// Several of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Nodes {
+    /// One.
+    One(Node),
+    /// Machines of consecutive numbers, such as a rack.
+    Machines(Range<usize>),
+    /// Everybody.
+    All,
+}
+
+impl Nodes {
+    fn has(&self, node: Node) -> bool {
+        match (self, node) {
+            (Self::One(one), node) => *one == node,
+            (Self::Machines(range), Node::Machine(number)) => range.contains(&number),
+            (Self::Machines(_), _) => false,
+            (Self::All, _) => true,
+        }
+    }
+}
+
+/// What is wrong with a part of the network.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Trouble {
+    /// Nothing arrives.
+    Cut,
+    /// So many messages in a thousand are lost.
+    Loss(u64),
+    /// Messages take longer, up to this, each as it likes: later ones overtake earlier ones.
+    Delay(Span),
+    /// So many messages in a thousand arrive twice.
+    Twice(u64),
+}
+
+/// A trouble, and which way it goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Disturbance {
+    /// From whom.
+    pub from: Nodes,
+    /// To whom.
+    pub to: Nodes,
+    /// Whether it is the same the other way.
+    pub both_ways: bool,
+    /// What.
+    pub trouble: Trouble,
+}
+
+impl Disturbance {
+    fn affects(&self, from: Node, to: Node) -> bool {
+        let there = self.from.has(from) && self.to.has(to);
+        there || (self.both_ways && self.from.has(to) && self.to.has(from))
+    }
+}
+
+/// What becomes of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// It never arrives.
+    Lost,
+    /// It arrives after this, and perhaps once more after that.
+    Arrives(Span, Option<Span>),
+}
+
+/// The network.
+#[derive(Debug)]
+pub(crate) struct Network {
+    random: Random,
+    disturbances: Vec<(usize, Disturbance)>,
+}
+
+/// The shortest way.
+const NEAR: Span = Span(100);
+/// How much longer it may be.
+const FAR: u64 = 400;
+/// How much later a message comes a second time, at most.
+const AGAIN: Span = Span::from_secs(10);
+
+impl Network {
+    pub(crate) fn new(random: Random) -> Self {
+        Self { random, disturbances: Vec::new() }
+    }
+
+    /// Something goes wrong; the number is that by which it ends.
+    pub(crate) fn disturb(&mut self, number: usize, disturbance: Disturbance) {
+        self.disturbances.push((number, disturbance));
+    }
+
+    /// And ends.
+    pub(crate) fn calm(&mut self, number: usize) {
+        self.disturbances.retain(|(other, _)| *other != number);
+    }
+
+    /// Whether nothing at all gets from one to the other.
+    pub(crate) fn is_cut(&self, from: Node, to: Node) -> bool {
+        let cuts = |disturbance: &Disturbance| {
+            disturbance.trouble == Trouble::Cut && disturbance.affects(from, to)
+        };
+        self.disturbances.iter().any(|(_, disturbance)| cuts(disturbance))
+    }
+
+    /// Sends a message.
+    pub(crate) fn send(&mut self, from: Node, to: Node) -> Fate {
+        let mut delay = Span(NEAR.0 + self.random.below(FAR));
+        let mut again = None;
+        for (_, disturbance) in &self.disturbances {
+            if !disturbance.affects(from, to) {
+                continue;
+            }
+            match disturbance.trouble {
+                Trouble::Cut => return Fate::Lost,
+                Trouble::Loss(permille) if self.random.chance(permille) => return Fate::Lost,
+                Trouble::Delay(most) => delay = delay + Span(self.random.below(most.0)),
+                Trouble::Twice(permille) if self.random.chance(permille) => {
+                    again = Some(delay + Span(self.random.below(AGAIN.0)));
+                }
+                Trouble::Loss(_) | Trouble::Twice(_) => {}
+            }
+        }
+        Fate::Arrives(delay, again)
+    }
+
+    /// When something that is sent now on a stream arrives: after what was sent before, and not at
+    /// all where the way is cut. What is lost on the way is sent again by the transport.
+    pub(crate) fn stream(&mut self, now: Time, last: Time, from: Node, to: Node) -> Option<Time> {
+        if self.is_cut(from, to) {
+            return None;
+        }
+        let delay = match self.send(from, to) {
+            Fate::Lost => Span::from_millis(200),
+            Fate::Arrives(delay, _) => delay,
+        };
+        Some((now + delay).max(last))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn disturbed(from: Nodes, to: Nodes, both_ways: bool, trouble: Trouble) -> Network {
+        let mut network = Network::new(Random::new(1));
+        network.disturb(4, Disturbance { from, to, both_ways, trouble });
+        network
+    }
+
+    #[test]
+    fn a_cut_is_where_it_is_said_and_one_way_if_said_so() {
+        let rack = || Nodes::Machines(2..4);
+        let master = || Nodes::One(Node::Master);
+        for (both_ways, from, to, lost) in [
+            (true, Node::Master, Node::Machine(2), true),
+            (true, Node::Machine(3), Node::Master, true),
+            (true, Node::Master, Node::Machine(4), false),
+            (true, Node::Scheduler, Node::Master, false),
+            (false, Node::Master, Node::Machine(2), true),
+            (false, Node::Machine(2), Node::Master, false),
+        ] {
+            let mut network = disturbed(master(), rack(), both_ways, Trouble::Cut);
+            assert_eq!(network.send(from, to) == Fate::Lost, lost, "{from:?} to {to:?}");
+            assert_eq!(network.stream(Time(0), Time(0), from, to).is_none(), lost);
+            network.calm(4);
+            assert_ne!(network.send(from, to), Fate::Lost);
+        }
+    }
+
+    #[test]
+    fn what_is_lost_and_what_comes_twice_is_so_many_in_a_thousand() {
+        let mut network = disturbed(Nodes::All, Nodes::All, false, Trouble::Loss(100));
+        let lost = |network: &mut Network| network.send(Node::Master, Node::Clients) == Fate::Lost;
+        let count = (0..10_000).filter(|_| lost(&mut network)).count();
+        assert!((900..1_100).contains(&count), "{count}");
+        let mut network = disturbed(Nodes::All, Nodes::All, false, Trouble::Twice(500));
+        let twice = |network: &mut Network| {
+            matches!(network.send(Node::Master, Node::Clients), Fate::Arrives(_, Some(_)))
+        };
+        let count = (0..10_000).filter(|_| twice(&mut network)).count();
+        assert!((4_800..5_200).contains(&count), "{count}");
+    }
+
+    #[test]
+    fn a_stream_keeps_its_order() {
+        let trouble = Trouble::Delay(Span::from_secs(1));
+        let mut network = disturbed(Nodes::All, Nodes::All, false, trouble);
+        let mut last = Time(0);
+        for now in 0..1_000 {
+            let arrives = network.stream(Time(now), last, Node::Master, Node::Scheduler);
+            assert!(arrives.is_some_and(|arrives| arrives >= last));
+            last = arrives.expect("not cut");
+        }
+    }
+}

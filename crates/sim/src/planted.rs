@@ -1,0 +1,72 @@
+//! Mistakes that are made on purpose, to see that they are found. They are made at the seams of the
+//! production code, which itself has no switch for them.
+
+use cell::{Cell, EvictionCause, Observation, Op, StopReason, TaskState};
+use model::InstanceId;
+
+/// A mistake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Planted {
+    /// A write is acknowledged before it is durable.
+    LostWrite,
+    /// An assignment for an earlier life of a task is taken for its present one.
+    StaleAssignment,
+    /// A Borglet obeys an order that is older than the newest it has obeyed.
+    OldOrder,
+    /// A Borglet that restarts forgets what it had done, and does it again.
+    OrderTwice,
+    /// The end of a victim never reaches the cell.
+    ForgottenVictim,
+    /// A machine is told to give two tasks the same port.
+    PortTwice,
+    /// A reader of the events goes on one operation too far after a restart of the master.
+    SkippedEvent,
+    /// The names keep a life that is over.
+    DeadName,
+    /// A scheduler's copy misses an operation.
+    MissedOperation,
+}
+
+impl Planted {
+    /// All of them.
+    pub const ALL: [Self; 9] = [
+        Self::LostWrite,
+        Self::StaleAssignment,
+        Self::OldOrder,
+        Self::OrderTwice,
+        Self::ForgottenVictim,
+        Self::PortTwice,
+        Self::SkippedEvent,
+        Self::DeadName,
+        Self::MissedOperation,
+    ];
+}
+
+/// What is proposed instead of an operation.
+pub(crate) fn proposed(planted: Planted, cell: &Cell, op: &Op) -> Op {
+    let mut op = op.clone();
+    if let (Planted::ForgottenVictim, Op::Observe { observations, .. }) = (planted, &mut op) {
+        let preempted = |instance: &InstanceId| {
+            let stop = cell.placement(*instance).and_then(|placed| placed.stop.as_deref());
+            matches!(stop, Some(StopReason::Evict(EvictionCause::Preempted { .. })))
+        };
+        observations.retain(
+            |observed| !matches!(observed, Observation::Ended { instance, .. } if preempted(instance)),
+        );
+    }
+    op
+}
+
+/// What is applied instead of an operation.
+pub(crate) fn applied(planted: Planted, cell: &Cell, mut op: Op) -> Op {
+    if let (Planted::StaleAssignment, Op::Assign(assignments)) = (planted, &mut op) {
+        for assignment in assignments {
+            if let Some(task) = cell.task(assignment.instance.task())
+                && matches!(task.state, TaskState::Pending { .. })
+            {
+                assignment.instance.generation = task.generation;
+            }
+        }
+    }
+    op
+}

@@ -1,0 +1,321 @@
+//! The scheduler's process over a real scheduler, and a rival that proposes whatever it likes.
+
+use cell::{Assignment, Cell, TaskState};
+use model::{InstanceId, Span, TaskIndex, Time};
+use replica::{Codec, LogEntry};
+use scheduler::Scheduler;
+
+use crate::network::{Fate, Node};
+use crate::planted::Planted;
+use crate::random::Random;
+use crate::world::{Event, World};
+
+/// The wait before a master that does not answer is asked again.
+const RETRY: Span = Span::from_millis(100);
+/// The wait after a refusal: the copy may have to catch up before the same plan makes sense.
+const REFUSED_REST: Span = Span::from_millis(20);
+/// How long a proposal may take.
+const PROPOSAL_TIMEOUT: Span = Span::from_secs(10);
+/// From something coming in until the turn that takes it.
+const BATCH: Span = Span(30);
+
+/// The process.
+#[derive(Debug, Default)]
+pub(crate) struct SchedulerHost {
+    /// Counts its lives and its connections.
+    pub(crate) life: u64,
+    frozen: bool,
+    backlog: Vec<Event>,
+    scheduler: Option<Scheduler>,
+    /// Which life of the master sends it what is committed.
+    follows: Option<u64>,
+    proposal: Option<(u64, Vec<InstanceId>)>,
+    proposals: u64,
+    next: Option<Time>,
+    rest_until: Time,
+    turn: Option<Time>,
+}
+
+impl SchedulerHost {
+    /// Its life, where it is that master's follower.
+    pub(crate) fn followed_by(&self, master: u64) -> Option<u64> {
+        (self.follows == Some(master)).then_some(self.life)
+    }
+
+    /// Its copy of the cell.
+    pub(crate) fn copy(&self) -> Option<&Cell> {
+        self.scheduler.as_ref().map(Scheduler::cell)
+    }
+
+    /// It is gone, with everything it knew.
+    fn end(&mut self) {
+        let (life, proposals) = (self.life + 1, self.proposals);
+        *self = Self { life, proposals, ..Self::default() };
+    }
+}
+
+impl<C: Codec> World<C> {
+    pub(crate) fn scheduler_event(&mut self, event: Event) {
+        let (Event::SchedulerConnects { life }
+        | Event::Copied { life, .. }
+        | Event::Followed { life, .. }
+        | Event::StreamEnds { life }
+        | Event::SchedulerTurn { life, .. }
+        | Event::Judged { life, .. }) = &event
+        else {
+            return;
+        };
+        if *life != self.scheduler.life {
+            return;
+        }
+        if self.scheduler.frozen {
+            self.scheduler.backlog.push(event);
+            return;
+        }
+        match event {
+            Event::SchedulerConnects { .. } => self.connect_scheduler(),
+            Event::Copied { cell, .. } => {
+                self.scheduler.scheduler = Some(Scheduler::new(*cell));
+                self.scheduler.rest_until = self.now;
+                self.plan_turn(self.now + BATCH);
+            }
+            Event::Followed { entry, .. } => self.follow(&entry),
+            Event::StreamEnds { .. } => self.restart_scheduler(RETRY),
+            Event::SchedulerTurn { at, .. } if self.scheduler.turn == Some(at) => {
+                self.scheduler.turn = None;
+                self.turn();
+            }
+            Event::Judged { number, refused, .. } => self.judged(number, refused),
+            _ => {}
+        }
+    }
+
+    /// The scheduler is killed, and started again after a while.
+    pub(crate) fn restart_scheduler(&mut self, after: Span) {
+        self.scheduler.end();
+        let life = self.scheduler.life;
+        self.agenda.at(self.now + after, Event::SchedulerConnects { life });
+    }
+
+    /// It stops for a while, and goes on as if nothing had been.
+    pub(crate) fn freeze_scheduler(&mut self, frozen: bool) {
+        self.scheduler.frozen = frozen;
+        if !frozen {
+            for event in std::mem::take(&mut self.scheduler.backlog) {
+                self.agenda.at(self.now, event);
+            }
+        }
+    }
+
+    /// Nothing comes to it any more, which it finds after a while.
+    pub(crate) fn stream_breaks(&mut self, found_after: Span) {
+        if self.scheduler.follows.take().is_some() {
+            let life = self.scheduler.life;
+            self.agenda.at(self.now + found_after, Event::StreamEnds { life });
+        }
+    }
+
+    fn connect_scheduler(&mut self) {
+        let there = self.network.stream(self.now, self.now, Node::Scheduler, Node::Master);
+        let back = self.network.stream(self.now, self.now, Node::Master, Node::Scheduler);
+        let life = self.scheduler.life;
+        // A master takes in followers when it knows all that was acknowledged.
+        let cell = match (there, back, self.master.leads) {
+            (Some(_), Some(_), Some(_)) if !self.master.is_frozen() => self.master.cell().cloned(),
+            _ => None,
+        };
+        match cell {
+            Some(cell) => {
+                let arrives = back.unwrap_or(self.now) + Span::from_millis(1);
+                self.scheduler.follows = Some(self.master.life);
+                self.master.last_sent = arrives;
+                self.agenda.at(arrives, Event::Copied { life, cell: Box::new(cell) });
+            }
+            None => self.agenda.at(self.now + RETRY, Event::SchedulerConnects { life }),
+        }
+    }
+
+    fn follow(&mut self, entry: &LogEntry) {
+        let Some(scheduler) = &mut self.scheduler.scheduler else { return };
+        let expected = scheduler.cell().index().0 + 1;
+        if entry.index.0 != expected {
+            let index = entry.index;
+            let what =
+                format!("record {index} came to the scheduler where {expected} was expected");
+            return self.judge.violated(what);
+        }
+        let decoded = match entry.data.is_empty() {
+            true => Ok((scheduler.cell().time(), cell::Op::Nothing)),
+            false => self.codec.decode(&entry.data),
+        };
+        match decoded {
+            // A mistake that is planted: one operation in some hundreds is not understood.
+            Ok((at, _))
+                if self.planted == Some(Planted::MissedOperation)
+                    && entry.index.0.is_multiple_of(257) =>
+            {
+                scheduler.follow(at, &cell::Op::Nothing);
+            }
+            Ok((at, op)) => scheduler.follow(at, &op),
+            Err(what) => self.judge.violated(format!("a record cannot be read: {what}")),
+        }
+        self.plan_turn(self.now + BATCH);
+    }
+
+    fn plan_turn(&mut self, at: Time) {
+        let at = at.max(self.now);
+        if self.scheduler.turn.is_none_or(|turn| at < turn) {
+            self.scheduler.turn = Some(at);
+            let life = self.scheduler.life;
+            self.agenda.at(at, Event::SchedulerTurn { life, at });
+        }
+    }
+
+    /// What the process does whenever something has come in or is due.
+    fn turn(&mut self) {
+        let host = &mut self.scheduler;
+        let Some(scheduler) = &mut host.scheduler else { return };
+        if host.proposal.is_none() && self.now < host.rest_until {
+            host.next = Some(host.next.map_or(host.rest_until, |next| next.min(host.rest_until)));
+        } else if host.proposal.is_none() {
+            let plan = scheduler.pass(self.now);
+            host.next = plan.next;
+            if !plan.assignments.is_empty() {
+                host.proposals += 1;
+                let number = host.proposals;
+                let instances = plan.assignments.iter().map(|planned| planned.instance).collect();
+                host.proposal = Some((number, instances));
+                self.propose(number, plan.assignments);
+            }
+        }
+        let host = &self.scheduler;
+        if let Some(next) = host.next.filter(|next| *next > self.now && host.proposal.is_none()) {
+            self.plan_turn(next);
+        }
+    }
+
+    fn propose(&mut self, number: u64, assignments: Vec<Assignment>) {
+        let life = self.scheduler.life;
+        if let Fate::Arrives(delay, _) = self.network.send(Node::Scheduler, Node::Master) {
+            let event = Event::Proposed { life: Some(life), number, assignments };
+            self.agenda.at(self.now + delay, event);
+        }
+        let given_up = Event::Judged { life, number, refused: None };
+        self.agenda.at(self.now + PROPOSAL_TIMEOUT, given_up);
+    }
+
+    /// A proposal was judged by the master, or refused as a whole.
+    pub(crate) fn answer_scheduler(
+        &mut self,
+        life: Option<u64>,
+        number: u64,
+        refused: Option<Vec<InstanceId>>,
+    ) {
+        let Some(life) = life else { return };
+        if let Fate::Arrives(delay, _) = self.network.send(Node::Master, Node::Scheduler) {
+            self.agenda.at(self.now + delay, Event::Judged { life, number, refused });
+        }
+    }
+
+    fn judged(&mut self, number: u64, refused: Option<Vec<InstanceId>>) {
+        let host = &mut self.scheduler;
+        let Some((_, instances)) = host.proposal.take_if(|(waiting, _)| *waiting == number) else {
+            return;
+        };
+        let Some(scheduler) = &mut host.scheduler else { return };
+        let refused = refused.unwrap_or(instances);
+        if !refused.is_empty() {
+            host.rest_until = self.now + REFUSED_REST;
+        }
+        scheduler.refused(refused);
+        self.plan_turn(self.now + BATCH);
+    }
+}
+
+/// A second scheduler, of which nothing is known but that it may propose: it looks at a copy that is
+/// often old, and places tasks anywhere, by evicting whomever it may.
+#[derive(Debug)]
+pub(crate) struct Rival {
+    random: Random,
+    copy: Option<Cell>,
+    pub(crate) active: bool,
+    /// The mean time between its turns.
+    pub(crate) pace: Span,
+}
+
+impl Rival {
+    pub(crate) fn new(random: Random) -> Self {
+        Self { random, copy: None, active: false, pace: Span::from_millis(700) }
+    }
+}
+
+impl<C: Codec> World<C> {
+    pub(crate) fn rival_turn(&mut self) {
+        if !self.rival.active {
+            self.rival.copy = None;
+            return;
+        }
+        if let Some(cell) = &self.rival.copy {
+            let assignments = proposals(cell, self.now, &mut self.rival.random);
+            if !assignments.is_empty() {
+                let event = Event::Proposed { life: None, number: 0, assignments };
+                self.agenda.at(self.now + Span::from_millis(1), event);
+            }
+        }
+        // Now and then it looks again; what it saw may be a minute old by then.
+        if self.rival.copy.is_none() || self.rival.random.chance(100) {
+            self.rival.copy = self.master.cell().cloned();
+        }
+        let wait = self.rival.random.wait(self.rival.pace);
+        self.agenda.at(self.now + wait, Event::RivalTurn);
+    }
+}
+
+/// A few tasks that wait, each on a machine that is drawn, with whom it may evict there.
+fn proposals(cell: &Cell, now: Time, random: &mut Random) -> Vec<Assignment> {
+    let waits = |task: &cell::Task| match task.state {
+        TaskState::Pending { not_before, .. } => not_before <= now,
+        _ => false,
+    };
+    let jobs: Vec<_> = cell.jobs_with_pending_tasks().collect();
+    let machines: Vec<_> = cell.machines().collect();
+    let mut assignments = Vec::new();
+    for _ in 0..=random.below(3) {
+        let (Some(job), Some(machine)) = (random.one_of(&jobs), random.one_of(&machines)) else {
+            break;
+        };
+        let Some((index, task)) = job.tasks().find(|(_, task)| waits(task)) else { continue };
+        let instance = model::TaskId { collection: job.id, index }.generation(task.generation);
+        let ports = machine.free_ports(job.ports(index).len(), &[]);
+        let victims = victims(cell, job, index, machine);
+        assignments.push(Assignment { instance, machine: machine.id, ports, victims });
+    }
+    assignments
+}
+
+/// Those of lower priority, lowest first, as many as make room.
+fn victims(
+    cell: &Cell,
+    job: &cell::Job,
+    index: TaskIndex,
+    machine: &cell::Machine,
+) -> Vec<InstanceId> {
+    let asked = job.limit(index);
+    let mut lower: Vec<_> = machine
+        .instances()
+        .iter()
+        .filter(|id| cell.placement(**id).is_some_and(|placed| placed.stop.is_none()))
+        .filter_map(|id| Some((cell.job(id.collection)?.spec.priority, *id)))
+        .filter(|(priority, _)| *priority < job.spec.priority)
+        .collect();
+    lower.sort_unstable();
+    let (mut free, mut victims) = (machine.free(), Vec::new());
+    for (_, id) in lower {
+        if asked.first_above(&free).is_none() {
+            break;
+        }
+        free = free.plus(cell.job(id.collection).map_or(asked, |job| job.limit(id.index)));
+        victims.push(id);
+    }
+    victims
+}

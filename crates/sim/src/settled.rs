@@ -1,0 +1,126 @@
+//! Whether a world is as it should be when nothing goes wrong any more.
+
+use cell::feasibility::{Ask, Offer, fits};
+use cell::{Cell, Job, MachineState, Phase, Placement, Task, TaskState};
+use model::{InstanceId, TaskIndex};
+use replica::Codec;
+
+use crate::machine;
+use crate::world::{World, number_of};
+
+impl<C: Codec> World<C> {
+    /// What is not as it should be; nothing, and the cell has come to rest: there is a leader, every
+    /// task that fits somewhere is placed, what is placed runs and nothing else does, the dead are
+    /// explained, and everybody's copy of the cell is the same.
+    pub fn unsettled(&mut self) -> Option<String> {
+        let Some(cell) = self.master.cell().cloned() else {
+            return Some("there is no master".to_owned());
+        };
+        if self.master.leads.is_none() {
+            return Some("nobody leads".to_owned());
+        }
+        if !self.clients.are_done() {
+            return Some("a client waits for an answer".to_owned());
+        }
+        self.judge.agrees_with(&cell);
+        let machines = self.unsettled_machine(&cell);
+        machines.or_else(|| self.unsettled_task(&cell)).or_else(|| self.unsettled_copy(&cell))
+    }
+
+    fn unsettled_machine(&self, cell: &Cell) -> Option<String> {
+        for machine in cell.machines() {
+            if machine.state != MachineState::Up {
+                return Some(format!("machine {} is {:?}", machine.name, machine.state));
+            }
+        }
+        for (number, machine) in self.machines.iter().enumerate() {
+            for instance in machine.running() {
+                let there =
+                    cell.placement(instance).and_then(|placed| cell.machine(placed.machine));
+                if there.is_none_or(|there| number_of(&there.name) != Some(number)) {
+                    return Some(format!("{instance} runs on m{number}, where it is not to run"));
+                }
+            }
+        }
+        None
+    }
+
+    fn unsettled_task(&self, cell: &Cell) -> Option<String> {
+        for job in cell.jobs() {
+            for (index, task) in job.tasks() {
+                let found = match &task.state {
+                    TaskState::Running(placed) => {
+                        self.unsettled_placement(cell, job, index, task, placed)
+                    }
+                    TaskState::Pending { not_before, .. } if *not_before <= self.now => {
+                        unplaced(cell, job, index)
+                    }
+                    TaskState::Queued { .. } => in_vain(cell, job),
+                    TaskState::Pending { .. } | TaskState::Dead { .. } => None,
+                };
+                if found.is_some() {
+                    return found;
+                }
+            }
+        }
+        None
+    }
+
+    fn unsettled_placement(
+        &self,
+        cell: &Cell,
+        job: &Job,
+        index: TaskIndex,
+        task: &Task,
+        placement: &Placement,
+    ) -> Option<String> {
+        let id = InstanceId { collection: job.id, index, generation: task.generation };
+        let machine = cell.machine(placement.machine)?;
+        if let Some(stop) = &placement.stop {
+            return Some(format!("{id} is still being stopped: {stop:?}"));
+        }
+        let process = number_of(&machine.name)
+            .and_then(|number| self.machines.get(number))
+            .and_then(|there| there.processes.get(&id));
+        let runs = process.is_some_and(|there| matches!(there.phase, machine::Phase::Running(_)));
+        let started = matches!(placement.phase, Phase::Started { .. });
+        (!runs || !started).then(|| {
+            let name = &machine.name;
+            format!("{id} is placed on {name} ({:?}), and does not run there", placement.phase)
+        })
+    }
+
+    fn unsettled_copy(&mut self, cell: &Cell) -> Option<String> {
+        let Some(copy) = self.scheduler.copy() else {
+            return Some("the scheduler has no copy of the cell".to_owned());
+        };
+        if copy.index() != cell.index() {
+            return Some(format!(
+                "the scheduler is at {}, the cell at {}",
+                copy.index(),
+                cell.index()
+            ));
+        }
+        if copy.image() != cell.image() {
+            let index = cell.index();
+            self.judge.violated(format!("at {index} the scheduler's copy is not as the cell is"));
+        }
+        None
+    }
+}
+
+/// A task that waits although it fits somewhere.
+fn unplaced(cell: &Cell, job: &Job, index: TaskIndex) -> Option<String> {
+    let ask = Ask::of(job, index);
+    let machine = cell.machines().find(|machine| fits(&ask, &Offer::of(machine)).is_ok())?;
+    let (id, name) = (job.id, &machine.name);
+    Some(format!("task {index} of job {id} waits, and fits on {name}"))
+}
+
+/// A job that waits for none that is alive.
+fn in_vain(cell: &Cell, job: &Job) -> Option<String> {
+    let alive =
+        |other: &model::CollectionId| cell.job(*other).is_some_and(|other| other.is_alive());
+    let vain = !job.waits_for.iter().any(alive);
+    vain.then(|| format!("job {} waits for none that is alive", job.id))
+}

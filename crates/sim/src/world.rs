@@ -1,0 +1,360 @@
+//! The world: everything of a cell in one process, and its time.
+//!
+//! Each part reacts to [`Event`]s; what it causes is noted in the agenda and comes to pass later.
+//! Nothing happens outside of that, so the seed decides everything.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use cell::{Cell, Mutation};
+use master::{Answer, Poll};
+use model::{
+    Bytes, CellName, InstanceId, MachineName, MachineReport, MilliCores, PortRange, Resources,
+    Span, Time, UserName,
+};
+use replica::{Codec, LogEntry};
+
+use crate::agenda::Agenda;
+use crate::clients::{Asked, Clients, Told};
+use crate::disk::{Crash, Disk};
+use crate::fault::Fault;
+use crate::judge::Judge;
+use crate::load::Load;
+use crate::machine::{Call, Machine, Step};
+use crate::master::MasterHost;
+use crate::network::Network;
+use crate::planted::Planted;
+use crate::program::Programs;
+use crate::random::Random;
+use crate::scheduling::{Rival, SchedulerHost};
+use crate::tap::{Checking, Seen};
+
+/// The moment at which every world begins: that of the trace of 2011.
+pub const BEGIN: Time = Time(1_304_233_200_000_000);
+
+/// What a world is made of.
+#[derive(Clone, Debug)]
+pub struct Setting {
+    /// What decides everything that is not said.
+    pub seed: u64,
+    /// The machines.
+    pub machines: Vec<(MachineName, Arc<MachineReport>)>,
+    /// What the replica and its master are set to.
+    pub replica: replica::Settings,
+    /// How thoroughly it is checked.
+    pub checking: Checking,
+    /// After so many operations a checkpoint is written.
+    pub checkpoint_every: u64,
+    /// A mistake that is made on purpose.
+    pub planted: Option<Planted>,
+    /// Who asks for things. The first administers the cell.
+    pub users: Vec<UserName>,
+}
+
+/// Something that comes to pass.
+#[derive(Debug)]
+pub(crate) enum Event {
+    /// The master takes a step.
+    MasterStep { life: u64 },
+    /// The disk has finished a write.
+    Written { life: u64, number: u64 },
+    /// A poll came to an end.
+    Answered { call: Call, answer: Answer },
+    /// A checkpoint is written.
+    Checkpointed { life: u64, cell: Box<Cell>, term: model::Term },
+    /// The master is started again.
+    MasterStarts,
+    /// A poll arrives at a machine.
+    Polled { machine: usize, call: Call, poll: Box<Poll> },
+    /// A poll has been held back long enough.
+    HoldOver { machine: usize, call: u64 },
+    /// A Borglet is told the time.
+    Tick { machine: usize, at: Time },
+    /// Something of a task's comes to pass.
+    Task { machine: usize, boot: u64, instance: InstanceId, step: Step },
+    /// A Borglet that was killed is started again.
+    BorgletStarts { machine: usize, boot: u64 },
+    /// A machine that was off starts.
+    Boots { machine: usize },
+    /// A request arrives at the master.
+    Asked(Box<Asked>),
+    /// An answer arrives at a client.
+    Told(Box<Told>),
+    /// A client waits no longer for an answer.
+    GivesUp { client: usize, attempt: u64 },
+    /// Something is wished for.
+    Wish,
+    /// The scheduler asks for a copy of the cell.
+    SchedulerConnects { life: u64 },
+    /// It gets the copy.
+    Copied { life: u64, cell: Box<Cell> },
+    /// It gets a committed record.
+    Followed { life: u64, entry: LogEntry },
+    /// Its stream is found to be broken.
+    StreamEnds { life: u64 },
+    /// It takes its turn.
+    SchedulerTurn { life: u64, at: Time },
+    /// It hears about a proposal, or does not.
+    Judged { life: u64, number: u64, refused: Option<Vec<InstanceId>> },
+    /// A proposal arrives at the master.
+    Proposed { life: Option<u64>, number: u64, assignments: Vec<cell::Assignment> },
+    /// The other scheduler takes its turn.
+    RivalTurn,
+    /// A fault begins, or ends.
+    Fault { number: usize, begins: bool },
+}
+
+/// How much has happened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Things that came to pass.
+    pub events: u64,
+    /// Steps of the replica.
+    pub steps: u64,
+    /// Polls that were made.
+    pub polls: u64,
+    /// Operations that were committed.
+    pub operations: u64,
+    /// Times that the master was started.
+    pub masters: u64,
+    /// Processes that were started.
+    pub processes: u64,
+}
+
+/// A world.
+pub struct World<C: Codec> {
+    pub(crate) now: Time,
+    pub(crate) agenda: Agenda<Event>,
+    pub(crate) random: Random,
+    pub(crate) network: Network,
+    pub(crate) codec: Rc<C>,
+    pub(crate) seen: Rc<RefCell<Seen>>,
+    pub(crate) master: MasterHost<C>,
+    pub(crate) machines: Vec<Machine>,
+    pub(crate) scheduler: SchedulerHost,
+    pub(crate) rival: Rival,
+    pub(crate) clients: Clients,
+    pub(crate) load: Box<dyn Load>,
+    pub(crate) programs: Box<dyn Programs>,
+    pub(crate) faults: Vec<Fault>,
+    pub(crate) judge: Judge,
+    pub(crate) counts: Counts,
+    pub(crate) planted: Option<Planted>,
+    calls: u64,
+}
+
+impl<C: Codec> World<C> {
+    /// A world before its first moment: the machines are on, the master starts, nothing is known of
+    /// anything.
+    #[must_use]
+    pub fn new(
+        setting: Setting,
+        codec: C,
+        load: Box<dyn Load>,
+        programs: Box<dyn Programs>,
+        faults: Vec<Fault>,
+    ) -> Self {
+        let mut random = Random::new(setting.seed);
+        let seen = Rc::new(RefCell::new(Seen::new(setting.checking, setting.planted)));
+        let mut disk = Disk::new(random.fork());
+        disk.acknowledges_early = setting.planted == Some(Planted::LostWrite);
+        let machine = |(name, report): (MachineName, Arc<MachineReport>)| {
+            Machine::new(name, report, random.fork())
+        };
+        let machines: Vec<_> = setting.machines.into_iter().map(machine).collect();
+        let clients = Clients::new(setting.users);
+        let founder = clients.administrator();
+        let settings = replica::Settings { seed: random.number(), ..setting.replica };
+        let master = MasterHost::new(settings, disk, founder, setting.checkpoint_every);
+        let mut world = Self {
+            now: BEGIN,
+            agenda: Agenda::default(),
+            network: Network::new(random.fork()),
+            rival: Rival::new(random.fork()),
+            random,
+            codec: Rc::new(codec),
+            seen,
+            master,
+            machines,
+            scheduler: SchedulerHost::default(),
+            clients,
+            load,
+            programs,
+            faults,
+            judge: Judge::new(setting.planted, setting.checking != Checking::Off),
+            counts: Counts::default(),
+            planted: setting.planted,
+            calls: 0,
+        };
+        world.begin();
+        world
+    }
+
+    fn begin(&mut self) {
+        self.agenda.at(self.now, Event::MasterStarts);
+        self.agenda.at(self.now, Event::SchedulerConnects { life: self.scheduler.life });
+        for number in 0..self.machines.len() {
+            let name = self.machines[number].name.clone();
+            let address = format!("{name}:7");
+            self.ask(0, Mutation::AddMachine { name, address });
+        }
+        self.note_wish();
+        for (number, fault) in self.faults.iter().enumerate() {
+            self.agenda.at(BEGIN + fault.after, Event::Fault { number, begins: true });
+            let ends = BEGIN + fault.after + fault.lasts;
+            self.agenda.at(ends, Event::Fault { number, begins: false });
+        }
+    }
+
+    /// The moment it is.
+    #[must_use]
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
+    /// How long it has been going.
+    #[must_use]
+    pub fn age(&self) -> Span {
+        self.now.since(BEGIN)
+    }
+
+    /// How much has happened.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// The cell, as the master knows it; none while no master is there.
+    #[must_use]
+    pub fn cell(&self) -> Option<&Cell> {
+        self.master.cell()
+    }
+
+    /// What is wrong, as soon as something is.
+    #[must_use]
+    pub fn violation(&self) -> Option<&str> {
+        self.judge.violation()
+    }
+
+    /// A digest of every event so far, with its place in the log and its moment.
+    #[must_use]
+    pub fn digest(&self) -> String {
+        self.judge.digest()
+    }
+
+    /// Lets everything happen that does so up to an age of the world, or until something is wrong.
+    pub fn run_to(&mut self, age: Span) {
+        let end = BEGIN + age;
+        while self.judge.violation().is_none()
+            && let Some(at) = self.agenda.next_at()
+            && at <= end
+        {
+            let Some((at, event)) = self.agenda.next() else { break };
+            self.now = self.now.max(at);
+            self.counts.events += 1;
+            self.handle(event);
+        }
+        self.now = self.now.max(end);
+    }
+
+    fn handle(&mut self, event: Event) {
+        match event {
+            Event::MasterStep { .. }
+            | Event::Written { .. }
+            | Event::Answered { .. }
+            | Event::Checkpointed { .. }
+            | Event::Asked(_)
+            | Event::Proposed { .. }
+                if self.master.is_frozen() =>
+            {
+                self.master.later(event);
+            }
+            Event::MasterStep { life } => self.master_wakes(life),
+            Event::Written { life, number } => self.written(life, number),
+            Event::Answered { call, answer } => self.answered(call, answer),
+            Event::Checkpointed { life, cell, term } => self.checkpointed(life, *cell, term),
+            Event::MasterStarts => self.start_master(),
+            Event::Asked(asked) => self.asked(*asked),
+            Event::Proposed { life, number, assignments } => {
+                self.proposed(life, number, assignments);
+            }
+            Event::Told(told) => self.told(*told),
+            Event::GivesUp { client, attempt } => self.gives_up(client, attempt),
+            Event::Wish => self.wish(),
+            Event::SchedulerConnects { .. }
+            | Event::Copied { .. }
+            | Event::Followed { .. }
+            | Event::StreamEnds { .. }
+            | Event::SchedulerTurn { .. }
+            | Event::Judged { .. } => self.scheduler_event(event),
+            Event::RivalTurn => self.rival_turn(),
+            Event::Fault { number, begins } => self.fault(number, begins),
+            Event::Polled { machine, .. }
+            | Event::HoldOver { machine, .. }
+            | Event::Tick { machine, .. }
+            | Event::Task { machine, .. }
+            | Event::BorgletStarts { machine, .. }
+            | Event::Boots { machine } => self.machine_event(machine, event),
+        }
+    }
+
+    /// The next number of a call.
+    pub(crate) fn next_call(&mut self) -> u64 {
+        self.calls += 1;
+        self.calls
+    }
+
+    /// The master dies, and is started again after a while.
+    pub(crate) fn crash_master(&mut self, how: Crash, starts_after: Span) {
+        if !self.master.crash(how) {
+            return;
+        }
+        self.stream_breaks(Span::from_millis(5));
+        self.agenda.at(self.now + starts_after, Event::MasterStarts);
+        // What a disk lied about is gone now, and nobody can say what of it was acknowledged.
+        if how == Crash::PowerLost && std::mem::take(&mut self.master.disk.lies) {
+            self.restore();
+        }
+    }
+}
+
+/// So many machines of the same kind, in racks of a size, named `m0`, `m1`, ….
+#[must_use]
+pub fn machines(
+    count: usize,
+    rack: usize,
+    capacity: Resources,
+) -> Vec<(MachineName, Arc<MachineReport>)> {
+    let machine = |number: usize| {
+        let attributes = [
+            ("rack".to_owned(), format!("r{}", number / rack.max(1))),
+            ("power-domain".to_owned(), format!("p{}", number / (rack.max(1) * 3))),
+        ];
+        let ports = PortRange { first: 31_000, last: 31_031 };
+        let report = MachineReport { capacity, ports, attributes: attributes.into() };
+        Some((MachineName::new(&format!("m{number}")).ok()?, Arc::new(report)))
+    };
+    (0..count).filter_map(machine).collect()
+}
+
+/// A machine of that many cores and GiB, with disk in plenty.
+#[must_use]
+pub fn capacity(cores: u64, gib: u64) -> Resources {
+    Resources {
+        cpu: MilliCores(cores * 1_000),
+        ram: Bytes(gib << 30),
+        disk: Bytes(1 << 40),
+        disk_rate: Bytes(200 << 20),
+    }
+}
+
+/// The number of a machine in its world, by its name.
+pub(crate) fn number_of(name: &MachineName) -> Option<usize> {
+    name.as_str().strip_prefix('m')?.parse().ok()
+}
+
+/// The name of every simulated cell.
+pub(crate) fn cell_name() -> Option<CellName> {
+    CellName::new("sim").ok()
+}

@@ -1,0 +1,78 @@
+//! The campaign finds nothing in the production code, and finds every mistake that is planted.
+
+mod table;
+
+use model::Span;
+use sim::{Plan, Planted, Verdict};
+use table::Table;
+
+/// How many seeds there are for each mistake to be found in.
+const SEEDS: u64 = 100;
+
+fn plan(seed: u64) -> Plan {
+    Plan::of(seed, Span::from_secs(1_800))
+}
+
+fn run(plan: &Plan) -> Verdict {
+    plan.run(Table::default())
+}
+
+#[test]
+fn one_seed_has_one_history() {
+    for seed in 0..3 {
+        let (first, again) = (run(&plan(seed)), run(&plan(seed)));
+        assert_eq!(first, again);
+        assert_eq!(first.failure, None);
+        assert_ne!(first.digest, run(&plan(seed + 100)).digest);
+    }
+}
+
+#[test]
+fn faults_lead_to_nothing_that_must_not_be() {
+    for seed in 0..12 {
+        assert_eq!(run(&plan(seed)).failure, None, "seed {seed}");
+    }
+}
+
+fn is_found(planted: Planted) {
+    let found = |seed: &u64| {
+        let plan = Plan { planted: Some(planted), ..plan(*seed) };
+        run(&plan).failure.is_some()
+    };
+    assert!((0..SEEDS).any(|seed| found(&seed)), "{planted:?} is not found in {SEEDS} seeds");
+}
+
+macro_rules! found {
+    ($($name:ident: $planted:ident;)*) => {$(
+        #[test]
+        fn $name() {
+            is_found(Planted::$planted);
+        }
+    )*};
+}
+
+found! {
+    a_lost_write_is_found: LostWrite;
+    a_stale_assignment_is_found: StaleAssignment;
+    an_old_order_is_found: OldOrder;
+    an_order_done_twice_is_found: OrderTwice;
+    a_forgotten_victim_is_found: ForgottenVictim;
+    a_port_given_twice_is_found: PortTwice;
+    a_skipped_event_is_found: SkippedEvent;
+    a_dead_name_is_found: DeadName;
+    a_missed_operation_is_found: MissedOperation;
+}
+
+#[test]
+fn a_failure_is_shrunk_to_the_faults_that_it_needs() {
+    let plan = Plan { planted: Some(Planted::OrderTwice), ..plan(1) };
+    let (shrunk, verdict) = plan.shrink(Table::default, 60);
+    assert!(verdict.failure.is_some_and(|failure| failure.contains("a second time")));
+    let played: Vec<_> = shrunk.faults().into_iter().filter(|(_, played)| *played).collect();
+    let [(fault, _)] = played.as_slice() else {
+        panic!("one Borglet killed is enough: {played:?}")
+    };
+    assert!(fault.to_string().contains("the Borglet of m"), "{fault}");
+    // And that alone is the failure.
+    assert!(run(&shrunk).failure.is_some());
+}
