@@ -137,6 +137,8 @@ pub struct Counts {
     pub killed: u64,
     /// Tasks that were lost: as an eviction, left to the replay.
     pub lost: u64,
+    /// Tasks that come and do not say what they ask for: they ask for nothing.
+    pub without_request: u64,
     /// Changes of what a task asks for: not replayed.
     pub updates: u64,
     /// Rows of tasks that the snapshot leaves out.

@@ -219,7 +219,8 @@ pub(super) fn number<T: TryFrom<u64>>(
     }
     let digits = text.bytes().all(|digit| digit.is_ascii_digit());
     let number = digits.then(|| u64::from_str(text).ok()).flatten();
-    let number = number.filter(|number| *number <= most).and_then(|number| T::try_from(number).ok());
+    let number =
+        number.filter(|number| *number <= most).and_then(|number| T::try_from(number).ok());
     match number {
         Some(number) => Ok(Some(number)),
         None => Err(RowProblem::NotANumber { column, is: text.to_owned(), most }),

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::BufRead;
 use std::mem;
 
-use model::{CollectionId, JobName, MachineId, MachineName, Resources, Span, TaskIndex, Time};
+use model::{
+    CollectionId, JobName, MachineId, MachineName, Resources, Span, TaskIndex, Time, UserName,
+};
 use spec::limits::TASKS_MAX as TASKS_OF_JOB_MAX;
 
 use super::churn::{Arrival, Away, Churn, Counts, Happening, JobIn, Life, Outcome, Step};
@@ -61,6 +63,12 @@ struct Draft {
     lives: Vec<Vec<Life>>,
     /// The places of tasks that are left out in the end.
     dropped: BTreeSet<usize>,
+    /// The places of tasks whose request is not known.
+    without_request: BTreeSet<usize>,
+    /// Whether its tasks are to be on different machines, as their submissions have it, and as their
+    /// placements before the trace have it: the newer word, and the one that was kept to.
+    apart: bool,
+    apart_as_placed: Option<bool>,
 }
 
 /// Where a task is in its life, and in which draft.
@@ -194,23 +202,31 @@ impl History {
             self.counts.scheduled += 1;
             return self.set(event, known, Stage::Running { since: self.now });
         }
-        let place = event.machine.and_then(|machine| self.places.get(&machine)).copied();
-        let draft = self.drafts.get_mut(known.draft);
-        match (place, draft) {
-            (Some(place), Some(draft)) => {
-                if let Some(task) = draft.job.tasks.get_mut(known.place) {
-                    task.machine = Some(place);
-                }
-                self.set(event, known, Stage::Running { since: START });
-            }
-            (None, Some(draft)) => {
-                draft.dropped.insert(known.place);
-                self.dropped.tasks_on_unknown_machines += 1;
-                self.unknown_machines.extend(event.machine);
-                self.set(event, known, Stage::Dropped);
-            }
-            (_, None) => {}
+        self.place(event, known);
+    }
+
+    /// A task runs at time 0. Of what the trace says there, the placement is newer than the
+    /// submission: it has the request and the wish for different machines as they are now.
+    fn place(&mut self, event: &TaskEvent, known: Known) {
+        let request = event.request.map(|request| self.scale.request(&request));
+        let Some(draft) = self.drafts.get_mut(known.draft) else { return };
+        let apart = event.different_machines == Some(true);
+        draft.apart_as_placed = Some(apart || draft.apart_as_placed == Some(true));
+        let machine = event.machine.and_then(|machine| self.places.get(&machine)).copied();
+        if let Some(task) = draft.job.tasks.get_mut(known.place) {
+            task.machine = machine;
+            task.request = request.unwrap_or(task.request);
         }
+        if request.is_some() {
+            draft.without_request.remove(&known.place);
+        }
+        if machine.is_none() {
+            draft.dropped.insert(known.place);
+            self.dropped.tasks_on_unknown_machines += 1;
+            self.unknown_machines.extend(event.machine);
+            return self.set(event, known, Stage::Dropped);
+        }
+        self.set(event, known, Stage::Running { since: START });
     }
 
     fn evict(&mut self, event: &TaskEvent, known: Option<Known>) {
@@ -259,53 +275,69 @@ impl History {
 
     /// A task comes, with others of its job or as the first of a new draft.
     fn arrive(&mut self, event: &TaskEvent) -> Known {
-        let at = self.now;
+        self.counts.submitted += u64::from(self.now > Time::ZERO);
+        self.tasks_in_all += 1;
         let request = self.request(event);
         let owner = self.users.name(event.user.as_deref());
-        let class = event.scheduling_class.unwrap_or_default();
-        self.counts.submitted += u64::from(at > Time::ZERO);
-        self.tasks_in_all += 1;
-        self.dropped.tasks_without_request += u64::from(event.request.is_none());
-
-        let key = (event.job, event.priority);
-        let of_now = |draft: &Draft| match at {
-            Time::ZERO => true,
-            _ => draft.begun > Time::ZERO && at.since(draft.last) <= TOGETHER,
-        };
-        let mine = self.tasks.get(&(event.job, event.index)).map(|known| known.draft);
-        let room = |draft: &Draft| draft.job.tasks.len() < TASKS_OF_JOB_MAX as usize;
-        let newest = self.newest.get(&key).copied().filter(|draft| mine != Some(*draft));
-        let newest = newest.filter(|n| self.drafts.get(*n).is_some_and(|d| of_now(d) && room(d)));
-        let number = newest.unwrap_or(self.drafts.len());
-        if newest.is_none() {
-            self.newest.insert(key, number);
-            let round = self.rounds.entry(event.job).or_default();
-            *round += 1;
-            let job = Job {
-                id: event.job,
-                owner: owner.clone(),
-                name: job_name(event.job, *round),
-                priority: priority(event.priority),
-                class,
-                different_machines: false,
-                constraints: Vec::new(),
-                tasks: Vec::new(),
-            };
-            let (lives, dropped) = (Vec::new(), BTreeSet::new());
-            self.drafts.push(Draft { begun: at, last: at, job, lives, dropped });
-        }
+        let number = self.open_draft(event).unwrap_or_else(|| self.new_draft(event, &owner));
         let mut known = Known { draft: number, place: 0, stage: Stage::Pending };
         if let Some(draft) = self.drafts.get_mut(number) {
+            let class = event.scheduling_class.unwrap_or_default();
             let contradicts = draft.job.owner != owner || draft.job.class != class;
             self.counts.contradicting += u64::from(contradicts);
             known.place = draft.job.tasks.len();
-            draft.last = at;
-            draft.job.different_machines |= event.different_machines == Some(true);
+            draft.last = self.now;
+            draft.apart |= event.different_machines == Some(true);
+            if event.request.is_none() {
+                draft.without_request.insert(known.place);
+            }
             draft.job.tasks.push(Task { index: event.index, request, machine: None });
             draft.lives.push(Vec::new());
         }
         self.set(event, known, Stage::Pending);
         known
+    }
+
+    /// The draft that a task belongs to which comes now: that of those that came with it.
+    fn open_draft(&self, event: &TaskEvent) -> Option<usize> {
+        let number = self.newest.get(&(event.job, event.priority)).copied()?;
+        let draft = self.drafts.get(number)?;
+        let together = match self.now {
+            Time::ZERO => true,
+            now => draft.begun > Time::ZERO && now.since(draft.last) <= TOGETHER,
+        };
+        let earlier = self.tasks.get(&(event.job, event.index));
+        let is_in_it = earlier.is_some_and(|known| known.draft == number);
+        let room = draft.job.tasks.len() < TASKS_OF_JOB_MAX as usize;
+        (together && room && !is_in_it).then_some(number)
+    }
+
+    fn new_draft(&mut self, event: &TaskEvent, owner: &UserName) -> usize {
+        let number = self.drafts.len();
+        self.newest.insert((event.job, event.priority), number);
+        let round = self.rounds.entry(event.job).or_default();
+        *round += 1;
+        let job = Job {
+            id: event.job,
+            owner: owner.clone(),
+            name: job_name(event.job, *round),
+            priority: priority(event.priority),
+            class: event.scheduling_class.unwrap_or_default(),
+            different_machines: false,
+            constraints: Vec::new(),
+            tasks: Vec::new(),
+        };
+        self.drafts.push(Draft {
+            begun: self.now,
+            last: self.now,
+            job,
+            lives: Vec::new(),
+            dropped: BTreeSet::new(),
+            without_request: BTreeSet::new(),
+            apart: false,
+            apart_as_placed: None,
+        });
+        number
     }
 
     fn request(&self, event: &TaskEvent) -> Resources {
@@ -319,6 +351,11 @@ impl History {
         let mut steps = Vec::new();
         for draft in mem::take(&mut self.drafts) {
             let begun = draft.begun;
+            let without_request = draft.without_request.difference(&draft.dropped).count() as u64;
+            match begun {
+                Time::ZERO => self.dropped.tasks_without_request += without_request,
+                _ => self.counts.without_request += without_request,
+            }
             let (job, lives) = draft.in_order();
             let number = match begun {
                 Time::ZERO if job.tasks.is_empty() => {
@@ -358,6 +395,7 @@ impl Draft {
     /// Its job and the lives of its tasks, in the order of their indexes, without those dropped.
     fn in_order(self) -> (Job, Vec<Vec<Life>>) {
         let Self { mut job, lives, dropped, .. } = self;
+        job.different_machines = self.apart_as_placed.unwrap_or(self.apart);
         let tasks = mem::take(&mut job.tasks).into_iter().zip(lives).enumerate();
         let kept = tasks.filter(|(place, _)| !dropped.contains(place)).map(|(_, kept)| kept);
         let mut kept: Vec<(Task, Vec<Life>)> = kept.collect();

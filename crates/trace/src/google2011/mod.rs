@@ -20,9 +20,7 @@ mod share;
 pub use churn::{Arrival, Away, Churn, Counts, Happening, JobIn, Life, Outcome, Step};
 pub use csv::{ReadError, RowProblem, Table};
 pub use history::{History, Whole};
-pub use row::{
-    EventKind, MachineRow, Removal, Request, TaskEvent, TaskEvents, machines, removals,
-};
+pub use row::{EventKind, MachineRow, Removal, Request, TaskEvent, TaskEvents, machines, removals};
 pub use scale::{Scale, Users, priority};
 pub use share::{Share, ShareError};
 

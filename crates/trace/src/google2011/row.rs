@@ -141,8 +141,21 @@ impl<R: BufRead> Iterator for TaskEvents<R> {
 }
 
 fn task_event(fields: [&str; 13]) -> Result<TaskEvent, RowProblem> {
-    let [at, missing, job, index, machine, kind, user, class, priority, cpu, memory, disk, different] =
-        fields;
+    let [
+        at,
+        missing,
+        job,
+        index,
+        machine,
+        kind,
+        user,
+        class,
+        priority,
+        cpu,
+        memory,
+        disk,
+        different,
+    ] = fields;
     let kind: usize = there("event type", number("event type", kind, 8)?)?;
     let class: Option<u8> = number("scheduling class", class, SchedulingClass::MAX.into())?;
     let different: Option<u8> = number("different machines", different, 1)?;
