@@ -8,5 +8,8 @@
 
 mod cell;
 pub mod google2011;
+mod packed;
+mod random;
 
 pub use cell::{CellSnapshot, Dropped, Job, Machine, PerMille, Task};
+pub use random::Random;

@@ -1,17 +1,22 @@
 //! Google's trace of 2011, which is not in the repository (docs/traces.md says where it is): the
 //! whole of it held against what is known of it, and the slice that the repository has made again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io::{BufRead, BufReader, Read};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::thread;
 use std::time::Instant;
 
 use anyhow::{Context, ensure};
-use model::{Dimension, Resources};
-use trace::google2011::{History, START, Scale, Whole, machines, removals};
+use model::{CollectionId, Dimension, MachineId, Resources, TaskIndex, Time};
+use trace::google2011::{
+    EventKind, History, START, Scale, TaskEvent, TaskEvents, Whole, machines, removals, slice,
+};
 use trace::{CellSnapshot, Job};
+
+use crate::run::root;
 
 /// Reads the whole trace and says where it is not what is known of it.
 ///
@@ -74,9 +79,72 @@ pub(crate) fn check(directory: &Path) -> anyhow::Result<()> {
     figures.done()
 }
 
-/// Makes the slice.
-pub(crate) fn slice(_directory: &Path) -> anyhow::Result<()> {
-    anyhow::bail!("not yet")
+/// Makes the slice of the repository again: of each table the rows that are in it, as they are.
+///
+/// # Errors
+/// Where a file is missing, a row cannot be, or the slice cannot be written.
+pub(crate) fn slice(directory: &Path) -> anyhow::Result<()> {
+    let into = root().join("crates/trace/data/google2011");
+    for (name, column) in [("machines-merged.csv.gz", 0), ("machine_remove_events.csv.gz", 1)] {
+        let whole = text(&directory.join("derived").join(name))?;
+        let kept = whole.split_inclusive('\n').filter(|line| {
+            let id = line.split(',').nth(column).and_then(|text| text.parse().ok());
+            // What is no number is the header.
+            id.is_none_or(|id| slice::has_machine(MachineId(id)))
+        });
+        pack(&into.join(name), &kept.collect::<String>())?;
+    }
+    let parts = parts(directory)?;
+    let whole = text(parts.first().context("no task events")?)?;
+    // First all of them, because a task's submission comes before its placement, which decides.
+    let mut chosen = Chosen::default();
+    let mut tasks = Vec::new();
+    for event in TaskEvents::new(whole.as_bytes()) {
+        let event = event?;
+        chosen.see(&event);
+        tasks.push((event.job, event.index));
+    }
+    let lines = whole.split_inclusive('\n').zip(&tasks);
+    let kept = lines.filter(|(_, task)| chosen.tasks.contains(task)).map(|(line, _)| line);
+    pack(&into.join("task_events.csv.gz"), &kept.collect::<String>())
+}
+
+/// The tasks of the slice.
+#[derive(Default)]
+struct Chosen {
+    placed: BTreeSet<(CollectionId, TaskIndex)>,
+    tasks: BTreeSet<(CollectionId, TaskIndex)>,
+}
+
+impl Chosen {
+    fn see(&mut self, event: &TaskEvent) {
+        let task = (event.job, event.index);
+        if event.at == Time::ZERO && event.kind == EventKind::Schedule {
+            self.placed.insert(task);
+            self.tasks.remove(&task);
+            if event.machine.is_some_and(slice::has_machine) {
+                self.tasks.insert(task);
+            }
+        } else if !self.placed.contains(&task) && slice::has_task(event.job, event.index) {
+            self.tasks.insert(task);
+        }
+    }
+}
+
+/// Writes a text as `gzip` packs it, without name and time.
+fn pack(path: &Path, text: &str) -> anyhow::Result<()> {
+    let mut gzip = Command::new("gzip");
+    gzip.arg("-9nc").stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = gzip.spawn().context("cannot run gzip: install it")?;
+    let mut input = child.stdin.take().context("gzip reads nothing")?;
+    let packed = thread::scope(|scope| {
+        scope.spawn(move || input.write_all(text.as_bytes()));
+        child.wait_with_output()
+    })?;
+    ensure!(packed.status.success(), "gzip cannot pack {}", path.display());
+    fs::write(path, &packed.stdout).with_context(|| format!("cannot write {}", path.display()))?;
+    println!("{}: {} bytes", path.display(), packed.stdout.len());
+    Ok(())
 }
 
 #[derive(Default)]
@@ -129,11 +197,12 @@ fn over_committed(snapshot: &CellSnapshot) -> usize {
 }
 
 fn read(directory: &Path) -> anyhow::Result<Whole> {
-    let machines = machines(unpacked(&directory.join("derived/machines-merged.csv.gz"))?)?;
-    let removals = removals(unpacked(&directory.join("derived/machine_remove_events.csv.gz"))?)?;
+    let machines = machines(text(&directory.join("derived/machines-merged.csv.gz"))?.as_bytes())?;
+    let removals =
+        removals(text(&directory.join("derived/machine_remove_events.csv.gz"))?.as_bytes())?;
     let mut history = History::new(Scale::default(), &machines, &removals);
     for part in parts(directory)? {
-        history.read(unpacked(&part)?).with_context(|| part.display().to_string())?;
+        history.read(text(&part)?.as_bytes()).with_context(|| part.display().to_string())?;
     }
     Ok(history.finish())
 }
@@ -152,10 +221,10 @@ fn parts(directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
 }
 
 /// A file's content as `gzip` gives it.
-fn unpacked(path: &Path) -> anyhow::Result<impl BufRead> {
+fn text(path: &Path) -> anyhow::Result<String> {
     let mut gzip = Command::new("gzip");
     let output = gzip.arg("-dc").arg(path).stderr(Stdio::inherit()).output();
     let output = output.context("cannot run gzip: install it")?;
     ensure!(output.status.success(), "gzip cannot unpack {}", path.display());
-    Ok(BufReader::new(std::io::Cursor::new(output.stdout)).take(u64::MAX))
+    String::from_utf8(output.stdout).with_context(|| format!("{} is no text", path.display()))
 }

@@ -307,7 +307,8 @@ impl History {
             now => draft.begun > Time::ZERO && now.since(draft.last) <= TOGETHER,
         };
         let earlier = self.tasks.get(&(event.job, event.index));
-        let is_in_it = earlier.is_some_and(|known| known.draft == number);
+        // A draft that is older than the task's newest may have it too.
+        let is_in_it = earlier.is_some_and(|known| known.draft >= number);
         let room = draft.job.tasks.len() < TASKS_OF_JOB_MAX as usize;
         (together && room && !is_in_it).then_some(number)
     }

@@ -16,6 +16,7 @@ mod history;
 mod row;
 mod scale;
 mod share;
+pub mod slice;
 
 pub use churn::{Arrival, Away, Churn, Counts, Happening, JobIn, Life, Outcome, Step};
 pub use csv::{ReadError, RowProblem, Table};

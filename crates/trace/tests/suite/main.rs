@@ -1,0 +1,6 @@
+//! The traces as their users see them.
+
+mod history;
+mod properties;
+mod rows;
+mod slice;
