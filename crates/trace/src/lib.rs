@@ -10,6 +10,7 @@ mod cell;
 pub mod google2011;
 mod packed;
 mod random;
+pub mod shapes;
 
 pub use cell::{CellSnapshot, Dropped, Job, Machine, PerMille, Task};
 pub use random::Random;

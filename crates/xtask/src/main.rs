@@ -30,6 +30,7 @@ usage: cargo xtask TASK
             said, as many at once as there are cores
   trace     trace check DIR: hold the whole trace of 2011 against what is known of it
             trace slice DIR: make the repository's slice of it again
+            trace shapes DIR: make the repository's tables of the cells of 2019 again
   lint      check the formatting, and clippy without warnings
   docs      build the documentation of our crates without warnings";
 
@@ -42,6 +43,7 @@ fn main() -> ExitCode {
         ["fuzz", ref rest @ ..] => fuzz::fuzz(rest),
         ["trace", "check", directory] => trace_data::check(directory.as_ref()),
         ["trace", "slice", directory] => trace_data::slice(directory.as_ref()),
+        ["trace", "shapes", directory] => trace_data::shapes(directory.as_ref()),
         ["lint"] => lint::lint(),
         ["docs"] => lint::docs(),
         ["help" | "--help" | "-h"] => {

@@ -1,7 +1,8 @@
-//! Google's trace of 2011, which is not in the repository (docs/traces.md says where it is): the
-//! whole of it held against what is known of it, and the slice that the repository has made again.
+//! Google's traces, which are not in the repository (docs/traces.md says where they are): the whole
+//! of 2011 held against what is known of it, and what the repository has of them made again.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Display;
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -14,7 +15,7 @@ use model::{CollectionId, Dimension, MachineId, Resources, TaskIndex, Time};
 use trace::google2011::{
     EventKind, History, START, Scale, TaskEvent, TaskEvents, Whole, machines, removals, slice,
 };
-use trace::{CellSnapshot, Job};
+use trace::{CellSnapshot, Job, PerMille};
 
 use crate::run::root;
 
@@ -31,52 +32,60 @@ pub(crate) fn check(directory: &Path) -> anyhow::Result<()> {
     let snapshot = &whole.snapshot;
     println!("{counts:#?}\n{:#?}", snapshot.dropped);
 
-    let left_out = snapshot.dropped.tasks_on_unknown_machines;
-    let running = snapshot.running() as u64;
-    let mut figures = Figures::default();
-    figures.is("machines", snapshot.machines.len(), 12_583);
-    figures.is("machines without capacity", snapshot.dropped.unknown_machines, 3);
-    figures.is("running tasks, with those left out", running + left_out, 132_982);
-    figures.is("pending tasks", snapshot.pending(), 11_357);
-    let apart = || snapshot.jobs.iter().filter(|job| job.different_machines);
-    let running = |job: &&Job| job.tasks.iter().any(|task| task.machine.is_some());
-    figures.is("running jobs on different machines", apart().filter(running).count(), 595);
-    let shared = apart().filter(|job| {
-        let mut machines: Vec<_> = job.tasks.iter().filter_map(|task| task.machine).collect();
-        let all = machines.len();
-        machines.sort_unstable();
-        machines.dedup();
-        machines.len() < all
-    });
-    figures.is("of them with two tasks on one", shared.count(), 0);
-    for (of, cpu, ram, counts) in [
-        ("running", "112.5", "92.4", (|running, _| running) as fn(bool, bool) -> bool),
-        ("all", "125.5", "110.7", |_, _| true),
-        ("running prod", "72.6", "58.0", |running, prod| running && prod),
-    ] {
-        let sum = requested(snapshot, counts);
-        figures.is(
-            &format!("% of CPU that {of} ask for"),
-            share(snapshot, sum, Dimension::Cpu),
-            cpu,
-        );
-        figures.is(
-            &format!("% of RAM that {of} ask for"),
-            share(snapshot, sum, Dimension::Ram),
-            ram,
-        );
-    }
-    figures.is("machines whose memory prod over-commits", over_committed(snapshot), 0);
-    let standing: usize = whole.churn.standing.iter().map(Vec::len).sum();
-    figures.is("tasks with lives", standing, snapshot.running() + snapshot.pending());
+    let churn = &whole.churn;
     println!(
-        "{} arrivals, {} removals, {} steps until {} after the start",
-        whole.churn.arrivals.len(),
-        whole.churn.away.len(),
-        whole.churn.steps.len(),
-        whole.churn.until.since(START),
+        "{} arrivals, {} removals, {} steps, {} from the start to the last task event",
+        churn.arrivals.len(),
+        churn.away.len(),
+        churn.steps.len(),
+        churn.until.since(START),
     );
+
+    let mut figures = Figures::default();
+    counted(&whole, &mut figures);
+    asked_for(snapshot, &mut figures);
+    spread_out(snapshot, &mut figures);
     figures.done()
+}
+
+fn counted(Whole { snapshot, churn }: &Whole, figures: &mut Figures) {
+    let dropped = snapshot.dropped;
+    let running = snapshot.running() as u64 + dropped.tasks_on_unknown_machines;
+    figures.is("machines", &snapshot.machines.len(), &12_583);
+    figures.is("machines without capacity", &dropped.unknown_machines, &3);
+    figures.is("running tasks, with those on such machines", &running, &132_982);
+    figures.is("pending tasks", &snapshot.pending(), &11_357);
+    let standing: usize = churn.standing.iter().map(Vec::len).sum();
+    figures.is("tasks with lives", &standing, &snapshot.tasks().count());
+    let jobs = snapshot.jobs.iter().chain(churn.arrivals.iter().map(|arrival| &arrival.job));
+    let refused = jobs.filter(|job| !job.spec(PerMille::ALL).problems().is_empty());
+    figures.is("jobs that cannot be submitted", &refused.count(), &0);
+}
+
+fn asked_for(snapshot: &CellSnapshot, figures: &mut Figures) {
+    let shares = |counts: fn(bool, bool) -> bool| {
+        let sum = requested(snapshot, counts);
+        [Dimension::Cpu, Dimension::Ram].map(|of| share(snapshot, sum, of)).join(", ")
+    };
+    let running = shares(|running, _| running);
+    figures.is("% of CPU and memory that running tasks ask for", &running, &"112.5, 92.4");
+    figures.is("… and all tasks", &shares(|_, _| true), &"125.5, 110.7");
+    let prod = shares(|running, prod| running && prod);
+    figures.is("… and running tasks of production", &prod, &"72.6, 58.0");
+    let over = over_committed(snapshot);
+    figures.is("machines whose memory production over-commits", &over, &0);
+}
+
+fn spread_out(snapshot: &CellSnapshot, figures: &mut Figures) {
+    let placed = |job: &Job| job.tasks.iter().filter_map(|task| task.machine).collect::<Vec<_>>();
+    let apart = snapshot.jobs.iter().filter(|job| job.different_machines);
+    let apart: Vec<Vec<usize>> = apart.map(placed).filter(|placed| !placed.is_empty()).collect();
+    figures.is("running jobs on different machines", &apart.len(), &595);
+    let shared = apart.iter().filter(|placed| {
+        let different: BTreeSet<&usize> = placed.iter().collect();
+        different.len() < placed.len()
+    });
+    figures.is("of them with two tasks on one", &shared.count(), &0);
 }
 
 /// Makes the slice of the repository again: of each table the rows that are in it, as they are.
@@ -107,6 +116,36 @@ pub(crate) fn slice(directory: &Path) -> anyhow::Result<()> {
     let lines = whole.split_inclusive('\n').zip(&tasks);
     let kept = lines.filter(|(_, task)| chosen.tasks.contains(task)).map(|(line, _)| line);
     pack(&into.join("task_events.csv.gz"), &kept.collect::<String>())
+}
+
+/// Makes the repository's tables of the eight cells of 2019 again: the machines as they are, and how
+/// many instances asked for how much, in 65,536ths of the largest machine.
+///
+/// # Errors
+/// Where a file is missing or a row cannot be, or a table cannot be written.
+pub(crate) fn shapes(directory: &Path) -> anyhow::Result<()> {
+    let into = root().join("crates/trace/data/google2019");
+    for cell in 'a'..='h' {
+        let machines = format!("machine_shapes/2019_{cell}_host_resource.csv");
+        let machines = fs::read_to_string(directory.join(machines)).context("no machine shapes")?;
+        fs::write(into.join(format!("2019-{cell}-machines.csv")), machines)?;
+        let requests = format!("instance_requests/2019_{cell}_user_requests.csv.gz");
+        let mut counts: BTreeMap<(u32, u32), u32> = BTreeMap::new();
+        for line in text(&directory.join(requests))?.lines().skip(1) {
+            let mut columns = line.split(',').skip(4);
+            let mut share = || -> anyhow::Result<u32> {
+                let share: f64 = columns.next().context("too few columns")?.parse()?;
+                ensure!((0.0..=1.0).contains(&share), "{share} is not a share");
+                #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+                Ok((share * 65_536.0).round() as u32)
+            };
+            *counts.entry((share()?, share()?)).or_default() += 1;
+        }
+        let rows = counts.iter().map(|((cpu, ram), tasks)| format!("{cpu},{ram},{tasks}\n"));
+        let table = format!("cpu,ram,tasks\n{}", rows.collect::<String>());
+        fs::write(into.join(format!("2019-{cell}-requests.csv")), table)?;
+    }
+    Ok(())
 }
 
 /// The tasks of the slice.
@@ -153,7 +192,7 @@ struct Figures {
 }
 
 impl Figures {
-    fn is(&mut self, what: &str, is: impl ToString, known: impl ToString) {
+    fn is(&mut self, what: &str, is: &dyn Display, known: &dyn Display) {
         let (is, known) = (is.to_string(), known.to_string());
         println!("{what}: {is}");
         if is != known {

@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use thiserror::Error;
 
-/// A share of what the largest machine of the cell has in one dimension, in millionths of a
-/// millionth: exact for every decimal of the trace, the finest of which is 9.537e-07.
+/// A share of what the largest machine of the cell has in one dimension, in units of 10⁻¹⁵:
+/// exact for every decimal of the traces, of which 9.537e-07 and 0.0833740234375 are the finest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Share(u64);
 
@@ -28,13 +28,13 @@ impl Share {
     /// Nothing.
     pub const ZERO: Self = Self(0);
     /// The largest machine.
-    pub const ONE: Self = Self(1_000_000_000_000);
+    pub const ONE: Self = Self(1_000_000_000_000_000);
     /// How many decimals are kept.
-    pub const DECIMALS: u32 = 12;
+    pub const DECIMALS: u32 = 15;
     /// The largest share, in largest machines.
     pub const MOST: u64 = 1_000;
 
-    /// It in millionths of a millionth.
+    /// It in units of 10⁻¹⁵.
     #[must_use]
     pub fn parts(self) -> u64 {
         self.0
@@ -103,7 +103,7 @@ fn shifted(value: u128, places: i64) -> Result<u128, ShareError> {
     match (power, places >= 0) {
         (Some(power), true) => value.checked_mul(power).ok_or(ShareError::TooLarge),
         (None, true) => Err(ShareError::TooLarge),
-        (Some(power), false) if value % power == 0 => Ok(value / power),
+        (Some(power), false) if value.is_multiple_of(power) => Ok(value / power),
         (_, false) => Err(ShareError::TooFine),
     }
 }
@@ -111,7 +111,7 @@ fn shifted(value: u128, places: i64) -> Result<u128, ShareError> {
 /// `0.5`, `1`, `0.0000009537`: all decimals that it has.
 impl fmt::Display for Share {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text = format!("{}.{:012}", self.0 / Self::ONE.0, self.0 % Self::ONE.0);
+        let text = format!("{}.{:015}", self.0 / Self::ONE.0, self.0 % Self::ONE.0);
         f.pad(text.trim_end_matches('0').trim_end_matches('.'))
     }
 }
@@ -127,15 +127,16 @@ mod tests {
         for (text, parts) in [
             ("0", 0),
             ("0.0", 0),
-            ("1", 1_000_000_000_000),
-            ("1.0", 1_000_000_000_000),
-            ("0.5", 500_000_000_000),
-            ("0.03085", 30_850_000_000),
-            ("9.537e-07", 953_700),
-            ("2.956e-05", 29_560_000),
-            ("1e+2", 100_000_000_000_000),
-            ("0.000000000001", 1),
-            ("0.5000000000000", 500_000_000_000),
+            ("1", 1_000_000_000_000_000),
+            ("1.0", 1_000_000_000_000_000),
+            ("0.5", 500_000_000_000_000),
+            ("0.03085", 30_850_000_000_000),
+            ("9.537e-07", 953_700_000),
+            ("2.956e-05", 29_560_000_000),
+            ("0.0833740234375", 83_374_023_437_500),
+            ("1e+2", 100_000_000_000_000_000),
+            ("0.000000000000001", 1),
+            ("0.5000000000000000", 500_000_000_000_000),
             ("0e-99", 0),
         ] {
             assert_eq!(text.parse::<Share>().map(Share::parts), Ok(parts), "{text}");
@@ -155,8 +156,8 @@ mod tests {
             ("1e--1", NotOne),
             ("1e999", NotOne),
             ("nan", NotOne),
-            ("0.0000000000001", TooFine),
-            ("1e-13", TooFine),
+            ("0.0000000000000001", TooFine),
+            ("1e-16", TooFine),
             ("1e-99", TooFine),
             ("1001", TooLarge),
             ("1e99", TooLarge),
@@ -168,7 +169,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_share_reads_back_what_it_prints(parts in 0..=1_000 * 1_000_000_000_000_u64) {
+        fn a_share_reads_back_what_it_prints(parts in 0..=1_000 * 1_000_000_000_000_000_u64) {
             prop_assert_eq!(Share(parts).to_string().parse(), Ok(Share(parts)));
         }
 
@@ -179,7 +180,7 @@ mod tests {
 
         #[test]
         fn parts_of_shares_never_sum_to_more_than_the_share_of_the_sum(
-            shares in proptest::collection::vec(0..1_000_000_000_000_u64, 1..20),
+            shares in proptest::collection::vec(0..1_000_000_000_000_000_u64, 1..20),
             whole in 0..1_u64 << 50,
         ) {
             let parts: u64 = shares.iter().map(|share| Share(*share).of(whole)).sum();

@@ -3,4 +3,5 @@
 mod history;
 mod properties;
 mod rows;
+mod shapes;
 mod slice;

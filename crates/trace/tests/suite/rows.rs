@@ -91,7 +91,7 @@ fn what_is_wrong_with_a_row_is_said_with_its_line_and_is_the_end() {
             "0,,7,0,1,0,u,3,9,-1,,,",
             "CPU request: '-1' is not a decimal number, such as 0.0625 or 9.537e-07",
         ),
-        ("0,,7,0,1,0,u,3,9,,1e-13,,", "memory request: '1e-13' has more than 12 decimals"),
+        ("0,,7,0,1,0,u,3,9,,1e-16,,", "memory request: '1e-16' has more than 15 decimals"),
         (
             "0,,7,0,1,0,u,3,9,,,1001,",
             "disk request: '1001' is more than 1000 of the largest machine",
