@@ -11,6 +11,7 @@ mod label;
 mod machine;
 mod name;
 mod priority;
+mod random;
 mod resources;
 mod time;
 
@@ -25,5 +26,6 @@ pub use name::{CellName, JobName, MachineName, NameError, PortName, UserName};
 pub use priority::{
     Appclass, Band, Priority, PriorityError, SchedulingClass, SchedulingClassError,
 };
+pub use random::Random;
 pub use resources::{Bytes, Dimension, GcuFactor, MilliCores, QuantityError, Resources};
 pub use time::{Span, Time};

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 use cell::{Applied, Assignment, Cell, LEVEL, Mutation, Op, Outcome, RequestId};
 use master::{Answer, Master, Poll, Wish};
-use model::{CellName, Level, LogIndex, MachineId, Span, Stamp, Term, Time, UserName};
+use model::{CellName, Level, LogIndex, MachineId, Random, Span, Stamp, Term, Time, UserName};
 use raft::{Config, RawNode, StateRole};
 use thiserror::Error;
 
@@ -309,8 +309,8 @@ impl<C: Codec> Replica<C> {
     /// the seed and the term, so that a run can be repeated.
     fn pin_election_timeout(&mut self) {
         let base = self.node.raft.election_timeout();
-        let drawn = split_mix(self.settings.seed ^ (self.settings.id << 48) ^ self.node.raft.term);
-        let extra = usize::try_from(drawn % base as u64).unwrap_or(0);
+        let seed = self.settings.seed ^ (self.settings.id << 48) ^ self.node.raft.term;
+        let extra = Random::new(seed).index(base);
         self.node.raft.set_randomized_election_timeout(base + extra);
     }
 
@@ -477,12 +477,4 @@ impl Recovered {
             self.entries.push(LogEntry { term, index, level, data: Bytes::copy_from_slice(data) });
         }
     }
-}
-
-/// One step of the `SplitMix64` generator (Steele, Lea, Flood, 2014).
-fn split_mix(seed: u64) -> u64 {
-    let mut z = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }

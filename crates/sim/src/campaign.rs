@@ -1,14 +1,13 @@
 //! The campaign: worlds by their seeds, each with its faults, until something is wrong or the cell
 //! has come to rest again.
 
-use model::{Span, UserName};
+use model::{Random, Span, UserName};
 use replica::Codec;
 
 use crate::fault::{Family, Fault, RACK, faults};
 use crate::mixed::Mixed;
 use crate::planted::Planted;
 use crate::program::Commands;
-use crate::random::Random;
 use crate::tap::Checking;
 use crate::world::{Counts, Setting, World, capacity, machines};
 

@@ -4,10 +4,8 @@
 use std::collections::VecDeque;
 
 use cell::Cell;
-use model::{LogIndex, Span, Term};
+use model::{LogIndex, Random, Span, Term};
 use replica::{HardState, LogEntry, Persist, Recovered};
-
-use crate::random::Random;
 
 /// One record of the log.
 #[derive(Clone, Debug)]

@@ -4,12 +4,11 @@
 use std::fmt;
 use std::ops::Range;
 
-use model::Span;
+use model::{Random, Span};
 use replica::Codec;
 
 use crate::disk::Crash;
 use crate::network::{Disturbance, Node, Nodes, Trouble};
-use crate::random::Random;
 use crate::world::{Event, World};
 
 /// Something that goes wrong for a while.

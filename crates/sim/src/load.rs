@@ -1,10 +1,9 @@
 //! What is asked of a cell: jobs come and go, machines are drained and used again.
 
 use cell::{Cell, Mutation, Rejection, Reply};
-use model::{Span, Time, UserName};
+use model::{Random, Span, Time, UserName};
 use replica::Codec;
 
-use crate::random::Random;
 use crate::world::{Event, World};
 
 /// Whoever decides what is asked for, and when.

@@ -9,10 +9,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use borglet::{Borglet, Effect, Input, Launch, Recovered, RecoveredStatus, Report, Settings};
-use model::{End, InstanceId, MachineId, MachineName, MachineReport, Span, Stamp, Time};
+use model::{End, InstanceId, MachineId, MachineName, MachineReport, Random, Span, Stamp, Time};
 
 use crate::program::{Life, Programs};
-use crate::random::Random;
 
 /// Whether a machine does anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,13 +7,12 @@ use std::sync::Arc;
 
 use cell::{Cell, Job, JobState, Mutation};
 use model::{
-    Bytes, JobName, MachineName, MachineReport, MilliCores, PortName, Priority, Resources, Span,
-    TaskIndex, TaskSelection, Time, UserName,
+    Bytes, JobName, MachineName, MachineReport, MilliCores, PortName, Priority, Random, Resources,
+    Span, TaskIndex, TaskSelection, Time, UserName,
 };
 use spec::{Constraint, HealthCheck, JobReference, JobSpec, Relation, TaskSpec};
 
 use crate::load::{Load, Wish};
-use crate::random::Random;
 
 /// The load.
 #[derive(Debug)]

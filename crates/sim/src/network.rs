@@ -4,9 +4,7 @@
 
 use std::ops::Range;
 
-use model::{Span, Time};
-
-use crate::random::Random;
+use model::{Random, Span, Time};
 
 /// Somebody who sends and receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

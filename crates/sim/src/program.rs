@@ -1,9 +1,7 @@
 //! The programs that simulated tasks run: how long, how they end, and how they behave on the way.
 
 use borglet::Desired;
-use model::{End, Generation, Span};
-
-use crate::random::Random;
+use model::{End, Generation, Random, Span};
 
 /// What one life of a task does on its machine.
 #[derive(Clone, Debug, PartialEq, Eq)]

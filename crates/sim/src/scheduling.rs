@@ -1,13 +1,12 @@
 //! The scheduler's process over a real scheduler, and a rival that proposes whatever it likes.
 
 use cell::{Assignment, Cell, TaskState};
-use model::{InstanceId, Span, TaskIndex, Time};
+use model::{InstanceId, Random, Span, TaskIndex, Time};
 use replica::{Codec, LogEntry};
 use scheduler::Scheduler;
 
 use crate::network::{Fate, Node};
 use crate::planted::Planted;
-use crate::random::Random;
 use crate::world::{Event, World};
 
 /// The wait before a master that does not answer is asked again.

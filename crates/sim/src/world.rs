@@ -10,8 +10,8 @@ use std::sync::Arc;
 use cell::{Cell, Mutation};
 use master::{Answer, Poll};
 use model::{
-    Bytes, CellName, InstanceId, MachineName, MachineReport, MilliCores, PortRange, Resources,
-    Span, Time, UserName,
+    Bytes, CellName, InstanceId, MachineName, MachineReport, MilliCores, PortRange, Random,
+    Resources, Span, Time, UserName,
 };
 use replica::{Codec, LogEntry};
 
@@ -26,7 +26,6 @@ use crate::master::MasterHost;
 use crate::network::Network;
 use crate::planted::Planted;
 use crate::program::Programs;
-use crate::random::Random;
 use crate::scheduling::{Rival, SchedulerHost};
 use crate::tap::{Checking, Seen};
 

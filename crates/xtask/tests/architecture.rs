@@ -22,7 +22,7 @@ const LAYERS: &[(&str, Kind, &[&str])] = &[
     ("master", Kind::Pure, &["model", "spec", "cell", "borglet"]),
     ("replica", Kind::Pure, &["model", "cell", "master"]),
     // The harness.
-    ("sim", Kind::Pure, &["model", "spec", "cell", "borglet", "scheduler", "master", "replica"]),
+    ("trace", Kind::Pure, &["model", "spec"]),
     // The boundary.
     ("proto", Kind::Boundary, &["model", "spec", "cell", "borglet"]),
     ("store", Kind::Boundary, &[]),
@@ -48,7 +48,7 @@ const LAYERS: &[(&str, Kind, &[&str])] = &[
             "rpc",
         ],
     ),
-    ("xtask", Kind::Shell, &[]),
+    ("xtask", Kind::Shell, &["model", "trace"]),
 ];
 
 /// What a crate is.

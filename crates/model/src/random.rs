@@ -1,8 +1,9 @@
-//! Seeded randomness of a pinned algorithm: the same seed gives the same numbers on every build.
+//! Seeded randomness of a pinned algorithm: the same seed gives the same numbers on every build, now
+//! and later. It keeps no secrets.
 
 use std::ops::Range;
 
-use model::Span;
+use crate::Span;
 
 /// A generator: `SplitMix64` (Steele, Lea, Flood, "Fast splittable pseudorandom number generators",
 /// 2014).
@@ -25,9 +26,14 @@ impl Random {
     /// Any number.
     pub fn number(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        Self::mixed(self.0)
+    }
+
+    /// A number in which every bit of another one has its part: the generator's own mix.
+    #[must_use]
+    pub fn mixed(number: u64) -> u64 {
+        let z = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         z ^ (z >> 31)
     }
 
