@@ -250,6 +250,14 @@ impl Borgmaster for Service {
         self.set_a_platform(user, request.into_inner()).await
     }
 
+    async fn resume_rescheduling(
+        &self,
+        request: Request<v1::ResumeReschedulingRequest>,
+    ) -> Answer<v1::ResumeReschedulingResponse> {
+        let user = self.user(&request)?;
+        self.resume(user, request.into_inner()).await
+    }
+
     async fn platforms(
         &self,
         request: Request<v1::PlatformsRequest>,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use cell::{
     Cell, Death, EvictionCause, Health, Job, JobState, KillReason, Machine, MachineState,
-    PendingCause, Phase, StopReason, TaskState,
+    PendingCause, Phase, Rescheduling, StopReason, TaskState,
 };
 use model::{CollectionId, InstanceId, Resources, TaskIndex, TaskSelection, Time, UserName};
 use proto::v1;
@@ -259,7 +259,12 @@ pub(crate) fn machine_status(machine: &Machine, now: Time) -> v1::MachineStatus 
         MachineState::Joining => "joining",
         MachineState::Up if drain.is_some() => "draining",
         MachineState::Up => "up",
+        MachineState::Unreachable { .. } => "unreachable",
         MachineState::Down { .. } => "down",
+    };
+    let silent_since = match machine.state {
+        MachineState::Joining | MachineState::Up => 0,
+        MachineState::Unreachable { since } | MachineState::Down { since } => since.0,
     };
     let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
     v1::MachineStatus {
@@ -280,6 +285,7 @@ pub(crate) fn machine_status(machine: &Machine, now: Time) -> v1::MachineStatus 
         drained_by: drain.map(|drain| drain.by.to_string()).unwrap_or_default(),
         suspect: machine.is_suspect(now),
         placed: Vec::new(),
+        silent_since,
     }
 }
 
@@ -296,6 +302,25 @@ pub(crate) fn placed(cell: &Cell, machine: &Machine) -> Vec<v1::PlacedTask> {
         })
     };
     machine.instances().iter().filter_map(task).collect()
+}
+
+/// Whether machines that do not answer are marked down.
+pub(crate) fn rescheduling(cell: &Cell) -> v1::ReschedulingStatus {
+    let state = |state: &str| v1::ReschedulingStatus {
+        state: state.to_owned(),
+        ..v1::ReschedulingStatus::default()
+    };
+    match cell.rescheduling() {
+        Rescheduling::Allowed => state("allowed"),
+        Rescheduling::Stopped { since, silent, of } => {
+            let (since, silent, of) = (since.0, *silent, *of);
+            v1::ReschedulingStatus { since, silent, of, ..state("stopped") }
+        }
+        Rescheduling::Resumed { since, by } => {
+            let (since, by) = (since.0, by.to_string());
+            v1::ReschedulingStatus { since, by, ..state("resumed") }
+        }
+    }
 }
 
 /// The capacity of every machine that is up, together.
