@@ -120,11 +120,12 @@ struct DevArgs {
     /// How long to wait for the jobs, such as 60s.
     #[arg(long, default_value = "60s", value_parser = duration)]
     timeout: std::time::Duration,
-    #[command(flatten)]
-    silence: silence::SilenceArgs,
     /// A command to run against the cell, which lives as long as the command.
     #[arg(last = true)]
     command: Vec<String>,
+    // Its heading is that of whatever follows.
+    #[command(flatten)]
+    silence: silence::SilenceArgs,
 }
 
 #[derive(Debug, Args)]
@@ -309,9 +310,10 @@ struct MasterArgs {
     #[arg(long, default_value = "30d", value_parser = duration)]
     events_age: std::time::Duration,
     #[command(flatten)]
-    silence: silence::SilenceArgs,
-    #[command(flatten)]
     listen: ListenArgs,
+    // Its heading is that of whatever follows.
+    #[command(flatten)]
+    silence: silence::SilenceArgs,
 }
 
 #[derive(Debug, Args)]

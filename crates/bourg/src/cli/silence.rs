@@ -1,5 +1,7 @@
 //! How a master watches its machines, and what it does about those that do not answer.
 
+use std::time::Duration;
+
 use clap::Args;
 use master::Share;
 use model::Span;
@@ -10,8 +12,8 @@ use super::duration;
 #[command(next_help_heading = "Machines that do not answer")]
 pub(super) struct SilenceArgs {
     /// How often a machine is polled that has nothing new to say.
-    #[arg(long, default_value = "2s", value_parser = duration, value_name = "TIME")]
-    poll_interval: std::time::Duration,
+    #[arg(long, default_value = "2s", value_parser = interval, value_name = "TIME")]
+    poll_interval: Duration,
     /// After how many missed polls a machine is unreachable.
     #[arg(long, default_value_t = 5, value_name = "POLLS",
           value_parser = clap::value_parser!(u32).range(1..))]
@@ -22,12 +24,22 @@ pub(super) struct SilenceArgs {
     /// How many tasks are taken at once, where none were for a while.
     #[arg(long, default_value_t = 100, value_name = "TASKS")]
     reschedule_burst: u32,
-    /// Rescheduling stops where at least so many machines are unreachable at once, and also
+    /// Rescheduling stops by itself only where at least so many machines are unreachable at once.
     #[arg(long, default_value_t = 3, value_name = "MACHINES")]
     silent_machines: u32,
-    /// more than this share of those that were up.
+    /// And only where they are more than this share of those that were up.
     #[arg(long, default_value_t = Share::THIRD, value_name = "SHARE")]
     silent_share: Share,
+}
+
+/// A poll interval: one that leaves a machine time for other things, and no longer than a Borglet
+/// keeps an answer back.
+fn interval(text: &str) -> Result<Duration, String> {
+    let interval = duration(text)?;
+    match (Duration::from_millis(10)..=Duration::from_secs(60)).contains(&interval) {
+        true => Ok(interval),
+        false => Err("a poll interval is 10ms to 60s".to_owned()),
+    }
 }
 
 impl SilenceArgs {

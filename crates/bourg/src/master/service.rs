@@ -114,6 +114,7 @@ impl Service {
         })?;
         answered.map_err(|refusal| match refusal {
             replica::Refusal::Overloaded => Status::resource_exhausted(refusal.to_string()),
+            replica::Refusal::Level { .. } => Status::failed_precondition(refusal.to_string()),
             _ => Status::unavailable(refusal.to_string()),
         })
     }

@@ -116,7 +116,14 @@ fn task_status(cell: &Cell, job: &Job, index: TaskIndex) -> v1::TaskStatus {
             status.state = state.to_owned();
             status.since = since.0;
             let stop = placement.stop.as_deref();
-            status.reason = stop.map(|why| stop_reason(cell, why)).unwrap_or_default();
+            let silent = cell
+                .machine(placement.machine)
+                .is_some_and(|machine| matches!(machine.state, MachineState::Unreachable { .. }));
+            status.reason = match stop {
+                Some(why) => stop_reason(cell, why),
+                None if silent => "its machine is unreachable".to_owned(),
+                None => String::new(),
+            };
             status.machine = machine_name(cell, placement.machine);
             status.host = cell
                 .machine(placement.machine)

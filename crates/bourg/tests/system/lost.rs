@@ -112,6 +112,8 @@ fn where_most_machines_are_silent_none_is_marked_down_unless_a_person_says_so() 
     let text = cell.ok("bourg machine show m2");
     assert!(text.contains("its tasks stay where they are, and no others come\n"), "{text}");
     assert!(text.contains("\nroot/sits/0  running "), "{text}");
+    let reason = cell.ok("bourg status sits -o tasks.0.reason");
+    assert_eq!(reason, "its machine is unreachable\n");
     cell.ok("bourg run --detach $EXAMPLES/too-big.bcl");
     let why = cell.ok("bourg why too-big");
     assert!(why.contains("  3 are unreachable\n"), "{why}");

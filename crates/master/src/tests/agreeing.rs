@@ -138,6 +138,7 @@ proptest! {
         world.apply(&Op::RaiseLevel { to: cell::LEVEL });
         for step in &steps {
             world.take(step);
+            prop_assert!(world.master.counts_right(&world.cell));
             prop_assert_eq!(world.master.overlooked(&world.cell), []);
         }
     }

@@ -44,6 +44,14 @@ pub(super) fn session(expected: &Expect) {
     expected.assert_eq(&text);
 }
 
+impl Master {
+    /// Whether the silent machines that are counted are those that there are.
+    pub(super) fn counts_right(&self, cell: &Cell) -> bool {
+        let Some(leading) = &self.leading else { return true };
+        leading.lost.is_right(cell, leading.links.iter(), &self.settings)
+    }
+}
+
 /// What a machine does.
 #[derive(Default)]
 struct Borglet {
@@ -251,6 +259,7 @@ impl World {
             }
         }
         assert_eq!(self.master.overlooked(&self.cell), [], "at {}", self.now.0);
+        assert!(self.master.counts_right(&self.cell), "at {}", self.now.0);
     }
 
     fn fulfil(&mut self, wishes: Vec<Wish>) {
