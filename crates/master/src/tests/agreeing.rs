@@ -17,6 +17,11 @@ impl Master {
         leading.links.iter().filter(differs).map(|(id, _)| *id).collect()
     }
 
+    /// What a machine was last heard to report.
+    fn last_report(&self, machine: MachineId) -> Option<Arc<Report>> {
+        self.leading.as_ref()?.links.get(&machine)?.report.clone()
+    }
+
     /// Whether the last report of a machine is taken to agree with the cell.
     fn agrees(&self, machine: MachineId) -> bool {
         self.leading.as_ref().is_some_and(|leading| leading.links[&machine].agrees)
@@ -124,6 +129,7 @@ impl World {
             let (now, cell) = (self.now, &self.cell);
             self.master.answered(now, cell, M1, false, &answer, &mut self.wishes);
             assert_eq!(self.master.overlooked(&self.cell), []);
+            assert_eq!(self.master.last_report(M1).as_ref(), Some(&report));
             self.said();
         }
     }
