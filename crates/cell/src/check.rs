@@ -21,7 +21,10 @@ use model::{InstanceId, MachineId, Resources};
 
 use crate::lifecycle::Stage;
 use crate::state::bounds::{ANSWERS_MAX, ATTRIBUTES_MAX, PLATFORMS_MAX, SESSIONS_MAX};
-use crate::{Cell, Counts, Job, JobState, LEVEL, Machine, Placement, Task, TaskState, crashes};
+use crate::{
+    Cell, Counts, Job, JobState, LEVEL, LOST_MACHINES, Machine, MachineState, Placement,
+    Rescheduling, Task, TaskState, crashes,
+};
 
 /// What a machine should have, by the tasks that are placed on it.
 #[derive(Debug, Default)]
@@ -40,6 +43,7 @@ impl Cell {
         self.check_relations(&mut found);
         self.check_names(&mut found);
         self.check_machines(&loads, &mut found);
+        self.check_rescheduling(&mut found);
         self.check_sessions(&mut found);
         found.violations
     }
@@ -165,12 +169,39 @@ impl Cell {
             found.at_most("attributes of a machine", machine.operator_attributes.len(), most);
             found.at_most("attributes of a machine", machine.report.attributes.len(), most);
             found.at_most("crashes of a machine", crashes, crashes::TASKS_MAX);
+            self.check_state(machine, found);
             machines += 1;
         }
         found.count(Counted::Cell, "machines", self.machines.len() as u64, machines);
         found.at_most("platforms", self.platforms.len(), PLATFORMS_MAX);
         if !(model::Level(1)..=LEVEL).contains(&self.level) {
             found.add(Violation::Level(self.level));
+        }
+    }
+
+    fn check_state(&self, machine: &Machine, found: &mut Found) {
+        let (id, tasks) = (machine.id, machine.instances.len());
+        match machine.state {
+            MachineState::Unreachable { .. } if self.level < LOST_MACHINES => {
+                let (what, needs) = (format!("machine {id} is unreachable"), LOST_MACHINES);
+                found.add(Violation::TooEarly { what, level: self.level, needs });
+            }
+            MachineState::Down { .. } if tasks > 0 => {
+                found.add(Violation::TasksOnDownMachine { machine: id, tasks });
+            }
+            _ => {}
+        }
+    }
+
+    fn check_rescheduling(&self, found: &mut Found) {
+        if self.level < LOST_MACHINES && self.rescheduling != Rescheduling::Allowed {
+            let (what, needs) = ("rescheduling was stopped".to_owned(), LOST_MACHINES);
+            found.add(Violation::TooEarly { what, level: self.level, needs });
+        }
+        if let Rescheduling::Stopped { silent, of, .. } = self.rescheduling
+            && silent > of
+        {
+            found.add(Violation::MoreSilentThanThere { silent, of });
         }
     }
 

@@ -119,6 +119,8 @@ pub enum EventKind {
         /// To what; nothing where it is not so any more.
         value: Option<String>,
     },
+    /// A machine does not answer; its tasks stay where they are.
+    MachineUnreachable,
     /// A machine is down.
     MachineDown,
     /// A machine is back.
@@ -149,6 +151,17 @@ pub enum EventKind {
         /// Which one.
         to: Level,
     },
+    /// Too many machines are silent at once: no machine is marked down any more.
+    ReschedulingStopped {
+        /// How many are unreachable.
+        silent: u32,
+        /// Of how many that were up.
+        of: u32,
+    },
+    /// A person had machines marked down again, though many are silent.
+    ReschedulingResumed,
+    /// Fewer machines are silent again: the breaker is armed anew.
+    ReschedulingAllowed,
 }
 
 impl EventKind {
@@ -193,6 +206,7 @@ impl EventKind {
             Self::MachineAdded => "ADD",
             Self::MachineUpdated { .. } => "UPDATE",
             Self::Attribute { .. } => "ATTRIBUTE",
+            Self::MachineUnreachable => "UNREACHABLE",
             Self::MachineDown => "DOWN",
             Self::MachineBack => "BACK",
             Self::MachineDrained { .. } => "DRAIN",
@@ -201,6 +215,9 @@ impl EventKind {
             Self::Platform { .. } => "PLATFORM",
             Self::Founded => "FOUND",
             Self::LevelRaised { .. } => "LEVEL",
+            Self::ReschedulingStopped { .. } => "STOP_RESCHEDULING",
+            Self::ReschedulingResumed => "RESUME_RESCHEDULING",
+            Self::ReschedulingAllowed => "ALLOW_RESCHEDULING",
             life => life.transition().map_or("", Transition::name),
         }
     }

@@ -10,7 +10,7 @@ use thiserror::Error;
 
 use crate::state::Session;
 use crate::state::bounds::{INDEX_MAX, TIME_MAX};
-use crate::{Cell, Job, LEVEL, Machine, TaskState};
+use crate::{Cell, Job, LEVEL, Machine, Rescheduling, TaskState};
 
 /// Everything in a cell that is not derived from the rest.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,6 +23,8 @@ pub struct Image {
     pub administrators: Vec<UserName>,
     /// The platforms whose cores do more or less than the cell's normalised core.
     pub platforms: Vec<(String, GcuFactor)>,
+    /// Whether the tasks of machines that do not answer are rescheduled.
+    pub rescheduling: Rescheduling,
     /// The last operation applied.
     pub index: LogIndex,
     /// Its moment.
@@ -135,6 +137,7 @@ impl Cell {
             level: self.level,
             administrators: self.administrators.iter().cloned().collect(),
             platforms: self.platforms.iter().map(|(name, by)| (name.clone(), *by)).collect(),
+            rescheduling: self.rescheduling.clone(),
             index: self.index,
             time: self.time,
             last_collection: self.last_collection,
@@ -168,6 +171,7 @@ impl Cell {
             level: image.level,
             administrators: image.administrators.into_iter().collect(),
             platforms: image.platforms.into_iter().collect(),
+            rescheduling: image.rescheduling,
             index: image.index,
             time: image.time,
             last_collection: image.last_collection,

@@ -30,10 +30,14 @@ pub use outcome::{
 };
 pub use state::{
     Cell, Counts, Death, Drain, EvictionCause, FailureDomain, Health, Job, JobParts, JobState,
-    KillReason, LastLife, Machine, MachineState, PendingCause, Phase, Placement, Session,
-    StopReason, Task, TaskState, attribute, bounds, crashes, lifecycle,
+    KillReason, LastLife, Machine, MachineState, PendingCause, Phase, Placement, Rescheduling,
+    Session, StopReason, Task, TaskState, attribute, bounds, crashes, lifecycle,
 };
 
 /// The level of the state machine that this build implements. A record that needs a higher one
 /// must not be decoded by this build.
-pub const LEVEL: model::Level = model::Level(1);
+pub const LEVEL: model::Level = LOST_MACHINES;
+
+/// The level from which on a machine is unreachable before it is down, and rescheduling can be
+/// stopped.
+pub const LOST_MACHINES: model::Level = model::Level(2);

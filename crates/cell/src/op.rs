@@ -51,12 +51,12 @@ pub enum Op {
         /// What it says of itself.
         report: Arc<MachineReport>,
     },
-    /// A machine did not answer several polls: it is down, its tasks are lost.
+    /// A machine does not answer, and is not waited for any longer: it is down, its tasks are lost.
     MachineSilent {
         /// The machine.
         machine: MachineId,
     },
-    /// A machine that was down answers again.
+    /// A machine that was unreachable or down answers again.
     MachineBack {
         /// The machine.
         machine: MachineId,
@@ -72,6 +72,23 @@ pub enum Op {
         /// The level.
         to: Level,
     },
+    /// A machine did not answer several polls: nothing new is placed on it, and its tasks stay. From
+    /// level 2 on; below, and for a machine that is not up, it changes nothing.
+    MachineUnreachable {
+        /// The machine.
+        machine: MachineId,
+    },
+    /// So many machines are silent at once that none is marked down any more. From level 2 on, while
+    /// rescheduling is allowed, and where not more are silent than there are; else it changes nothing.
+    StopRescheduling {
+        /// How many machines are unreachable.
+        silent: u32,
+        /// Of how many that were up.
+        of: u32,
+    },
+    /// Fewer machines are silent again: the breaker is armed anew, whether it had stopped
+    /// rescheduling or a person had resumed that.
+    AllowRescheduling,
 }
 
 /// A request's place in its session.
@@ -135,6 +152,9 @@ pub enum Mutation {
         /// How much.
         factor: GcuFactor,
     },
+    /// Mark machines down again though many are silent. From level 2 on, and where the breaker has
+    /// stopped it.
+    ResumeRescheduling,
 }
 
 /// A proposal: this life of a task, on this machine, with these ports.

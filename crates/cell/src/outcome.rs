@@ -205,6 +205,9 @@ pub enum Rejection {
     /// Another machine answers at that address.
     #[error("machine {0} already has that address")]
     AddressTaken(MachineName),
+    /// Machines are marked down as always, or again already.
+    #[error("rescheduling is not stopped: there is nothing to resume")]
+    NotStopped,
 }
 
 /// Why an assignment was refused. The task is pending still, and the next pass considers it again.

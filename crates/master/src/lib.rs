@@ -1,6 +1,6 @@
 //! The Borgmaster's decisions beside the cell (paper, sections 3.1 and 3.3): which machine to poll
-//! when, what to order it, what its report means for the cell, when it counts as down, and when
-//! dead jobs are forgotten.
+//! when, what to order it, what its report means for the cell, when it counts as unreachable and
+//! when as down, and when dead jobs are forgotten.
 //!
 //! A [`Master`] is deterministic: moments are arguments, and what it wants is returned as
 //! [`Wish`]es: operations to propose and polls to make. What it remembers about machines is not
@@ -10,17 +10,22 @@
 //! sockets and clocks.
 
 mod link;
+mod lost;
 mod observe;
 mod order;
+mod rate;
+mod share;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use borglet::{Order, Report};
-use cell::{Cell, JobState, MachineState, Mutation, Op};
+use cell::{Cell, JobState, LOST_MACHINES, MachineState, Mutation, Op};
 use model::{CollectionId, LogIndex, MachineId, MachineName, Span, Stamp, Time};
 
 use link::Link;
+use lost::{Decided, Lost};
+pub use share::{NoShare, Share};
 
 /// What a master is set to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,8 +35,17 @@ pub struct Settings {
     /// The shortest time between an answer and the next poll, which bounds how often a machine
     /// with much news is asked.
     pub poll_spacing: Span,
-    /// How many polls in a row must fail before a machine is down.
+    /// How many polls in a row must fail before a machine is unreachable.
     pub missed_polls_max: u32,
+    /// How many tasks a second are taken from machines that are unreachable, to run elsewhere; at 0,
+    /// no machine that has tasks is marked down.
+    pub reschedule_rate: u32,
+    /// How many tasks are taken at once, where none were for a while.
+    pub reschedule_burst: u32,
+    /// How many machines must be unreachable at least before rescheduling stops.
+    pub silent_machines_min: u32,
+    /// Of the machines that were up, how many may be unreachable before rescheduling stops.
+    pub silent_share_max: Share,
     /// How long dead jobs are kept.
     pub dead_jobs_for: Span,
     /// How many dead jobs are kept at most.
@@ -44,6 +58,10 @@ impl Default for Settings {
             poll_interval: Span::from_secs(2),
             poll_spacing: Span::from_millis(5),
             missed_polls_max: 5,
+            reschedule_rate: 10,
+            reschedule_burst: 100,
+            silent_machines_min: 3,
+            silent_share_max: Share::THIRD,
             dead_jobs_for: Span::from_secs(24 * 3_600),
             dead_jobs_max: 10_000,
         }
@@ -108,6 +126,7 @@ struct Leading {
     since: Stamp,
     links: BTreeMap<MachineId, Link>,
     due: BTreeSet<(Time, MachineId)>,
+    lost: Lost,
     forget: Time,
 }
 
@@ -125,10 +144,11 @@ impl Master {
             since,
             links: BTreeMap::new(),
             due: BTreeSet::new(),
+            lost: Lost::new(now),
             forget: now + FORGET_INTERVAL,
         };
         for machine in cell.machines() {
-            leading.join(now, machine.id, since.index);
+            leading.join(now, cell, machine.id, since.index, &self.settings);
         }
         self.leading = Some(leading);
     }
@@ -153,22 +173,24 @@ impl Master {
         reordered: &[MachineId],
         wishes: &mut Vec<Wish>,
     ) {
+        let settings = &self.settings;
         let Some(leading) = &mut self.leading else { return };
         let index = cell.index();
-        if let Op::Observe { machine, .. } | Op::DescribeMachine { machine, .. } = op
-            && let Some(link) = leading.links.get_mut(machine)
-        {
-            link.settle(op);
-            observe::compare(cell, *machine, link, leading.since, wishes);
-        }
-        if let Op::MachineSilent { machine } | Op::MachineBack { machine } = op
-            && let Some(link) = leading.links.get_mut(machine)
-        {
-            link.settle(op);
+        match op {
+            Op::Observe { machine, .. }
+            | Op::DescribeMachine { machine, .. }
+            | Op::MachineUnreachable { machine }
+            | Op::MachineSilent { machine }
+            | Op::MachineBack { machine } => {
+                leading.settle(cell, *machine, op, settings, wishes);
+            }
+            Op::StopRescheduling { .. } | Op::AllowRescheduling => leading.lost.settle(),
+            _ => {}
         }
         for machine in reordered {
             if let Some(link) = leading.links.get_mut(machine) {
                 link.reordered = index;
+                link.agrees = false;
                 leading.schedule(now, *machine);
             }
         }
@@ -178,7 +200,7 @@ impl Master {
         if let Op::Request { mutation, .. } = op
             && joins(mutation)
         {
-            leading.join_new(now, cell, index);
+            leading.join_new(now, cell, index, settings);
         }
     }
 
@@ -197,22 +219,33 @@ impl Master {
         let Some(link) = leading.links.get_mut(&machine) else { return };
         link.answered(now, had_order, answer, &settings);
         let state = cell.machine(machine).map(|machine| machine.state);
-        match (answer, state) {
+        let change = match (answer, state) {
             (Answer::Failed, Some(MachineState::Up))
-                if link.missed >= settings.missed_polls_max && !link.state_proposed =>
+                if link.missed >= settings.missed_polls_max =>
             {
-                link.state_proposed = true;
-                wishes.push(Wish::Propose(Op::MachineSilent { machine }));
+                Some(match cell.level() >= LOST_MACHINES {
+                    true => Op::MachineUnreachable { machine },
+                    false => Op::MachineSilent { machine },
+                })
             }
-            (Answer::Report { .. }, Some(MachineState::Down { .. })) if !link.state_proposed => {
-                link.state_proposed = true;
-                wishes.push(Wish::Propose(Op::MachineBack { machine }));
-            }
-            _ => {}
+            (
+                Answer::Report { .. },
+                Some(MachineState::Unreachable { .. } | MachineState::Down { .. }),
+            ) => Some(Op::MachineBack { machine }),
+            _ => None,
+        };
+        if let Some(op) = change
+            && !link.state_proposed
+        {
+            link.state_proposed = true;
+            wishes.push(Wish::Propose(op));
         }
-        if let Answer::Report { .. } = answer {
+        if let Answer::Report { .. } = answer
+            && !link.agrees
+        {
             observe::compare(cell, machine, link, leading.since, wishes);
         }
+        leading.lost.count(machine, link, state, &settings);
         let next = link.next_poll;
         leading.due.insert((next, machine));
     }
@@ -231,6 +264,7 @@ impl Master {
                 wishes.push(Wish::Poll(poll));
             }
         }
+        leading.lose(now, cell, &settings, wishes);
         if leading.forget <= now {
             leading.forget = now + FORGET_INTERVAL;
             let collections = forgettable(&settings, now, cell);
@@ -245,25 +279,74 @@ impl Master {
     pub fn next_tick(&self) -> Option<Time> {
         let leading = self.leading.as_ref()?;
         let poll = leading.due.first().map(|(due, _)| *due);
-        Some(poll.map_or(leading.forget, |due| due.min(leading.forget)))
+        [poll, leading.lost.wake, Some(leading.forget)].into_iter().flatten().min()
     }
 }
 
 impl Leading {
-    fn join(&mut self, now: Time, machine: MachineId, index: LogIndex) {
-        self.links.insert(machine, Link::new(now, index));
+    fn join(
+        &mut self,
+        now: Time,
+        cell: &Cell,
+        machine: MachineId,
+        index: LogIndex,
+        settings: &Settings,
+    ) {
+        let mut link = Link::new(now, index);
+        let state = cell.machine(machine).map(|machine| machine.state);
+        self.lost.count(machine, &mut link, state, settings);
+        self.links.insert(machine, link);
         self.schedule(now, machine);
     }
 
+    /// Marks machines down that are silent for too long, as far as that may be.
+    fn lose(&mut self, now: Time, cell: &Cell, settings: &Settings, wishes: &mut Vec<Wish>) {
+        let Decided { gone, anew } = self.lost.lose(now, cell, settings, wishes);
+        for machine in gone {
+            if let Some(link) = self.links.get_mut(&machine) {
+                link.state_proposed = true;
+            }
+        }
+        for machine in anew {
+            if let Some(link) = self.links.get_mut(&machine) {
+                link.missed = 0;
+            }
+        }
+    }
+
+    /// An operation about one machine is applied.
+    fn settle(
+        &mut self,
+        cell: &Cell,
+        machine: MachineId,
+        op: &Op,
+        settings: &Settings,
+        wishes: &mut Vec<Wish>,
+    ) {
+        let Some(link) = self.links.get_mut(&machine) else { return };
+        link.settle(op);
+        // What it was last seen to report may mean something else now.
+        observe::compare(cell, machine, link, self.since, wishes);
+        let state = cell.machine(machine).map(|machine| machine.state);
+        self.lost.count(machine, link, state, settings);
+    }
+
     /// A machine was added, or removed.
-    fn join_new(&mut self, now: Time, cell: &Cell, index: LogIndex) {
-        self.links.retain(|machine, _| cell.machine(*machine).is_some());
+    fn join_new(&mut self, now: Time, cell: &Cell, index: LogIndex, settings: &Settings) {
+        let lost = &mut self.lost;
+        self.links.retain(|machine, link| {
+            let stays = cell.machine(*machine).is_some();
+            if !stays {
+                lost.count(*machine, link, None, settings);
+            }
+            stays
+        });
         let new: Vec<MachineId> = cell
             .machines()
             .map(|machine| machine.id)
             .filter(|id| !self.links.contains_key(id))
             .collect();
-        new.into_iter().for_each(|id| self.join(now, id, index));
+        new.into_iter().for_each(|id| self.join(now, cell, id, index, settings));
     }
 
     fn schedule(&mut self, at: Time, machine: MachineId) {

@@ -6,6 +6,7 @@ use borglet::Report;
 use cell::{Cell, Op};
 use model::{LogIndex, MachineId, Stamp, Time};
 
+use crate::lost::Standing;
 use crate::{Answer, Poll, Settings, order};
 
 /// The link to a machine.
@@ -27,8 +28,12 @@ pub(crate) struct Link {
     pub(crate) observing: bool,
     /// A description is proposed and not yet applied.
     pub(crate) describing: bool,
-    /// Its being down or back is proposed and not yet applied.
+    /// Its being unreachable, down or back is proposed and not yet applied.
     pub(crate) state_proposed: bool,
+    /// The cell was seen to have all of its last report, and neither has changed since.
+    pub(crate) agrees: bool,
+    /// What it counts as.
+    pub(crate) standing: Standing,
 }
 
 impl Link {
@@ -44,7 +49,14 @@ impl Link {
             observing: false,
             describing: false,
             state_proposed: false,
+            agrees: false,
+            standing: Standing::Away,
         }
+    }
+
+    /// Whether its last poll was answered.
+    pub(crate) fn answers(&self) -> bool {
+        self.report.is_some() && self.missed == 0
     }
 
     /// The stamp of the order that reflects what the machine is to run now.
@@ -102,8 +114,13 @@ impl Link {
             }
             Answer::Report { report, version } => {
                 self.missed = 0;
-                self.seen = *version;
-                self.report = Some(Arc::clone(report));
+                // A version is counted anew when a Borglet starts: the report itself decides.
+                let known = self.report.as_ref().filter(|_| self.seen == *version);
+                if known.is_none_or(|known| !Arc::ptr_eq(known, report) && known != report) {
+                    self.seen = *version;
+                    self.report = Some(Arc::clone(report));
+                    self.agrees = false;
+                }
                 self.next_poll = now + settings.poll_spacing;
             }
         }

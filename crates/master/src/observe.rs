@@ -2,7 +2,8 @@
 //!
 //! At most one observation of a machine is proposed at a time; when it is applied, the last report
 //! is compared again. So a report that is repeated fills no log, and one that comes meanwhile is
-//! not forgotten.
+//! not forgotten. Where report and cell agree ([`Link::agrees`]), neither is looked at again until
+//! one of them changes.
 
 use std::collections::BTreeMap;
 
@@ -21,6 +22,7 @@ pub(crate) fn compare(
     since: Stamp,
     wishes: &mut Vec<Wish>,
 ) {
+    link.agrees = false;
     let (Some(report), Some(machine)) = (link.report.clone(), cell.machine(id)) else { return };
     let said = cell::bounded_report(&report.machine);
     let new = machine.report != said || machine.state == MachineState::Joining;
@@ -52,6 +54,7 @@ pub(crate) fn compare(
             None => {}
         }
     }
+    link.agrees = !new && observations.is_empty();
     if !observations.is_empty() {
         link.observing = true;
         wishes.push(Wish::Propose(Op::Observe { machine: id, observations }));

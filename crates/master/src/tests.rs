@@ -1,5 +1,9 @@
 //! A leader, its cell and a machine that answers by hand.
 
+mod agreeing;
+mod lost;
+mod session;
+
 use super::*;
 use borglet::{TaskReport, TaskStatus};
 use cell::{Assignment, Mutation, Outcome, RequestId};

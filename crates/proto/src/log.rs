@@ -84,6 +84,13 @@ impl From<&Op> for v1::Op {
                 collections: collections.iter().map(|id| id.0).collect(),
             }),
             Op::RaiseLevel { to } => Kind::RaiseLevel(op::RaiseLevel { to: to.0 }),
+            Op::MachineUnreachable { machine } => {
+                Kind::MachineUnreachable(op::MachineUnreachable { machine: machine.0 })
+            }
+            Op::StopRescheduling { silent, of } => {
+                Kind::StopRescheduling(op::StopRescheduling { silent: *silent, of: *of })
+            }
+            Op::AllowRescheduling => Kind::AllowRescheduling(v1::Nothing {}),
         };
         Self { op: Some(kind) }
     }
@@ -124,6 +131,13 @@ impl TryFrom<v1::Op> for Op {
                 collections: forget.collections.into_iter().map(CollectionId).collect(),
             },
             Kind::RaiseLevel(raise) => Self::RaiseLevel { to: Level(raise.to) },
+            Kind::MachineUnreachable(unreachable) => {
+                Self::MachineUnreachable { machine: MachineId(unreachable.machine) }
+            }
+            Kind::StopRescheduling(op::StopRescheduling { silent, of }) => {
+                Self::StopRescheduling { silent, of }
+            }
+            Kind::AllowRescheduling(v1::Nothing {}) => Self::AllowRescheduling,
         })
     }
 }
@@ -184,6 +198,7 @@ impl From<&Mutation> for MutationMessage {
                 platform: platform.clone(),
                 factor_milli: factor.milli(),
             }),
+            Mutation::ResumeRescheduling => Self::ResumeRescheduling(v1::Nothing {}),
         }
     }
 }
@@ -222,6 +237,7 @@ impl TryFrom<MutationMessage> for Mutation {
                 platform: set.platform,
                 factor: read::factor(set.factor_milli).field("factorMilli").field("setPlatform")?,
             },
+            MutationMessage::ResumeRescheduling(v1::Nothing {}) => Self::ResumeRescheduling,
         })
     }
 }

@@ -152,6 +152,16 @@ pub enum Refusal {
     /// Nothing was done.
     #[error("the master has too many requests to answer: ask again in a moment")]
     Overloaded,
+    /// Nothing was done.
+    #[error(
+        "the cell is at level {is} of the state machine, and that needs level {needs}: ask again when every replica runs a build that has it"
+    )]
+    Level {
+        /// The level that it needs.
+        needs: Level,
+        /// The cell's level.
+        is: Level,
+    },
     /// It was proposed, and the leader changed before it was known to be done.
     #[error(
         "the leader changed meanwhile and it is not known whether this was done: repeat it in the same session"
@@ -335,8 +345,11 @@ impl<C: Codec> Replica<C> {
     }
 
     fn request(&mut self, now: Time, ticket: Ticket, op: &Op, outputs: &mut Vec<Output>) {
+        let (needs, is) = (op.needs(), self.cell.level());
         let refusal = if !self.master.is_leading() {
             Some(Refusal::NotLeading)
+        } else if needs > is {
+            Some(Refusal::Level { needs, is })
         } else if self.waiting.len() >= self.settings.waiting_max {
             Some(Refusal::Overloaded)
         } else {
@@ -352,10 +365,7 @@ impl<C: Codec> Replica<C> {
         let at = self.stamped.max(now);
         let payload = self.codec.encode(at, op);
         // Replicas of an older build apply it until the cell is at a level that they do not have.
-        let level = match op {
-            Op::RaiseLevel { to } => self.cell.level().max(*to),
-            _ => self.cell.level(),
-        };
+        let level = self.cell.level().max(op.needs());
         if self.node.propose(level.0.to_le_bytes().to_vec(), payload).is_err() {
             return false;
         }
@@ -453,6 +463,11 @@ impl<C: Codec> Replica<C> {
             && let Some(Founding { name, administrator }) = self.founding.clone()
         {
             self.propose(now, &Op::Found { name, administrator }, None);
+        }
+        // A replica that cannot follow a raised level stops. The only one there is can; where there
+        // are several, this has to wait until all have said so.
+        if self.cell.level() < LEVEL && self.node.raft.prs().is_singleton() {
+            self.propose(now, &Op::RaiseLevel { to: LEVEL }, None);
         }
     }
 

@@ -127,6 +127,46 @@ fn an_empty_log_becomes_a_founded_cell() {
     assert!(world.outputs.iter().any(|output| matches!(output, Output::Leads(Term(1)))));
 }
 
+/// The only replica there is raises the level as soon as it leads, and once.
+#[test]
+fn a_cell_is_at_the_level_of_its_only_replica() {
+    let world = World::founded();
+    assert_eq!(world.replica.cell().level(), cell::LEVEL);
+    let levels: Vec<u32> = world.disk.iter().map(|entry| entry.level.0).collect();
+    let newest = cell::LEVEL.0;
+    assert_eq!(levels, [0, 1, newest], "older builds stop before they apply what raises it");
+    let mut world = world.restart();
+    world.settle(vec![]);
+    assert_eq!(world.disk.len(), 4, "the entry of the new term alone");
+}
+
+#[test]
+fn what_needs_a_higher_level_than_the_cells_is_refused_until_it_is_raised() {
+    let mut world = World::start(Table::default(), vec![], HardState::default(), Time(1));
+    world.step(vec![]);
+    while !world.outputs.iter().any(|output| matches!(output, Output::Leads(_))) {
+        let persisted = world.sync();
+        world.step(persisted);
+    }
+    assert_eq!(world.replica.cell().level(), Level(1), "that it is raised is not durable yet");
+    let id = RequestId { session: SessionId(1), sequence: 1 };
+    let resume = || Input::Request(Ticket(1), id, user(), Mutation::ResumeRescheduling);
+    world.outputs.clear();
+    world.step(vec![resume()]);
+    let refused = world.outputs.iter().find_map(|output| match output {
+        Output::Refused(Ticket(1), refusal) => Some(refusal.to_string()),
+        _ => None,
+    });
+    let says = "the cell is at level 1 of the state machine, and that needs level 2: ask again when \
+                every replica runs a build that has it";
+    assert_eq!(refused.as_deref(), Some(says));
+    world.settle(vec![]);
+    world.settle(vec![Input::OpenSession(Ticket(9), user())]);
+    world.answers();
+    world.settle(vec![resume()]);
+    assert_eq!(world.answers(), [(1, Outcome::Request(Err(Rejection::NotStopped)))]);
+}
+
 #[test]
 fn nothing_is_acknowledged_before_it_is_durable() {
     let mut world = World::founded();
@@ -190,7 +230,11 @@ fn events_are_those_of_their_operation() {
     world.settle(vec![add_machine(1, "m1"), add_machine(2, "m2"), add_machine(3, "m2")]);
     let first = committed(&mut world);
     let counts: Vec<u8> = first.iter().map(|(_, events)| events[8]).collect();
-    assert_eq!(counts, [0, 1, 0, 1, 1, 0], "a term, the founding, a session, two machines");
+    assert_eq!(
+        counts,
+        [0, 1, 1, 0, 1, 1, 0],
+        "a term, the founding, a level, a session, two machines"
+    );
     for (index, events) in &first {
         assert_eq!(events[..8], index.to_le_bytes(), "the cell was at that operation");
     }
@@ -256,7 +300,7 @@ fn a_record_of_a_higher_level_stops_the_replica_and_says_why() {
     assert_eq!(
         said.to_string(),
         format!(
-            "record {index} needs level 99 of the state machine, this program knows 1: start a newer one"
+            "record {index} needs level 99 of the state machine, this program knows 2: start a newer one"
         )
     );
 }
@@ -293,10 +337,11 @@ fn a_restored_cell_goes_on_after_its_checkpoint_and_its_orders_are_newer_than_al
     world.disk.clear();
     world.outputs.clear();
     world.settle(vec![]);
-    let next = (Term(8), LogIndex(cell.index().0 + 1));
+    // The entry of its term, and the level that this build has.
+    let next = |after| (Term(8), LogIndex(cell.index().0 + after));
     assert_eq!(
         world.disk.iter().map(|entry| (entry.term, entry.index)).collect::<Vec<_>>(),
-        [next]
+        [next(1), next(2)]
     );
     let order = world.outputs.iter().find_map(|output| match output {
         Output::Poll(poll) => poll.order.as_ref(),

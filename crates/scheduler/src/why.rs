@@ -71,6 +71,7 @@ enum Kind {
     TooSmall(Dimension),
     Constraint(Box<Constraint>),
     Draining,
+    Unreachable,
     NotUp,
 }
 
@@ -165,6 +166,7 @@ fn explain(cell: &Cell, ask: &Ask<'_>) -> Found {
 fn kind(misfit: &Misfit) -> Kind {
     match misfit {
         Misfit::NotUp => Kind::NotUp,
+        Misfit::Unreachable => Kind::Unreachable,
         Misfit::Draining => Kind::Draining,
         Misfit::Constraint { constraint, .. } => Kind::Constraint(constraint.clone()),
         Misfit::TooSmall { dimension, .. } => Kind::TooSmall(*dimension),
@@ -176,7 +178,9 @@ fn kind(misfit: &Misfit) -> Kind {
 /// By how much; what cannot be measured is further away than anything that can.
 fn missing(misfit: &Misfit) -> u64 {
     match misfit {
-        Misfit::NotUp | Misfit::Draining | Misfit::Constraint { .. } => u64::MAX,
+        Misfit::NotUp | Misfit::Unreachable | Misfit::Draining | Misfit::Constraint { .. } => {
+            u64::MAX
+        }
         Misfit::TooSmall { asked, has, .. } => asked - has,
         Misfit::Lacks { asked, free, .. } => asked - free,
         Misfit::LacksPorts { asked, free } => (asked - free) as u64,
@@ -189,6 +193,7 @@ fn reason(cell: &Cell, kind: &Kind, alike: Alike) -> Reason {
     let verb = |single: &str, plural: &str| if one { single.to_owned() } else { plural.to_owned() };
     let text = match kind {
         Kind::NotUp => format!("{} not up", verb("is", "are")),
+        Kind::Unreachable => format!("{} unreachable", verb("is", "are")),
         Kind::Draining => format!("{} draining", verb("is", "are")),
         Kind::Constraint(constraint) => format!("{} not match {constraint}", verb("does", "do")),
         Kind::TooSmall(dimension) => format!("{} too small ({dimension})", verb("is", "are")),
@@ -215,7 +220,9 @@ fn others(instead: &BTreeMap<Box<str>, usize>) -> String {
 /// What is asked, and what the nearest miss has.
 fn miss(misfit: &Misfit, machines: usize, machine: &MachineName) -> String {
     let (asked, has) = match misfit {
-        Misfit::NotUp | Misfit::Draining | Misfit::Constraint { .. } => return String::new(),
+        Misfit::NotUp | Misfit::Unreachable | Misfit::Draining | Misfit::Constraint { .. } => {
+            return String::new();
+        }
         Misfit::TooSmall { dimension, asked, has } => {
             (dimension.show(*asked), format!("{} in all", dimension.show(*has)))
         }

@@ -217,6 +217,9 @@ fn detail(record: &Record) -> String {
             format!("{} × {factor}", platform.escape_debug())
         }
         EventKind::LevelRaised { to } => to.to_string(),
+        EventKind::ReschedulingStopped { silent, of } => {
+            format!("{silent} of {of} machines are unreachable")
+        }
         _ => on(),
     }
 }

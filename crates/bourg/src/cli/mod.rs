@@ -1,5 +1,6 @@
 //! The command line (design, section 9).
 
+mod cell;
 pub(crate) mod cells;
 mod checkpoint;
 mod choose;
@@ -14,6 +15,7 @@ pub(crate) mod output;
 mod roles;
 mod run;
 mod show;
+mod silence;
 mod why;
 
 use std::net::SocketAddr;
@@ -69,8 +71,8 @@ enum Command {
     /// One machine, and what administrators do to machines and say of them.
     #[command(subcommand)]
     Machine(machine::Command),
-    /// The cell itself: its index, its state's digest, its size.
-    Cell(ListArgs),
+    /// The cell itself: its machines, its index, its state's digest; and its circuit breaker.
+    Cell(cell::CellArgs),
     /// What happened, with who did it and why.
     Events(EventsArgs),
     /// The whole cell in one file: save it, verify it, look at it, edit it, go on from it.
@@ -121,6 +123,9 @@ struct DevArgs {
     /// A command to run against the cell, which lives as long as the command.
     #[arg(last = true)]
     command: Vec<String>,
+    // Its heading is that of whatever follows.
+    #[command(flatten)]
+    silence: silence::SilenceArgs,
 }
 
 #[derive(Debug, Args)]
@@ -306,6 +311,9 @@ struct MasterArgs {
     events_age: std::time::Duration,
     #[command(flatten)]
     listen: ListenArgs,
+    // Its heading is that of whatever follows.
+    #[command(flatten)]
+    silence: silence::SilenceArgs,
 }
 
 #[derive(Debug, Args)]
@@ -403,7 +411,7 @@ fn execute(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Kill(args) => kill::kill(cell, &args)?,
         Command::Machines(args) => machine::list(cell, &args)?,
         Command::Machine(command) => machine::machine(cell, &command)?,
-        Command::Cell(args) => show::cell(cell, &args)?,
+        Command::Cell(args) => cell::cell(cell, &args)?,
         Command::Checkpoint(command) => checkpoint::checkpoint(cell, &command)?,
         Command::Bench(what) => what.measure()?,
         Command::Master(args) => roles::master(args)?,

@@ -44,7 +44,7 @@ impl FromStr for Format {
 }
 
 /// Something that is listed.
-pub(crate) struct Listing<'a, T> {
+pub(crate) struct Listing<'a, T, R: Fn(&T) -> Vec<String>> {
     /// The objects.
     pub(crate) items: &'a [T],
     /// An object's name.
@@ -54,11 +54,14 @@ pub(crate) struct Listing<'a, T> {
     /// How many of them are only in `wide`.
     pub(crate) wide: usize,
     /// An object's row.
-    pub(crate) row: fn(&T) -> Vec<String>,
+    pub(crate) row: R,
 }
 
 /// Writes a list in a format.
-pub(crate) fn list<T: Serialize>(format: &Format, listing: &Listing<'_, T>) -> Result<(), Failure> {
+pub(crate) fn list<T: Serialize>(
+    format: &Format,
+    listing: &Listing<'_, T, impl Fn(&T) -> Vec<String>>,
+) -> Result<(), Failure> {
     let text = match format {
         Format::Table | Format::Wide => {
             let hidden = if *format == Format::Wide { 0 } else { listing.wide };

@@ -68,7 +68,7 @@ pub(super) fn master(args: MasterArgs) -> anyhow::Result<()> {
         directory: args.dir,
         cell: args.name,
         administrator: args.administrator,
-        settings: ::master::Settings::default(),
+        settings: args.silence.settings(),
         history: Retention::new(args.history_bytes.0, args.history_age),
         events: Retention::new(args.events_bytes.0, args.events_age),
     };

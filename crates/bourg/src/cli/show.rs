@@ -1,4 +1,4 @@
-//! `bourg status`, `bourg cell`: what there is.
+//! `bourg status`: what there is; and what is common to everything that is shown.
 
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
@@ -9,7 +9,7 @@ use proto::v1;
 
 use super::exit::{Done, Failure};
 use super::output::{self, Format, Listing};
-use super::{ListArgs, StatusArgs, job_address, run, why, with_cell};
+use super::{ListArgs, StatusArgs, job_address, why, with_cell};
 
 /// How often something that is watched is looked at.
 const WATCH_INTERVAL: Duration = Duration::from_millis(500);
@@ -201,55 +201,4 @@ fn show_job(format: &Format, job: &v1::JobStatus, now: u64) -> Done {
     ];
     let shown = if *format == Format::Wide { headings.len() } else { 8 };
     output::print(&output::table(&headings[..shown], job.tasks.iter().map(row).collect()))
-}
-
-pub(super) fn cell(cell: Option<&str>, args: &ListArgs) -> Done {
-    if args.labels.is_some() {
-        return Err(Failure::usage("error: a cell has no labels: leave -l out"));
-    }
-    with_cell(cell, async |mut connection| {
-        repeat(args, async || {
-            let request = v1::CellStatusRequest { at: args.at() };
-            let status = connection
-                .ask(request, async |mut client, request| client.cell_status(request).await)
-                .await?;
-            let format = args.output.clone();
-            let index = status.index;
-            let shown = move || {
-                output::object(&format, &status, &status.name, || {
-                    let capacity = run::capacity(status.capacity.as_ref());
-                    let rows = [
-                        ("cell", status.name.clone()),
-                        ("you are", status.user.clone()),
-                        (
-                            "machines",
-                            format!(
-                                "{} of {} up ({capacity})",
-                                status.machines_up, status.machines
-                            ),
-                        ),
-                        ("schedulers", status.schedulers.to_string()),
-                        (
-                            "jobs",
-                            format!(
-                                "{} with {} tasks, dead ones included",
-                                status.jobs, status.tasks
-                            ),
-                        ),
-                        ("index", format!("{} in term {}", status.index, status.term)),
-                        ("state", status.state_hash.clone()),
-                        ("level", status.level.to_string()),
-                        ("violations", format!("{}, see the master's log", status.violations)),
-                    ];
-                    let rows = rows.map(|(name, value)| vec![name.to_owned(), value]);
-                    let [first, rest @ .., violations] = rows;
-                    let headings: Vec<&str> = first.iter().map(String::as_str).collect();
-                    let violations = (status.violations > 0).then_some(violations);
-                    output::table(&headings, rest.into_iter().chain(violations).collect())
-                })
-            };
-            Ok((index, Box::new(shown) as Shown))
-        })
-        .await
-    })
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use cell::{Applied, Assignment, Cell, Mutation, Outcome, RequestId};
+use cell::{Applied, Assignment, Cell, Mutation, Outcome, RequestId, Rescheduling};
 use model::{LogIndex, Term, Time, UserName};
 use replica::{Founding, Input, LogEntry, Output, Recovered, Refusal, Replica, Settings, Ticket};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -14,7 +14,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use super::checkpoint::{Checkpoints, Written};
 use super::events::Recorder;
 use super::log::{Task, ToLog};
-use super::{agents, events};
+use super::{agents, events, rescheduling};
 use crate::checkpoint::Origin;
 use crate::clock::Clock;
 
@@ -369,6 +369,8 @@ impl Thread {
                 let hash = proto::image::state_hash(self.replica.cell());
                 let index = self.replica.cell().index();
                 tracing::info!("leads in term {term} at index {index}, state {}", hash.short());
+                // Whatever was said about it before is in the log of an older process.
+                rescheduling::tell(&Rescheduling::Allowed, self.replica.cell());
             }
             Output::Follows => self.leads = None,
         }
@@ -393,6 +395,7 @@ impl Thread {
     fn publish(&mut self) {
         self.followers.retain(|follower| !follower.is_closed());
         let cell = self.replica.cell();
+        rescheduling::tell(self.view.borrow().cell.rescheduling(), cell);
         self.checkpoints.consider(cell, self.origin, &mut self.recorder);
         self.recorder.flush();
         self.view.send_replace(Arc::new(View {

@@ -15,6 +15,7 @@ pub(crate) mod past;
 mod reads;
 pub(crate) mod recover;
 mod rejections;
+mod rescheduling;
 mod saving;
 mod scheduling;
 mod service;

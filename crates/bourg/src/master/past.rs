@@ -168,7 +168,7 @@ pub(crate) fn answer(directory: &Path) -> anyhow::Result<()> {
     std::io::stdin().lock().read_to_end(&mut question)?;
     let question = v1::PastQuestion::decode(question.as_slice())?;
     let answer = match answered(directory, question) {
-        Ok(Answered::Whole(answer)) => answer,
+        Ok(Answered::Whole(answer)) => *answer,
         Ok(Answered::Pieces(cell, origin)) => {
             return saving::pieces(&cell, origin, |piece| {
                 say(Answer::Checkpoint(v1::SaveCheckpointResponse { piece: Some(piece) }))
@@ -193,7 +193,7 @@ fn say(answer: Answer) -> anyhow::Result<()> {
 
 /// How a question is answered.
 enum Answered {
-    Whole(Answer),
+    Whole(Box<Answer>),
     /// With the pieces of this cell.
     Pieces(Box<Cell>, Origin),
 }
@@ -208,7 +208,7 @@ fn answered(directory: &Path, asked: v1::PastQuestion) -> Result<Answered, Statu
         At::Index(_) => cell.time(),
     };
     let reads = Reads { cell: &cell, now, me: &user };
-    Ok(Answered::Whole(match asked.question.ok_or_else(|| invalid("no question"))? {
+    let answer = match asked.question.ok_or_else(|| invalid("no question"))? {
         Question::Status(asked) => Answer::Status(reads.status(&asked)?),
         Question::Why(asked) => Answer::Why(reads.why(&asked)?),
         Question::Machines(asked) => Answer::Machines(reads.machines(&asked)?),
@@ -218,7 +218,8 @@ fn answered(directory: &Path, asked: v1::PastQuestion) -> Result<Answered, Statu
             ..reads.cell_status()
         }),
         Question::Checkpoint(_) => return Ok(Answered::Pieces(Box::new(cell), origin)),
-    }))
+    };
+    Ok(Answered::Whole(Box::new(answer)))
 }
 
 /// The cell as it was at a moment.

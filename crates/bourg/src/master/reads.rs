@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use cell::{Cell, Job};
+use cell::{Cell, Job, MachineState};
 use model::{LabelQuery, TaskIndex, TaskSelection, Time, UserName};
 use proto::v1;
 use tonic::Status;
@@ -91,8 +91,16 @@ impl Reads<'_> {
     /// The cell itself; whoever serves adds what only it knows. The digest takes time in proportion
     /// to the cell's size.
     pub(super) fn cell_status(&self) -> v1::CellStatusResponse {
-        let up = self.cell.machines().filter(|machine| machine.state == cell::MachineState::Up);
         let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+        let (mut up, mut unreachable, mut down) = (0, 0, 0);
+        for machine in self.cell.machines() {
+            match machine.state {
+                MachineState::Joining => {}
+                MachineState::Up => up += 1,
+                MachineState::Unreachable { .. } => unreachable += 1,
+                MachineState::Down { .. } => down += 1,
+            }
+        }
         v1::CellStatusResponse {
             name: self.cell.name().map(ToString::to_string).unwrap_or_default(),
             index: self.cell.index().0,
@@ -100,7 +108,10 @@ impl Reads<'_> {
             state_hash: proto::image::state_hash(self.cell).to_string(),
             level: self.cell.level().0,
             machines: count(self.cell.machine_count()),
-            machines_up: count(up.count()),
+            machines_up: up,
+            machines_unreachable: unreachable,
+            machines_down: down,
+            rescheduling: Some(views::rescheduling(self.cell)),
             jobs: count(self.cell.job_count()),
             tasks: self.cell.task_count(),
             capacity: Some((&views::capacity(self.cell)).into()),

@@ -114,6 +114,7 @@ impl Service {
         })?;
         answered.map_err(|refusal| match refusal {
             replica::Refusal::Overloaded => Status::resource_exhausted(refusal.to_string()),
+            replica::Refusal::Level { .. } => Status::failed_precondition(refusal.to_string()),
             _ => Status::unavailable(refusal.to_string()),
         })
     }
@@ -248,6 +249,14 @@ impl Borgmaster for Service {
     ) -> Answer<v1::SetPlatformResponse> {
         let user = self.user(&request)?;
         self.set_a_platform(user, request.into_inner()).await
+    }
+
+    async fn resume_rescheduling(
+        &self,
+        request: Request<v1::ResumeReschedulingRequest>,
+    ) -> Answer<v1::ResumeReschedulingResponse> {
+        let user = self.user(&request)?;
+        self.resume(user, request.into_inner()).await
     }
 
     async fn platforms(

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use cell::{
     Cell, Death, EvictionCause, Health, Job, JobState, KillReason, Machine, MachineState,
-    PendingCause, Phase, StopReason, TaskState,
+    PendingCause, Phase, Rescheduling, StopReason, TaskState,
 };
 use model::{CollectionId, InstanceId, Resources, TaskIndex, TaskSelection, Time, UserName};
 use proto::v1;
@@ -116,7 +116,14 @@ fn task_status(cell: &Cell, job: &Job, index: TaskIndex) -> v1::TaskStatus {
             status.state = state.to_owned();
             status.since = since.0;
             let stop = placement.stop.as_deref();
-            status.reason = stop.map(|why| stop_reason(cell, why)).unwrap_or_default();
+            let silent = cell
+                .machine(placement.machine)
+                .is_some_and(|machine| matches!(machine.state, MachineState::Unreachable { .. }));
+            status.reason = match stop {
+                Some(why) => stop_reason(cell, why),
+                None if silent => "its machine is unreachable".to_owned(),
+                None => String::new(),
+            };
             status.machine = machine_name(cell, placement.machine);
             status.host = cell
                 .machine(placement.machine)
@@ -259,7 +266,12 @@ pub(crate) fn machine_status(machine: &Machine, now: Time) -> v1::MachineStatus 
         MachineState::Joining => "joining",
         MachineState::Up if drain.is_some() => "draining",
         MachineState::Up => "up",
+        MachineState::Unreachable { .. } => "unreachable",
         MachineState::Down { .. } => "down",
+    };
+    let silent_since = match machine.state {
+        MachineState::Joining | MachineState::Up => 0,
+        MachineState::Unreachable { since } | MachineState::Down { since } => since.0,
     };
     let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
     v1::MachineStatus {
@@ -280,6 +292,7 @@ pub(crate) fn machine_status(machine: &Machine, now: Time) -> v1::MachineStatus 
         drained_by: drain.map(|drain| drain.by.to_string()).unwrap_or_default(),
         suspect: machine.is_suspect(now),
         placed: Vec::new(),
+        silent_since,
     }
 }
 
@@ -296,6 +309,25 @@ pub(crate) fn placed(cell: &Cell, machine: &Machine) -> Vec<v1::PlacedTask> {
         })
     };
     machine.instances().iter().filter_map(task).collect()
+}
+
+/// Whether machines that do not answer are marked down.
+pub(crate) fn rescheduling(cell: &Cell) -> v1::ReschedulingStatus {
+    let state = |state: &str| v1::ReschedulingStatus {
+        state: state.to_owned(),
+        ..v1::ReschedulingStatus::default()
+    };
+    match cell.rescheduling() {
+        Rescheduling::Allowed => state("allowed"),
+        Rescheduling::Stopped { since, silent, of } => {
+            let (since, silent, of) = (since.0, *silent, *of);
+            v1::ReschedulingStatus { since, silent, of, ..state("stopped") }
+        }
+        Rescheduling::Resumed { since, by } => {
+            let (since, by) = (since.0, by.to_string());
+            v1::ReschedulingStatus { since, by, ..state("resumed") }
+        }
+    }
 }
 
 /// The capacity of every machine that is up, together.

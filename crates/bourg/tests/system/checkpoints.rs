@@ -241,7 +241,7 @@ fn what_is_edited_by_hand_is_checked_before_it_counts() {
     let directory = terminal.path("d");
     let mut cell = Cell::start_in(terminal, &directory, &["--name", "kept"]);
     until("the master has looked", || cell.ok("bourg cell -o violations") == "3\n");
-    assert!(cell.ok("bourg cell").ends_with("violations  3, see the master's log\n"));
+    assert!(cell.ok("bourg cell").ends_with("violations    3, see the master's log\n"));
     let said = cell.dev().stderr();
     assert!(said.contains("the cell contradicts itself as of index "), "{said}");
     assert_eq!(cell.ok("bourg machines -o name | sort | head -n 1"), "m1\n");

@@ -76,7 +76,7 @@ fn its_state_is_shown_in_every_format() {
     assert_eq!(cell.ok("bourg cell -o name"), "dev\n");
     assert_eq!(cell.ok("bourg cell -o user"), "root\n");
     assert_eq!(cell.ok("bourg cell -o stateHash").trim().len(), 64);
-    assert!(cell.ok("bourg cell").contains("machines    1 of 1 up"));
+    assert!(cell.ok("bourg cell").contains("machines      1 of 1 up"));
     let said = cell.fails(2, "bourg cell -o staetHash");
     assert!(said.contains("there is no field 'staetHash' here; there are"), "{said}");
 }

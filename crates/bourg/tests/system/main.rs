@@ -5,6 +5,7 @@
 //! own, which leaves neither a process nor a cgroup. Nothing depends on the machine's speed: a
 //! test waits for a condition, up to a bound that only something that hangs reaches.
 
+mod borglets;
 mod cell;
 mod eventually;
 mod http;
@@ -23,6 +24,7 @@ mod dev;
 mod disk;
 mod events;
 mod hello;
+mod lost;
 mod machines;
 mod reboot;
 mod relations;

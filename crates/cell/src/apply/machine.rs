@@ -11,8 +11,8 @@ use crate::state::bounds::{
     ATTRIBUTE_CHARACTERS_MAX, ATTRIBUTES_MAX, MACHINES_MAX, PLATFORMS_MAX, REASON_CHARACTERS_MAX,
 };
 use crate::{
-    Cell, Death, Drain, EventKind, EvictionCause, Machine, MachineState, Rejection, Reply,
-    StopReason, Subject,
+    Cell, Death, Drain, EventKind, EvictionCause, LOST_MACHINES, Machine, MachineState, Rejection,
+    Reply, StopReason, Subject,
 };
 
 impl Cell {
@@ -120,6 +120,18 @@ impl Cell {
         }
     }
 
+    pub(super) fn machine_unreachable(&mut self, id: MachineId, events: &mut Events) {
+        let (now, level) = (self.time, self.level);
+        // One that is joining has no tasks, and gets none before it answers.
+        if level >= LOST_MACHINES
+            && let Some(machine) = self.machines.get_mut(id)
+            && machine.state == MachineState::Up
+        {
+            machine.state = MachineState::Unreachable { since: now };
+            events.add(Subject::Machine(id), EventKind::MachineUnreachable);
+        }
+    }
+
     pub(super) fn machine_silent(&mut self, id: MachineId, events: &mut Events) {
         let now = self.time;
         let Some(machine) = self.machines.get_mut(id) else { return };
@@ -146,14 +158,16 @@ impl Cell {
 
     pub(super) fn machine_back(&mut self, id: MachineId, events: &mut Events) {
         let Some(machine) = self.machines.get_mut(id) else { return };
-        if let MachineState::Down { .. } = machine.state {
+        machine.state = match machine.state {
+            MachineState::Joining | MachineState::Up => return,
+            MachineState::Unreachable { .. } => MachineState::Up,
             // One that went silent before it said what it is has that to say still.
-            machine.state = match *machine.report == MachineReport::default() {
-                true => MachineState::Joining,
-                false => MachineState::Up,
-            };
-            events.add(Subject::Machine(id), EventKind::MachineBack);
-        }
+            MachineState::Down { .. } if *machine.report == MachineReport::default() => {
+                MachineState::Joining
+            }
+            MachineState::Down { .. } => MachineState::Up,
+        };
+        events.add(Subject::Machine(id), EventKind::MachineBack);
     }
 
     pub(super) fn drain_machine(

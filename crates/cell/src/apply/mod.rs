@@ -6,16 +6,20 @@ mod job;
 mod machine;
 mod observe;
 mod request;
+mod rescheduling;
 mod settle;
 mod task;
 mod update;
 
 pub use machine::bounded_report;
 
-use model::{CollectionId, LogIndex, MachineId, Time};
+use model::{CollectionId, Level, LogIndex, MachineId, Time};
 
 use crate::state::bounds::{REASON_CHARACTERS_MAX, TIME_MAX};
-use crate::{Actor, Applied, Cell, Event, EventKind, LEVEL, Op, Outcome, Rejection, Subject};
+use crate::{
+    Actor, Applied, Cell, Event, EventKind, LEVEL, LOST_MACHINES, Mutation, Op, Outcome, Rejection,
+    Subject,
+};
 
 /// What one operation does beside its answer, as it comes.
 #[derive(Debug, Default)]
@@ -49,6 +53,20 @@ fn ids_used_up(what: &str, last: u64) -> Rejection {
 }
 
 impl Op {
+    /// The level of the state machine that it takes to read it, whatever level the cell is at. What
+    /// needs more than the cell's level does nothing, but for raising that.
+    #[must_use]
+    pub fn needs(&self) -> Level {
+        match self {
+            Self::MachineUnreachable { .. }
+            | Self::StopRescheduling { .. }
+            | Self::AllowRescheduling
+            | Self::Request { mutation: Mutation::ResumeRescheduling, .. } => LOST_MACHINES,
+            Self::RaiseLevel { to } => *to,
+            _ => Level(1),
+        }
+    }
+
     /// Who caused it.
     #[must_use]
     pub fn actor(&self) -> Actor {
@@ -64,7 +82,10 @@ impl Op {
             | Self::MachineSilent { .. }
             | Self::MachineBack { .. }
             | Self::Forget { .. }
-            | Self::RaiseLevel { .. } => Actor::Master,
+            | Self::RaiseLevel { .. }
+            | Self::MachineUnreachable { .. }
+            | Self::StopRescheduling { .. }
+            | Self::AllowRescheduling => Actor::Master,
         }
     }
 }
@@ -123,6 +144,9 @@ impl Cell {
                     events.add(Subject::Cell, EventKind::LevelRaised { to: *to });
                 }
             }
+            Op::MachineUnreachable { machine } => self.machine_unreachable(*machine, events),
+            Op::StopRescheduling { silent, of } => self.stop_rescheduling(*silent, *of, events),
+            Op::AllowRescheduling => self.allow_rescheduling(events),
         }
         Outcome::Done
     }

@@ -98,6 +98,7 @@ impl Cell {
             Mutation::SetPlatform { platform, factor } => {
                 self.set_platform(by, platform, *factor, events)
             }
+            Mutation::ResumeRescheduling => self.resume_rescheduling(by, events),
         }
     }
 }

@@ -9,7 +9,10 @@ use model::{
 };
 use spec::{JobSpec, TaskSpec};
 
-use crate::{Assignment, Cell, Job, JobState, Machine, Mutation, Op, RequestId, TaskState};
+use crate::{
+    Assignment, Cell, Job, JobState, Machine, MachineState, Mutation, Op, RequestId, Rescheduling,
+    TaskState,
+};
 
 const JOB: CollectionId = CollectionId(1);
 const MACHINE: MachineId = MachineId(1);
@@ -144,6 +147,28 @@ fn whatever_is_spoilt_is_named() {
             &["machine 1 does not keep the attributes and the factor that were said of it"],
         ),
         (|cell| cell.level = model::Level(9), &["the cell is at level 9"]),
+        (
+            |cell| machine(cell).state = MachineState::Unreachable { since: Time(1) },
+            &["machine 1 is unreachable, and the cell is at level 1: that is so from level 2 on"],
+        ),
+        (
+            |cell| machine(cell).state = MachineState::Down { since: Time(1) },
+            &["machine 1 is down and has 2 tasks"],
+        ),
+        (
+            |cell| {
+                cell.level = crate::LOST_MACHINES;
+                cell.rescheduling = Rescheduling::Stopped { since: Time(1), silent: 4, of: 3 };
+            },
+            &["rescheduling was stopped for 4 of 3 machines"],
+        ),
+        (
+            |cell| {
+                let by = user("root");
+                cell.rescheduling = Rescheduling::Resumed { since: Time(1), by };
+            },
+            &["rescheduling was stopped, and the cell is at level 1: that is so from level 2 on"],
+        ),
         (
             |cell| job(cell).waits_for.push(CollectionId(7)),
             &[

@@ -102,6 +102,32 @@ pub enum Violation {
     /// The cell is at a level that does not exist.
     #[error("the cell is at level {0}")]
     Level(Level),
+    /// Something is so that there is not at the level that the cell is at.
+    #[error("{what}, and the cell is at level {level}: that is so from level {needs} on")]
+    TooEarly {
+        /// What.
+        what: String,
+        /// The cell's level.
+        level: Level,
+        /// From which level on it can be.
+        needs: Level,
+    },
+    /// A machine is down, and tasks are placed on it.
+    #[error("machine {machine} is down and has {tasks} tasks")]
+    TasksOnDownMachine {
+        /// The machine.
+        machine: MachineId,
+        /// How many tasks.
+        tasks: usize,
+    },
+    /// Rescheduling was stopped as more machines were silent than there were.
+    #[error("rescheduling was stopped for {silent} of {of} machines")]
+    MoreSilentThanThere {
+        /// How many were silent.
+        silent: u32,
+        /// Of how many.
+        of: u32,
+    },
     /// A decision took a machine beyond its capacity.
     #[error(
         "{instance} was placed on machine {machine}, whose {whose} tasks then had {taken} of {capacity}"

@@ -45,6 +45,9 @@ pub enum Misfit {
     /// The machine does not answer, or has not said yet what it is.
     #[error("is not up")]
     NotUp,
+    /// The machine has not answered for a while, and may come back or be marked down.
+    #[error("is unreachable")]
+    Unreachable,
     /// The machine is being emptied.
     #[error("is draining")]
     Draining,

@@ -7,6 +7,7 @@ pub(super) fn check(_: &Ask<'_>, offer: &Offer<'_>) -> Result<(), Misfit> {
     match offer.machine.state {
         MachineState::Up if offer.machine.drain.is_some() => Err(Misfit::Draining),
         MachineState::Up => Ok(()),
+        MachineState::Unreachable { .. } => Err(Misfit::Unreachable),
         MachineState::Joining | MachineState::Down { .. } => Err(Misfit::NotUp),
     }
 }

@@ -70,7 +70,13 @@ pub enum MachineState {
     Joining,
     /// It answers, and tasks can be placed on it.
     Up,
-    /// It did not answer several polls.
+    /// It did not answer several polls: nothing is placed on it, and its tasks stay where they are.
+    /// From level 2 on.
+    Unreachable {
+        /// Since when.
+        since: Time,
+    },
+    /// It does not answer, and its tasks were taken from it.
     Down {
         /// Since when.
         since: Time,

@@ -4,6 +4,7 @@ pub mod crashes;
 mod job;
 pub mod lifecycle;
 mod machine;
+mod rescheduling;
 mod session;
 
 pub use job::{
@@ -11,6 +12,7 @@ pub use job::{
     PendingCause, Phase, Placement, StopReason, Task, TaskState,
 };
 pub use machine::{Drain, FailureDomain, Machine, MachineState, attribute};
+pub use rescheduling::Rescheduling;
 pub use session::Session;
 
 use std::sync::Arc;
@@ -59,6 +61,7 @@ pub struct Cell {
     pub(crate) administrators: OrdSet<UserName>,
     pub(crate) level: Level,
     pub(crate) platforms: OrdMap<String, GcuFactor>,
+    pub(crate) rescheduling: Rescheduling,
     pub(crate) index: LogIndex,
     pub(crate) time: Time,
     pub(crate) last_collection: CollectionId,
@@ -97,6 +100,7 @@ impl Cell {
             administrators: OrdSet::new(),
             level: Level(1),
             platforms: OrdMap::new(),
+            rescheduling: Rescheduling::Allowed,
             index: LogIndex(0),
             time: Time::ZERO,
             last_collection: CollectionId(0),
@@ -144,6 +148,12 @@ impl Cell {
     /// The platforms whose cores do more or less than the cell's normalised core.
     pub fn platforms(&self) -> impl Iterator<Item = (&str, GcuFactor)> {
         self.platforms.iter().map(|(platform, factor)| (platform.as_str(), *factor))
+    }
+
+    /// Whether the tasks of machines that do not answer are rescheduled.
+    #[must_use]
+    pub fn rescheduling(&self) -> &Rescheduling {
+        &self.rescheduling
     }
 
     /// Who may do everything.

@@ -264,6 +264,8 @@ fn the_level_only_rises_and_only_as_far_as_this_build() {
         > level 1
         (nothing)
         > level 2
+        LEVEL 2
+        > level 3
         (nothing)
     "#]]);
 }

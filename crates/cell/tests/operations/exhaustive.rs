@@ -45,6 +45,7 @@ const LETTERS: &[Letter] = &[
             end: exit(0),
         })
     },
+    |_| Some(Op::MachineUnreachable { machine: MachineId(1) }),
     |_| Some(Op::MachineSilent { machine: MachineId(1) }),
     |_| Some(Op::MachineSilent { machine: MachineId(2) }),
     |_| Some(Op::MachineBack { machine: MachineId(1) }),
@@ -123,6 +124,7 @@ fn begun() -> Cell {
     let mut cell = Cell::empty();
     let name = CellName::new("cc").expect("a name");
     cell.apply(Time::ZERO, &Op::Found { name, administrator: user("root") });
+    cell.apply(Time::ZERO, &Op::RaiseLevel { to: cell::LEVEL });
     cell.apply(Time::ZERO, &Op::OpenSession { user: user("root") });
     for id in [1, 2] {
         let name = MachineName::new(&format!("m{id}")).expect("a name");

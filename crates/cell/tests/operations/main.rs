@@ -15,3 +15,4 @@ mod running;
 mod script;
 mod sessions;
 mod shown;
+mod unreachable;

@@ -117,6 +117,7 @@ fn mutation() -> impl Strategy<Value = Mutation> {
             machine,
             changes: [(key.to_owned(), value.map(str::to_owned))].into(),
         }),
+        1 => Just(Mutation::ResumeRescheduling),
         1 => select(vec!["0.5", "1", "2"]).prop_map(|factor| Mutation::SetPlatform {
             platform: "p".to_owned(),
             factor: factor.parse().expect("a factor"),
@@ -164,6 +165,9 @@ fn absurd() -> impl Strategy<Value = Op> {
         2 => (machine_id(), described)
             .prop_map(|(machine, option)| Op::DescribeMachine { machine, report: report(&[option]) }),
         2 => machine_id().prop_map(|machine| Op::MachineSilent { machine }),
+        3 => machine_id().prop_map(|machine| Op::MachineUnreachable { machine }),
+        1 => (0..5_u32, 3..5_u32).prop_map(|(silent, of)| Op::StopRescheduling { silent, of }),
+        1 => Just(Op::AllowRescheduling),
         2 => machine_id().prop_map(|machine| Op::MachineBack { machine }),
         1 => small_or_huge_32().prop_map(|to| Op::RaiseLevel { to: Level(to) }),
         2 => prop::collection::vec(small_or_huge().prop_map(CollectionId), 0..4)
@@ -209,7 +213,9 @@ impl Step {
                     return Op::Nothing;
                 };
                 match machine.state {
-                    MachineState::Down { .. } => Op::MachineBack { machine: machine.id },
+                    MachineState::Unreachable { .. } | MachineState::Down { .. } => {
+                        Op::MachineBack { machine: machine.id }
+                    }
                     _ => Op::DescribeMachine { machine: machine.id, report: report(&[]) },
                 }
             }
@@ -267,6 +273,7 @@ fn begun() -> Cell {
         cell.apply(Time::ZERO, &Op::Request { id, by: user("root"), mutation });
     }
     cell.apply(Time::ZERO, &Op::DescribeMachine { machine: MachineId(1), report: report(&[]) });
+    cell.apply(Time::ZERO, &Op::RaiseLevel { to: cell::LEVEL });
     cell
 }
 
@@ -400,6 +407,6 @@ fn a_long_sequence_places_and_ends_tasks() {
             cell.apply(cell.time(), &Op::Forget { collections });
         }
     }
-    assert_eq!(seen.len(), 24, "every kind of event but the cell's own: {seen:?}");
+    assert_eq!(seen.len(), 28, "every kind of event but the cell's own: {seen:?}");
     assert_eq!(cell.check(), []);
 }

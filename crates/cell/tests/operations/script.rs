@@ -23,6 +23,10 @@
 //! started INSTANCE [on MACHINE]    reports come from m1 unless they say otherwise
 //! health INSTANCE good|bad [on MACHINE]
 //! ended INSTANCE exit CODE|signal N|oom|not-started TEXT|unhealthy TEXT|stopped|lost TEXT [on MACHINE]
+//! unreachable MACHINE              level 2 first, for this and what follows it
+//! stop SILENT OF                   the breaker stops rescheduling
+//! allow
+//! resume                           root does it
 //! silent MACHINE
 //! back MACHINE
 //! forget ID…
@@ -103,7 +107,8 @@ impl Script {
             ["request", id, "as", by, ref rest @ ..] => return self.request_in(id, by, rest),
             ["as", by, ref rest @ ..] => self.request(by, rest),
             [
-                "submit" | "kill" | "add" | "drain" | "undrain" | "remove" | "say" | "platform",
+                "submit" | "kill" | "add" | "drain" | "undrain" | "remove" | "say" | "platform"
+                | "resume",
                 ..,
             ] => self.request(&self.whose(&words), &words),
             ["describe", name, ref options @ ..] => {
@@ -116,6 +121,12 @@ impl Script {
             ["level", to] => {
                 Op::RaiseLevel { to: Level(u32::try_from(number(to)).expect("a level")) }
             }
+            ["unreachable", name] => Op::MachineUnreachable { machine: self.machine(name) },
+            ["stop", silent, of] => {
+                let count = |text| u32::try_from(number(text)).expect("a number of machines");
+                Op::StopRescheduling { silent: count(silent), of: count(of) }
+            }
+            ["allow"] => Op::AllowRescheduling,
             ["silent", name] => Op::MachineSilent { machine: self.machine(name) },
             ["back", name] => Op::MachineBack { machine: self.machine(name) },
             ["forget", ref ids @ ..] => {
@@ -134,7 +145,9 @@ impl Script {
     /// Whoever would usually say that.
     fn whose(&self, words: &[&str]) -> String {
         match words {
-            ["add" | "drain" | "undrain" | "remove" | "say" | "platform", ..] => "root".to_owned(),
+            ["add" | "drain" | "undrain" | "remove" | "say" | "platform" | "resume", ..] => {
+                "root".to_owned()
+            }
             ["kill", "job", id] => self
                 .cell
                 .job(CollectionId(number(id)))
@@ -225,6 +238,7 @@ impl Script {
                     })
                     .collect(),
             },
+            ["resume"] => Mutation::ResumeRescheduling,
             ["platform", platform, factor] => Mutation::SetPlatform {
                 platform: (*platform).to_owned(),
                 factor: factor.parse().expect("a factor"),

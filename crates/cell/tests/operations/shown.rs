@@ -1,8 +1,8 @@
 //! What a cell gives and what it is, as text.
 
 use cell::{
-    Applied, Cell, Event, EventKind, JobState, MachineState, Outcome, Phase, Reply, StopReason,
-    Subject, Submission, Task, TaskState,
+    Applied, Cell, Event, EventKind, JobState, MachineState, Outcome, Phase, Reply, Rescheduling,
+    StopReason, Subject, Submission, Task, TaskState,
 };
 
 /// The events and the answer of an operation; `(nothing)` where there is neither.
@@ -68,6 +68,7 @@ fn event(event: &Event) -> String {
         EventKind::MachineDrained { reason } => format!("{name} {subject} ({reason})"),
         EventKind::Platform { platform, factor } => format!("{name} {platform} {factor}"),
         EventKind::LevelRaised { to } => format!("{name} {to}"),
+        EventKind::ReschedulingStopped { silent, of } => format!("{name} {silent} of {of}"),
         _ => format!("{name} {subject}"),
     }
 }
@@ -82,6 +83,9 @@ fn stop(why: &StopReason) -> String {
 /// The time, the jobs with their tasks, and the machines.
 pub(crate) fn cell(cell: &Cell) -> String {
     let mut lines = vec![format!("{} s", cell.time().0 / 1_000_000)];
+    if *cell.rescheduling() != Rescheduling::Allowed {
+        lines.push(format!("{:?}", cell.rescheduling()));
+    }
     for job in cell.jobs() {
         let state = match job.state {
             JobState::Queued => "queued",
@@ -101,6 +105,7 @@ pub(crate) fn cell(cell: &Cell) -> String {
         let state = match machine.state {
             MachineState::Joining => "joining",
             MachineState::Up => "up",
+            MachineState::Unreachable { .. } => "unreachable",
             MachineState::Down { .. } => "down",
         };
         let state = match machine.drain {

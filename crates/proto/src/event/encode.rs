@@ -131,6 +131,7 @@ fn kind(wire: &mut Wire<'_>, kind: &EventKind) {
             }
         }),
         EventKind::MachineDown => wire.nothing(27),
+        EventKind::MachineUnreachable => wire.nothing(36),
         EventKind::MachineBack => wire.nothing(28),
         EventKind::MachineDrained { reason } => wire.message(29, |wire| wire.text(1, reason)),
         EventKind::MachineUndrained => wire.nothing(30),
@@ -141,6 +142,12 @@ fn kind(wire: &mut Wire<'_>, kind: &EventKind) {
         }),
         EventKind::Founded => wire.nothing(33),
         EventKind::LevelRaised { to } => wire.message(34, |wire| wire.number(1, to.0.into())),
+        EventKind::ReschedulingStopped { silent, of } => wire.message(37, |wire| {
+            wire.number(1, (*silent).into());
+            wire.number(2, (*of).into());
+        }),
+        EventKind::ReschedulingResumed => wire.nothing(38),
+        EventKind::ReschedulingAllowed => wire.nothing(39),
     }
 }
 

@@ -137,6 +137,7 @@ impl From<&EventKind> for Kind {
                 Self::Attribute(message::Attribute { name, value })
             }
             EventKind::MachineDown => Self::MachineDown(NOTHING),
+            EventKind::MachineUnreachable => Self::MachineUnreachable(NOTHING),
             EventKind::MachineBack => Self::MachineBack(NOTHING),
             EventKind::MachineDrained { reason } => {
                 Self::MachineDrained(message::MachineDrained { reason: reason.clone() })
@@ -149,6 +150,12 @@ impl From<&EventKind> for Kind {
             }
             EventKind::Founded => Self::Founded(NOTHING),
             EventKind::LevelRaised { to } => Self::LevelRaised(message::LevelRaised { to: to.0 }),
+            EventKind::ReschedulingStopped { silent, of } => {
+                let (silent, of) = (*silent, *of);
+                Self::ReschedulingStopped(message::ReschedulingStopped { silent, of })
+            }
+            EventKind::ReschedulingResumed => Self::ReschedulingResumed(NOTHING),
+            EventKind::ReschedulingAllowed => Self::ReschedulingAllowed(NOTHING),
         }
     }
 }
@@ -179,6 +186,7 @@ impl TryFrom<Kind> for EventKind {
             },
             Kind::Attribute(message::Attribute { name, value }) => Self::Attribute { name, value },
             Kind::MachineDown(NOTHING) => Self::MachineDown,
+            Kind::MachineUnreachable(NOTHING) => Self::MachineUnreachable,
             Kind::MachineBack(NOTHING) => Self::MachineBack,
             Kind::MachineDrained(drained) => Self::MachineDrained { reason: drained.reason },
             Kind::MachineUndrained(NOTHING) => Self::MachineUndrained,
@@ -191,6 +199,11 @@ impl TryFrom<Kind> for EventKind {
             },
             Kind::Founded(NOTHING) => Self::Founded,
             Kind::LevelRaised(raised) => Self::LevelRaised { to: Level(raised.to) },
+            Kind::ReschedulingStopped(message::ReschedulingStopped { silent, of }) => {
+                Self::ReschedulingStopped { silent, of }
+            }
+            Kind::ReschedulingResumed(NOTHING) => Self::ReschedulingResumed,
+            Kind::ReschedulingAllowed(NOTHING) => Self::ReschedulingAllowed,
         })
     }
 }

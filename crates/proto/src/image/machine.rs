@@ -15,6 +15,7 @@ impl From<&Machine> for v1::MachineImage {
             MachineState::Joining => State::Joining(v1::Nothing {}),
             MachineState::Up => State::Up(v1::Nothing {}),
             MachineState::Down { since } => State::Down(since.0),
+            MachineState::Unreachable { since } => State::Unreachable(since.0),
         };
         let crash = |(task, at): &(TaskId, Time)| machine_image::Crash {
             collection: task.collection.0,
@@ -46,6 +47,7 @@ impl TryFrom<v1::MachineImage> for Machine {
             State::Joining(v1::Nothing {}) => MachineState::Joining,
             State::Up(v1::Nothing {}) => MachineState::Up,
             State::Down(since) => MachineState::Down { since: Time(since) },
+            State::Unreachable(since) => MachineState::Unreachable { since: Time(since) },
         };
         machine.drain = read::optional(image.drain, "drain")?.map(Arc::new);
         machine.report = Arc::new(read::message(image.report, "report")?);

@@ -17,12 +17,13 @@ pub use json::{ImageJsonError, LINE_BYTES_MAX, NotAPart, read_image_json, write_
 
 use std::sync::Arc;
 
-use cell::{Image, LEVEL};
+use cell::{Image, LEVEL, Rescheduling};
 use model::{CollectionId, GcuFactor, Level, LogIndex, MachineId, SessionId, Time, UserName};
 use prost::Message;
 
 use crate::error::{At, Fault, Malformed};
 use crate::{read, v1};
+use v1::image_head::{self, Rescheduling as HeadRescheduling};
 use v1::image_part::Part;
 
 /// Writes an image: the head, then machines, jobs and sessions by id, each preceded by its length.
@@ -75,6 +76,7 @@ fn head(image: &Image) -> v1::ImageHead {
         machines: image.machines.len() as u64,
         jobs: image.jobs.len() as u64,
         sessions: image.sessions.len() as u64,
+        rescheduling: rescheduling(&image.rescheduling),
     }
 }
 
@@ -152,6 +154,7 @@ fn image_of(head: v1::ImageHead) -> Result<Image, Malformed> {
         level: Level(level),
         administrators: administrators.collect::<Result<_, _>>()?,
         platforms: head.platforms.into_iter().map(platform).collect::<Result<_, Malformed>>()?,
+        rescheduling: rescheduling_of(head.rescheduling)?,
         index: LogIndex(head.index),
         time: Time(head.time),
         last_collection: CollectionId(head.last_collection),
@@ -160,6 +163,37 @@ fn image_of(head: v1::ImageHead) -> Result<Image, Malformed> {
         jobs: Vec::new(),
         machines: Vec::new(),
         sessions: Vec::new(),
+    })
+}
+
+/// Nothing where it is allowed, so that the head of a cell of level 1 is as it always was.
+fn rescheduling(is: &Rescheduling) -> Option<HeadRescheduling> {
+    match is {
+        Rescheduling::Allowed => None,
+        Rescheduling::Stopped { since, silent, of } => {
+            let (since, silent, of) = (since.0, *silent, *of);
+            let stopped = image_head::ReschedulingStopped { since, silent, of };
+            Some(HeadRescheduling::ReschedulingStopped(stopped))
+        }
+        Rescheduling::Resumed { since, by } => {
+            let (since, by) = (since.0, by.to_string());
+            let resumed = image_head::ReschedulingResumed { since, by };
+            Some(HeadRescheduling::ReschedulingResumed(resumed))
+        }
+    }
+}
+
+fn rescheduling_of(read: Option<HeadRescheduling>) -> Result<Rescheduling, Malformed> {
+    Ok(match read {
+        None => Rescheduling::Allowed,
+        Some(HeadRescheduling::ReschedulingStopped(stopped)) => {
+            let image_head::ReschedulingStopped { since, silent, of } = stopped;
+            Rescheduling::Stopped { since: Time(since), silent, of }
+        }
+        Some(HeadRescheduling::ReschedulingResumed(resumed)) => Rescheduling::Resumed {
+            since: Time(resumed.since),
+            by: read::name(&resumed.by, "by").field("reschedulingResumed")?,
+        },
     })
 }
 

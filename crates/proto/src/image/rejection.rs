@@ -58,6 +58,7 @@ impl From<&Rejection> for v1::Rejection {
                 Why::Full(rejection::Full { what: what.clone(), has: *has, most: *most })
             }
             Rejection::AddressTaken(machine) => Why::AddressTaken(machine.to_string()),
+            Rejection::NotStopped => Why::NotStopped(v1::Nothing {}),
         };
         Self { why: Some(why) }
     }
@@ -110,6 +111,7 @@ impl TryFrom<v1::Rejection> for Rejection {
             },
             Why::Full(full) => Self::Full { what: full.what, has: full.has, most: full.most },
             Why::AddressTaken(machine) => Self::AddressTaken(read::name(&machine, "addressTaken")?),
+            Why::NotStopped(v1::Nothing {}) => Self::NotStopped,
         })
     }
 }
@@ -132,6 +134,7 @@ impl From<&Misfit> for rejection::Misfit {
         };
         let why = match misfit {
             Misfit::NotUp => misfit::Why::NotUp(v1::Nothing {}),
+            Misfit::Unreachable => misfit::Why::Unreachable(v1::Nothing {}),
             Misfit::Draining => misfit::Why::Draining(v1::Nothing {}),
             Misfit::Constraint { constraint, has } => {
                 misfit::Why::Constraint(rejection::Unmatched {
@@ -160,6 +163,7 @@ impl TryFrom<rejection::Misfit> for Misfit {
     fn try_from(misfit: rejection::Misfit) -> Result<Self, Malformed> {
         Ok(match misfit.why.ok_or(Fault::UnknownKind)? {
             misfit::Why::NotUp(v1::Nothing {}) => Self::NotUp,
+            misfit::Why::Unreachable(v1::Nothing {}) => Self::Unreachable,
             misfit::Why::Draining(v1::Nothing {}) => Self::Draining,
             misfit::Why::Constraint(unmatched) => Self::Constraint {
                 constraint: Box::new(

@@ -192,6 +192,13 @@ pub(crate) fn all_ops() -> Vec<Op> {
     let id = RequestId { session: SessionId(1), sequence: 2 };
     let request = |mutation| Op::Request { id, by: name("ana"), mutation };
     ops.extend(requests().into_iter().map(request));
+    // From level 2 on.
+    ops.extend([
+        Op::MachineUnreachable { machine },
+        Op::StopRescheduling { silent: 4, of: 9 },
+        Op::AllowRescheduling,
+        request(Mutation::ResumeRescheduling),
+    ]);
     ops
 }
 
@@ -211,6 +218,7 @@ pub(crate) fn kind(op: &Op) -> &'static str {
             Mutation::RemoveMachine { .. } => "remove machine",
             Mutation::SetAttributes { .. } => "set attributes",
             Mutation::SetPlatform { .. } => "set platform",
+            Mutation::ResumeRescheduling => "resume rescheduling",
         },
         Op::Assign(_) => "assign",
         Op::Observe { .. } => "observe",
@@ -219,5 +227,8 @@ pub(crate) fn kind(op: &Op) -> &'static str {
         Op::MachineBack { .. } => "machine back",
         Op::Forget { .. } => "forget",
         Op::RaiseLevel { .. } => "raise level",
+        Op::MachineUnreachable { .. } => "machine unreachable",
+        Op::StopRescheduling { .. } => "stop rescheduling",
+        Op::AllowRescheduling => "allow rescheduling",
     }
 }

@@ -14,7 +14,7 @@ use proto::log::{decode_record, encode_record};
 use proto::v1;
 
 use crate::examples::event::all_events;
-use crate::examples::image::full_image;
+use crate::examples::image::{full_image, image_of_level_2, resumed_image};
 use crate::examples::{self, all_ops, full_job, name};
 use crate::history::parts;
 
@@ -57,28 +57,42 @@ fn a_job_keeps_its_canonical_json() {
 
 #[test]
 fn an_image_keeps_its_bytes_and_its_hash() {
-    let cell = Cell::from_image(full_image()).expect("a cell");
-    assert_eq!(cell.check(), []);
-    let mut lines = String::new();
-    for part in parts(&cell.image()) {
-        let _ = writeln!(lines, "part: {}", hex(&part));
+    for (name, image) in images() {
+        let cell = Cell::from_image(image).expect("a cell");
+        assert_eq!(cell.check(), [], "{name}");
+        let mut lines = String::new();
+        for part in parts(&cell.image()) {
+            let _ = writeln!(lines, "part: {}", hex(&part));
+        }
+        let _ = writeln!(lines, "state hash: {}", state_hash(&cell));
+        let golden = expect_file![format!("golden/{name}.txt")];
+        golden.assert_eq(&lines);
+        let kept = golden.data();
+        let kept = kept.lines().filter_map(|line| line.strip_prefix("part: "));
+        let bytes: Vec<u8> = kept.flat_map(unhex).collect();
+        let read = Cell::from_image(read_image(&bytes).expect("an image")).expect("a cell");
+        assert_eq!(read.image(), cell.image(), "{name}");
     }
-    let _ = writeln!(lines, "state hash: {}", state_hash(&cell));
-    expect_file!["golden/image.txt"].assert_eq(&lines);
-    let kept = include_str!("golden/image.txt").lines();
-    let bytes: Vec<u8> =
-        kept.filter_map(|line| line.strip_prefix("part: ")).flat_map(unhex).collect();
-    let read = Cell::from_image(read_image(&bytes).expect("an image")).expect("a cell");
-    assert_eq!(read.image(), cell.image());
+}
+
+/// Each golden image with its name.
+fn images() -> [(&'static str, Image); 3] {
+    [
+        ("image", full_image()),
+        ("image-level-2", image_of_level_2()),
+        ("image-level-2-resumed", resumed_image()),
+    ]
 }
 
 #[test]
 fn an_image_keeps_its_json() {
-    let mut json = Vec::new();
-    write_image_json(&full_image(), &mut json).expect("there is room");
-    expect_file!["golden/image.jsonl"].assert_eq(&String::from_utf8(json).expect("text"));
-    let kept = include_str!("golden/image.jsonl");
-    assert_eq!(read_image_json(kept.as_bytes()).expect("an image"), full_image());
+    for (name, image) in images() {
+        let mut json = Vec::new();
+        write_image_json(&image, &mut json).expect("there is room");
+        let golden = expect_file![format!("golden/{name}.jsonl")];
+        golden.assert_eq(&String::from_utf8(json).expect("text"));
+        assert_eq!(read_image_json(golden.data().as_bytes()).expect("an image"), image);
+    }
 }
 
 #[test]

@@ -39,6 +39,9 @@ pub(crate) enum Step {
     Health(bool),
     Ended(u64, End),
     Silent(usize),
+    Unreachable(usize),
+    /// The breaker, or what a person or the master says after that.
+    Rescheduling(u32),
     Back(usize),
     ForgetDead,
     /// Mostly nonsense.
@@ -57,6 +60,8 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(which, value)| Step::Attribute(which, value)),
         1 => (1..=GcuFactor::MAX).prop_map(Step::Platform),
         2 => any::<usize>().prop_map(Step::Silent),
+        2 => any::<usize>().prop_map(Step::Unreachable),
+        2 => (0..4_u32).prop_map(Step::Rescheduling),
         3 => any::<usize>().prop_map(Step::Back),
     ];
     prop_oneof![
@@ -117,6 +122,7 @@ impl Life {
         let now = Time(1_000_000_000_000_000);
         let mut life = Self { cell: Cell::empty(), now, sequence: 0, ops: Vec::new() };
         life.apply(Op::Found { name: "dev".parse().expect("a name"), administrator: ana() });
+        life.apply(Op::RaiseLevel { to: cell::LEVEL });
         life.apply(Op::OpenSession { user: ana() });
         (0..3).for_each(|number| life.take(Step::AddMachine(number)));
         life
@@ -173,6 +179,16 @@ impl Life {
                 let end = if position == which % 3 { end.clone() } else { End::Exited { code: 1 } };
                 Observation::Ended { instance, end }
             }),
+            Step::Unreachable(which) => {
+                if let Some(machine) = self.machine(which) {
+                    self.apply(Op::MachineUnreachable { machine: machine.id });
+                }
+            }
+            Step::Rescheduling(what) => match what {
+                0 => self.apply(Op::AllowRescheduling),
+                1 => self.request(Mutation::ResumeRescheduling),
+                silent => self.apply(Op::StopRescheduling { silent, of: 4 }),
+            },
             Step::Silent(which) => {
                 if let Some(machine) = self.machine(which) {
                     self.apply(Op::MachineSilent { machine: machine.id });

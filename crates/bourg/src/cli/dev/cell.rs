@@ -26,6 +26,8 @@ pub(crate) struct Options {
     pub(crate) name: CellName,
     /// How much its processes log.
     pub(crate) log: String,
+    /// More flags of its master, with their values.
+    pub(crate) master: Vec<(&'static str, String)>,
 }
 
 /// How long the certificates are valid that a dev cell makes at each start.
@@ -63,7 +65,7 @@ impl DevCell {
     }
 
     fn prepared(options: Options) -> anyhow::Result<Self> {
-        let Options { directory, name, log } = options;
+        let Options { directory, name, log, master: more } = options;
         let temporary = directory.is_none();
         let directory = match directory {
             Some(directory) => std::path::absolute(directory)?,
@@ -89,11 +91,12 @@ impl DevCell {
         let flags = |flags: &[(&str, String)]| {
             flags.iter().flat_map(|(flag, value)| [format!("--{flag}"), value.clone()]).collect()
         };
-        let master_flags: Vec<String> = flags(&[
+        let mut master_flags: Vec<String> = flags(&[
             ("dir", text(of("master"))),
             ("name", name.to_string()),
             ("administrator", user.to_string()),
         ]);
+        master_flags.extend(flags(&more));
         let mut borglet_flags: Vec<String> = flags(&[
             ("dir", text(of("borglet"))),
             ("credentials", text(of("borglet"))),

@@ -24,8 +24,12 @@ pub(super) fn dev(args: &DevArgs) -> Result<ExitCode, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::failed(format!("error: {error}")))?;
     runtime.block_on(async {
-        let options =
-            Options { directory: args.dir.clone(), name: args.name.clone(), log: args.log.clone() };
+        let options = Options {
+            directory: args.dir.clone(),
+            name: args.name.clone(),
+            log: args.log.clone(),
+            master: args.silence.flags(),
+        };
         let mut cell = DevCell::prepare(options)?;
         let mut stop = std::pin::pin!(shutdown::requested());
         let ended = {

@@ -40,14 +40,14 @@ pub(in crate::cli) fn list(cell: Option<&str>, args: &ListArgs) -> Done {
                 .ask(request, async |mut client, request| client.machines(request).await)
                 .await?;
             let format = args.output.clone();
-            let index = answer.index;
-            Ok((index, Box::new(move || show_list(&format, &answer.machines)) as Shown))
+            let (index, now) = (answer.index, Time(answer.time));
+            Ok((index, Box::new(move || show_list(&format, &answer.machines, now)) as Shown))
         })
         .await
     })
 }
 
-fn show_list(format: &Format, machines: &[v1::MachineStatus]) -> Done {
+fn show_list(format: &Format, machines: &[v1::MachineStatus], now: Time) -> Done {
     let mut headings = vec![
         "MACHINE",
         "STATE",
@@ -71,20 +71,20 @@ fn show_list(format: &Format, machines: &[v1::MachineStatus]) -> Done {
             name: |machine| machine.name.clone(),
             headings: &headings,
             wide: headings.len() - 8,
-            row: if racks { row_with_rack } else { row },
+            row: |machine: &v1::MachineStatus| row(machine, racks, now),
         },
     )
 }
 
-fn row(machine: &v1::MachineStatus) -> Vec<String> {
+fn row(machine: &v1::MachineStatus, racks: bool, now: Time) -> Vec<String> {
     let (taken, all) = (resources(machine.taken), resources(machine.capacity));
     let attributes = machine
         .attributes
         .iter()
         .map(|(name, value)| format!("{}={}", name.escape_debug(), value.escape_debug()));
-    vec![
+    let mut row = vec![
         machine.name.clone(),
-        state(machine),
+        state_since(machine, now),
         machine.tasks.to_string(),
         taken.cpu.to_string(),
         all.cpu.to_string(),
@@ -93,13 +93,11 @@ fn row(machine: &v1::MachineStatus) -> Vec<String> {
         machine.ports_taken.to_string(),
         machine.address.clone(),
         attributes.collect::<Vec<_>>().join(" "),
-    ]
-}
-
-fn row_with_rack(machine: &v1::MachineStatus) -> Vec<String> {
-    let rack = machine.attributes.get(RACK).map(String::as_str).unwrap_or_default();
-    let mut row = row(machine);
-    row.insert(row.len() - 2, rack.escape_debug().to_string());
+    ];
+    if racks {
+        let rack = machine.attributes.get(RACK).map(String::as_str).unwrap_or_default();
+        row.insert(row.len() - 2, rack.escape_debug().to_string());
+    }
     row
 }
 
@@ -117,6 +115,16 @@ fn state(machine: &v1::MachineStatus) -> String {
         state += ", suspect";
     }
     state
+}
+
+/// The same with how long it has been silent: `unreachable for 12 s`, `down for 3 min, draining`.
+fn state_since(machine: &v1::MachineStatus, now: Time) -> String {
+    let state = state(machine);
+    let (is, more) = state.split_at(machine.state.len());
+    match machine.silent_since {
+        0 => state,
+        since => format!("{is} for {}{more}", now.since(Time(since))),
+    }
 }
 
 /// `bourg machine show`.
@@ -140,7 +148,15 @@ pub(super) fn show(cell: Option<&str>, args: &ShowArgs) -> Done {
 }
 
 fn describe(machine: &v1::MachineStatus, now: Time) -> String {
-    let mut rows = vec![["state".to_owned(), state(machine)]];
+    let mut rows = vec![["state".to_owned(), state_since(machine, now)]];
+    let silent = match machine.state.as_str() {
+        "unreachable" => "it does not answer: its tasks stay where they are, and no others come",
+        "down" => "it does not answer: its tasks were taken from it",
+        _ => "",
+    };
+    if !silent.is_empty() {
+        rows.push(["silent", silent].map(str::to_owned));
+    }
     if machine.draining_since > 0 {
         let since = now.since(Time(machine.draining_since));
         let why = match machine.drain_reason.as_str() {

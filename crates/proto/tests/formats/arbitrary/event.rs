@@ -95,6 +95,10 @@ fn kind() -> impl Strategy<Value = EventKind> {
         (text(), factor()).prop_map(|(platform, factor)| EventKind::Platform { platform, factor }),
         Just(EventKind::Founded),
         any::<u32>().prop_map(|to| EventKind::LevelRaised { to: Level(to) }),
+        Just(EventKind::MachineUnreachable),
+        any::<(u32, u32)>().prop_map(|(silent, of)| EventKind::ReschedulingStopped { silent, of }),
+        Just(EventKind::ReschedulingResumed),
+        Just(EventKind::ReschedulingAllowed),
     ];
     prop_oneof![step_of_a_life(), machines_and_cell]
 }

@@ -28,6 +28,7 @@ fn mutation() -> BoxedStrategy<Mutation> {
             .prop_map(|(machine, changes)| Mutation::SetAttributes { machine, changes }),
         (any::<String>(), factor())
             .prop_map(|(platform, factor)| Mutation::SetPlatform { platform, factor }),
+        Just(Mutation::ResumeRescheduling),
     ]
     .boxed()
 }
@@ -63,6 +64,9 @@ pub(crate) fn op() -> BoxedStrategy<Op> {
         machine().prop_map(|machine| Op::MachineBack { machine }),
         vec(collection(), 0..4).prop_map(|collections| Op::Forget { collections }),
         any::<u32>().prop_map(|level| Op::RaiseLevel { to: Level(level) }),
+        machine().prop_map(|machine| Op::MachineUnreachable { machine }),
+        any::<(u32, u32)>().prop_map(|(silent, of)| Op::StopRescheduling { silent, of }),
+        Just(Op::AllowRescheduling),
     ];
     prop_oneof![1 => requests, 2 => others].boxed()
 }
@@ -74,6 +78,7 @@ fn misfit() -> impl Strategy<Value = Misfit> {
     });
     prop_oneof![
         Just(Misfit::NotUp),
+        Just(Misfit::Unreachable),
         Just(Misfit::Draining),
         unmatched,
         (dimension(), any::<u64>(), any::<u64>())
@@ -134,6 +139,7 @@ fn rejection() -> impl Strategy<Value = Rejection> {
             most
         }),
         name().prop_map(Rejection::AddressTaken),
+        Just(Rejection::NotStopped),
     ];
     prop_oneof![1 => would_not_fit, 3 => others]
 }

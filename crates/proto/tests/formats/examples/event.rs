@@ -40,6 +40,8 @@ fn happenings() -> Vec<(Actor, Event)> {
     add(&machine, task, ends().into_iter().map(|end| EventKind::Lost { end }).collect());
     add(&Actor::Master, Subject::Machine(MachineId(3)), of_machines());
     add(&ana, Subject::Cell, of_the_cell());
+    add(&Actor::Master, Subject::Machine(MachineId(3)), vec![EventKind::MachineUnreachable]);
+    add(&Actor::Master, Subject::Cell, of_rescheduling());
     all
 }
 
@@ -109,6 +111,14 @@ fn of_the_cell() -> Vec<EventKind> {
     ]
 }
 
+fn of_rescheduling() -> Vec<EventKind> {
+    vec![
+        EventKind::ReschedulingStopped { silent: 4, of: 9 },
+        EventKind::ReschedulingResumed,
+        EventKind::ReschedulingAllowed,
+    ]
+}
+
 /// A new kind of event does not compile until it has a name here, and then wants an example.
 pub(crate) fn kind(event: &Event) -> &'static str {
     match &event.kind {
@@ -138,5 +148,9 @@ pub(crate) fn kind(event: &Event) -> &'static str {
         EventKind::Platform { .. } => "platform",
         EventKind::Founded => "founded",
         EventKind::LevelRaised { .. } => "level raised",
+        EventKind::MachineUnreachable => "machine unreachable",
+        EventKind::ReschedulingStopped { .. } => "rescheduling stopped",
+        EventKind::ReschedulingResumed => "rescheduling resumed",
+        EventKind::ReschedulingAllowed => "rescheduling allowed",
     }
 }

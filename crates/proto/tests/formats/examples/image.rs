@@ -7,8 +7,8 @@ use cell::crashes::Crash;
 use cell::feasibility::Misfit;
 use cell::{
     Death, Drain, EvictionCause, Health, Image, Job, JobParts, JobState, KillReason, LastLife,
-    Machine, MachineState, PendingCause, Phase, Placement, Rejection, Reply, Session, StopReason,
-    Submission, Task, TaskState,
+    Machine, MachineState, PendingCause, Phase, Placement, Rejection, Reply, Rescheduling, Session,
+    StopReason, Submission, Task, TaskState,
 };
 use model::{
     CollectionId, Dimension, End, Generation, Level, LogIndex, MachineId, SessionId, TaskId,
@@ -34,6 +34,7 @@ pub(crate) fn full_image() -> Image {
         level: Level(1),
         administrators: vec![name("ana"), name("root")],
         platforms: vec![("arm64".to_owned(), factor(1)), ("x86-64".to_owned(), factor(1_250))],
+        rescheduling: Rescheduling::Allowed,
         index: LogIndex(9),
         time: Time(100),
         last_collection: CollectionId(7),
@@ -43,6 +44,27 @@ pub(crate) fn full_image() -> Image {
         machines: machines().into_iter().map(Arc::new).collect(),
         sessions,
     }
+}
+
+/// What level 2 adds: an unreachable machine, what was refused for it, and rescheduling stopped.
+pub(crate) fn image_of_level_2() -> Image {
+    let mut image = full_image();
+    image.level = Level(2);
+    image.rescheduling = Rescheduling::Stopped { since: Time(99), silent: 4, of: 9 };
+    let mut unreachable = Machine::new(MachineId(4), name("m4"), "m4:1".into());
+    unreachable.state = MachineState::Unreachable { since: Time(98) };
+    unreachable.report = Arc::new(machine_report());
+    image.machines.push(Arc::new(unreachable));
+    let answers = [(2, Err(Rejection::NotStopped)), (3, Ok(Reply::Done))].into();
+    let session = Session { user: name("ana"), used: LogIndex(8), answers, forgotten: 0 };
+    image.sessions.push((SessionId(5), Arc::new(session)));
+    image
+}
+
+/// The same, after a person had machines marked down again.
+pub(crate) fn resumed_image() -> Image {
+    let rescheduling = Rescheduling::Resumed { since: Time(100), by: name("ana") };
+    Image { rescheduling, ..image_of_level_2() }
 }
 
 fn machines() -> Vec<Machine> {

@@ -1,0 +1,108 @@
+//! More machines for a cell: Borglets beside the one of `bourg dev`, each with a directory, a
+//! certificate and cgroups of its own.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use rpc::{Authority, Identity, Validity};
+
+use crate::cell::Cell;
+use crate::eventually::{eventually, until};
+use crate::processes;
+use crate::terminal::Background;
+
+const HOUR: Duration = Duration::from_secs(3_600);
+
+/// A machine of a cell. Its tasks end with it.
+pub(crate) struct Machine<'a> {
+    cell: &'a Cell,
+    name: &'static str,
+    directory: PathBuf,
+    /// Where its Borglet answers, from its first start on.
+    address: String,
+    borglet: Option<Background>,
+    cgroup: String,
+}
+
+impl<'a> Machine<'a> {
+    /// A Borglet that runs, and whose machine is up.
+    #[track_caller]
+    pub(crate) fn start(cell: &'a Cell, name: &'static str) -> Self {
+        let directory = cell.directory().join(name);
+        std::fs::create_dir(&directory).expect("a directory for the machine");
+        let authority = Authority::open(cell.directory().join("master/tls"));
+        let identity = Identity::Borglet(name.to_owned());
+        let issued =
+            authority.expect("the cell's authority").issue(&identity, Validity::lasting(HOUR));
+        issued.expect("a certificate").write(&directory, "borglet").expect("it can be written");
+        let cgroup = linux::cgroup::parent_name(&directory);
+        let address = "127.0.0.1:0".to_owned();
+        let mut machine = Self { cell, name, directory, address, borglet: None, cgroup };
+        machine.start_again();
+        cell.ok(&format!("bourg machine add {name} {}", machine.address));
+        machine.is("up");
+        machine
+    }
+
+    /// Starts its Borglet after an end, at the same address.
+    #[track_caller]
+    pub(crate) fn start_again(&mut self) {
+        let directory = self.directory.to_string_lossy();
+        let flags = [
+            "borglet",
+            "--dir",
+            &*directory,
+            "--credentials",
+            &*directory,
+            "--listen",
+            &self.address,
+        ];
+        let borglet = self.cell.start("bourg", &[&flags[..], &["--stop-tasks"]].concat());
+        self.address = eventually("the Borglet listens", || {
+            let said = borglet.stderr();
+            let (_, after) = said.split_once("listens on ")?;
+            Some(after.lines().next()?.trim().to_owned())
+        });
+        self.borglet = Some(borglet);
+    }
+
+    /// Waits until the machine is in a state, as the cell knows it.
+    #[track_caller]
+    pub(crate) fn is(&self, state: &str) {
+        let line = format!("bourg machine show {} -o state", self.name);
+        until(&format!("{} is {state}", self.name), || {
+            self.cell.types(&line).stdout.trim() == state
+        });
+    }
+
+    /// Sends its Borglet a signal, and nobody else.
+    pub(crate) fn signal(&self, signal: Signal) {
+        processes::signal(self.borglet.as_ref().expect("its Borglet runs").pid(), signal);
+    }
+
+    /// Forgets the Borglet, which was killed.
+    #[track_caller]
+    pub(crate) fn is_gone(&mut self) {
+        self.borglet.take().expect("its Borglet ran").ends();
+    }
+
+    /// The programs of a job's tasks on it: pid by index.
+    pub(crate) fn tasks(&self, job: &str) -> BTreeMap<u32, i32> {
+        processes::tasks(&self.cgroup, job)
+    }
+}
+
+impl Drop for Machine<'_> {
+    fn drop(&mut self) {
+        if let Some(borglet) = self.borglet.take() {
+            processes::signal(borglet.pid(), Signal::SIGCONT);
+            processes::signal(borglet.pid(), Signal::SIGTERM);
+            let _ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| borglet.ends()));
+        }
+        for pid in processes::left(&self.cgroup, &self.directory).into_keys() {
+            processes::signal(pid, Signal::SIGKILL);
+        }
+    }
+}

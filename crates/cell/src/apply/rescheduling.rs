@@ -1,0 +1,40 @@
+//! The circuit breaker: where a large part of the cell is silent, no machine is marked down until it
+//! answers again, or a person says otherwise.
+
+use model::UserName;
+
+use super::Events;
+use crate::{Cell, EventKind, LOST_MACHINES, Rejection, Reply, Rescheduling, Subject};
+
+impl Cell {
+    pub(super) fn stop_rescheduling(&mut self, silent: u32, of: u32, events: &mut Events) {
+        let allowed = self.rescheduling == Rescheduling::Allowed;
+        if self.level < LOST_MACHINES || !allowed || silent > of {
+            return;
+        }
+        self.rescheduling = Rescheduling::Stopped { since: self.time, silent, of };
+        events.add(Subject::Cell, EventKind::ReschedulingStopped { silent, of });
+    }
+
+    pub(super) fn allow_rescheduling(&mut self, events: &mut Events) {
+        // Below the level it is nothing but allowed.
+        if self.rescheduling != Rescheduling::Allowed {
+            self.rescheduling = Rescheduling::Allowed;
+            events.add(Subject::Cell, EventKind::ReschedulingAllowed);
+        }
+    }
+
+    pub(super) fn resume_rescheduling(
+        &mut self,
+        by: &UserName,
+        events: &mut Events,
+    ) -> Result<Reply, Rejection> {
+        self.only_administrators(by, || "resume rescheduling".to_owned())?;
+        let Rescheduling::Stopped { .. } = self.rescheduling else {
+            return Err(Rejection::NotStopped);
+        };
+        self.rescheduling = Rescheduling::Resumed { since: self.time, by: by.clone() };
+        events.add(Subject::Cell, EventKind::ReschedulingResumed);
+        Ok(Reply::Done)
+    }
+}

@@ -1,0 +1,171 @@
+//! Where report and cell agree, neither is looked at again; nothing that differs is overlooked.
+
+use proptest::prelude::*;
+
+use super::*;
+
+impl Master {
+    /// The machines whose reports are taken to agree with the cell, and do not.
+    pub(super) fn overlooked(&self, cell: &Cell) -> Vec<MachineId> {
+        let Some(leading) = &self.leading else { return Vec::new() };
+        let differs = |(id, link): &(&MachineId, &Link)| {
+            let mut wishes = Vec::new();
+            let mut looked_at = Link::clone(link);
+            observe::compare(cell, **id, &mut looked_at, leading.since, &mut wishes);
+            link.agrees && !wishes.is_empty()
+        };
+        leading.links.iter().filter(differs).map(|(id, _)| *id).collect()
+    }
+
+    /// What a machine was last heard to report.
+    fn last_report(&self, machine: MachineId) -> Option<Arc<Report>> {
+        self.leading.as_ref()?.links.get(&machine)?.report.clone()
+    }
+
+    /// Whether the last report of a machine is taken to agree with the cell.
+    fn agrees(&self, machine: MachineId) -> bool {
+        self.leading.as_ref().is_some_and(|leading| leading.links[&machine].agrees)
+    }
+}
+
+/// Something that changes the cell, or what the machine reports.
+#[derive(Clone, Debug)]
+enum Step {
+    Submit(u32),
+    Assign(u32),
+    Kill(u32),
+    Op(Op),
+    Request(Mutation),
+    /// The machine obeys the newest order, or reports with an older stamp; each task that it runs is
+    /// in one of four states.
+    Report {
+        current: bool,
+        attribute: u8,
+        tasks: Vec<(u32, u32, u8)>,
+        version: u64,
+    },
+    Fail,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let name = || MachineName::new("m1").expect("a name");
+    let task = (0..3_u32, 1..3_u32, 0..4_u8);
+    prop_oneof![
+        2 => (1..4_u32).prop_map(Step::Submit),
+        4 => (0..3_u32).prop_map(Step::Assign),
+        1 => (0..3_u32).prop_map(Step::Kill),
+        1 => Just(Step::Op(Op::MachineUnreachable { machine: M1 })),
+        1 => Just(Step::Op(Op::MachineSilent { machine: M1 })),
+        1 => Just(Step::Op(Op::MachineBack { machine: M1 })),
+        1 => Just(Step::Request(Mutation::DrainMachine { machine: name(), reason: String::new() })),
+        1 => Just(Step::Request(Mutation::UndrainMachine { machine: name() })),
+        10 => (any::<bool>(), 0..2_u8, prop::collection::vec(task, 0..4), 0..3_u64).prop_map(
+            |(current, attribute, tasks, version)| Step::Report { current, attribute, tasks, version }
+        ),
+        2 => Just(Step::Fail),
+    ]
+}
+
+impl World {
+    fn take(&mut self, step: &Step) {
+        match step {
+            Step::Submit(limit) => {
+                let name = model::JobName::new("web").expect("a name");
+                let mut task = TaskSpec::of(vec!["x".to_owned()]);
+                // A living job is updated in place.
+                task.limit.cpu = MilliCores((*limit).into());
+                let spec = JobSpec::of(name, model::Band::Production.usual(), 3, task);
+                self.request(Mutation::Submit(Arc::new(spec)));
+            }
+            Step::Assign(index) => {
+                let living = self.cell.jobs().find(|job| job.is_alive());
+                let next = living.and_then(|job| job.instance(TaskIndex(*index)));
+                let Some(instance) = next else { return };
+                let (machine, ports, victims) = (M1, vec![], vec![]);
+                self.apply(&Op::Assign(vec![Assignment { instance, machine, ports, victims }]));
+            }
+            Step::Kill(index) => {
+                let Some(job) = self.cell.jobs().find(|job| job.is_alive()) else { return };
+                let tasks = TaskSelection::Some(vec![(TaskIndex(*index), TaskIndex(*index))]);
+                self.request(Mutation::Kill { collection: job.id, tasks });
+            }
+            Step::Op(op) => drop(self.apply(op)),
+            Step::Request(mutation) => self.request(mutation.clone()),
+            Step::Report { current, attribute, tasks, version } => {
+                self.reports(*current, *attribute, tasks, *version);
+            }
+            Step::Fail => drop(self.fail()),
+        }
+        self.said();
+    }
+
+    fn reports(&mut self, current: bool, attribute: u8, tasks: &[(u32, u32, u8)], version: u64) {
+        let collection = self.cell.jobs().last().map_or(CollectionId(1), |job| job.id);
+        let status = |number: u8| match number {
+            0 => TaskStatus::Starting,
+            1 => TaskStatus::Running { healthy: Some(true) },
+            2 => TaskStatus::Running { healthy: Some(false) },
+            _ => TaskStatus::Ended(End::Exited { code: 0 }),
+        };
+        let task = |(index, generation, number): &(u32, u32, u8)| TaskReport {
+            instance: InstanceId {
+                collection,
+                index: TaskIndex(*index),
+                generation: Generation(*generation),
+            },
+            status: status(*number),
+        };
+        let index = if current { self.cell.index() } else { LogIndex(0) };
+        let mut said = MachineReport::clone(&machine());
+        said.attributes.insert("gpu".to_owned(), attribute.to_string());
+        let report = Arc::new(Report {
+            stamp: Stamp { restore_epoch: 0, term: Term(3), index },
+            machine: Arc::new(said),
+            tasks: tasks.iter().map(task).collect(),
+        });
+        // What is the same is said again, and a version may be given to another report.
+        for _ in 0..2 {
+            let answer = Answer::Report { report: Arc::clone(&report), version };
+            let (now, cell) = (self.now, &self.cell);
+            self.master.answered(now, cell, M1, false, &answer, &mut self.wishes);
+            assert_eq!(self.master.overlooked(&self.cell), []);
+            assert_eq!(self.master.last_report(M1).as_ref(), Some(&report));
+            self.said();
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(300) })]
+
+    #[test]
+    fn nothing_that_differs_is_overlooked(steps in prop::collection::vec(step(), 0..40)) {
+        let mut world = World::new();
+        world.apply(&Op::RaiseLevel { to: cell::LEVEL });
+        for step in &steps {
+            world.take(step);
+            prop_assert!(world.master.counts_right(&world.cell));
+            prop_assert_eq!(world.master.overlooked(&world.cell), []);
+        }
+    }
+}
+
+#[test]
+fn a_report_that_is_repeated_is_compared_once() {
+    let mut world = World::new();
+    world.tick();
+    world.answer(true, 3, &[]);
+    assert!(world.master.agrees(M1), "it was described, and that is applied");
+    world.submit(1);
+    assert!(world.master.agrees(M1), "a job that is nowhere is no news of a machine");
+    world.assign(0);
+    assert!(!world.master.agrees(M1));
+    let running = [(0, TaskStatus::Running { healthy: None })];
+    assert!(world.answer(false, 6, &running).contains("Started"));
+    assert!(world.master.agrees(M1), "what it said was applied, and compared again");
+    assert_eq!(world.answer(false, 6, &running), "");
+    assert!(world.master.agrees(M1));
+    // The same version from a Borglet that was started anew, with another report.
+    let ended = [(0, TaskStatus::Ended(End::Exited { code: 1 }))];
+    assert!(world.answer(false, 6, &ended).contains("Exited"));
+}

@@ -1,0 +1,501 @@
+//! Machines that do not answer: unreachable, down at a limited rate, and the breaker.
+
+use expect_test::expect;
+
+use super::session::session;
+
+#[test]
+fn a_machine_is_unreachable_then_down_and_back_when_it_answers() {
+    session(&expect![[r#"
+        > cell 3 4
+        > silent m2
+        > for 7
+        > for 4
+        18.1 s: unreachable m2
+        18.1 s: down m2
+        > show
+        down: m2
+        up: m1 m3
+        rescheduling is allowed
+        > answer m2
+        > for 3
+        22.1 s: back m2
+        > show
+        up: m1 m2 m3
+        rescheduling is allowed
+    "#]]);
+}
+
+#[test]
+fn one_that_answers_in_time_keeps_its_tasks() {
+    session(&expect![[r#"
+        > set rate=0
+        > cell 3 4
+        > silent m2
+        > for 60
+        18.1 s: unreachable m2
+        > answer m2
+        > for 3
+        72.1 s: back m2
+        > show
+        up: m1 m2 m3
+        rescheduling is allowed
+    "#]]);
+}
+
+#[test]
+fn a_rack_goes_down_in_bursts_the_first_unreachable_first() {
+    session(&expect![[r#"
+        > cell 40 30
+        > for 60
+        > silent m7-m16
+        > for 11
+        78.2 s: unreachable m7
+        78.2 s: down m7
+        78.2 s: unreachable m8
+        78.2 s: down m8
+        78.2 s: unreachable m9
+        78.2 s: down m9
+        78.2 s: unreachable m10
+        78.2 s: unreachable m11
+        78.2 s: unreachable m12
+        78.2 s: unreachable m13
+        78.2 s: unreachable m14
+        78.2 s: unreachable m15
+        78.2 s: unreachable m16
+        80.2 s: down m10
+        > for 27
+        83.2 s: down m11
+        86.2 s: down m12
+        89.2 s: down m13
+        92.2 s: down m14
+        95.2 s: down m15
+        98.2 s: down m16
+        > show
+        down: m10 m11 m12 m13 m14 m15 m16 m7 m8 m9
+        up: m1 m17 m18 m19 m2 m20 m21 m22 m23 m24 m25 m26 m27 m28 m29 m3 m30 m31 m32 m33 m34 m35 m36 m37 m38 m39 m4 m40 m5 m6
+        rescheduling is allowed
+    "#]]);
+}
+
+#[test]
+fn a_machine_with_more_tasks_than_a_burst_goes_when_the_bucket_is_full() {
+    session(&expect![[r#"
+        > cell 9 250
+        > for 60
+        > silent m1 m2
+        > for 60
+        78.2 s: unreachable m1
+        78.2 s: down m1
+        78.2 s: unreachable m2
+        103.2 s: down m2
+    "#]]);
+}
+
+#[test]
+fn a_machine_without_tasks_costs_nothing() {
+    session(&expect![[r#"
+        > set rate=1 burst=0
+        > cell 40 0
+        > silent m1-m12
+        > for 12
+        18.1 s: unreachable m1
+        18.1 s: down m1
+        18.1 s: unreachable m2
+        18.1 s: down m2
+        18.1 s: unreachable m3
+        18.1 s: down m3
+        18.1 s: unreachable m4
+        18.1 s: down m4
+        18.1 s: unreachable m5
+        18.1 s: down m5
+        18.1 s: unreachable m6
+        18.1 s: down m6
+        18.1 s: unreachable m7
+        18.1 s: down m7
+        18.1 s: unreachable m8
+        18.1 s: down m8
+        18.1 s: unreachable m9
+        18.1 s: down m9
+        18.1 s: unreachable m10
+        18.1 s: down m10
+        18.1 s: unreachable m11
+        18.1 s: down m11
+        18.1 s: unreachable m12
+        18.1 s: down m12
+    "#]]);
+}
+
+#[test]
+fn where_too_many_are_silent_none_is_marked_down_until_they_answer() {
+    session(&expect![[r#"
+        > cell 9 4
+        > for 60
+        > silent m1-m4
+        > for 60
+        78.2 s: unreachable m1
+        78.2 s: unreachable m2
+        78.2 s: unreachable m3
+        78.2 s: unreachable m4
+        78.2 s: stop: 4 of 9 are silent
+        > show
+        unreachable: m1 m2 m3 m4
+        up: m5 m6 m7 m8 m9
+        rescheduling is stopped
+        > answer m1
+        > for 3
+        132.2 s: back m1
+        132.2 s: allow
+        > show
+        unreachable: m2 m3 m4
+        up: m1 m5 m6 m7 m8 m9
+        rescheduling is allowed
+        > for 12
+        140.2 s: down m2
+        140.2 s: down m3
+        140.2 s: down m4
+        > show
+        down: m2 m3 m4
+        up: m1 m5 m6 m7 m8 m9
+        rescheduling is allowed
+    "#]]);
+}
+
+#[test]
+fn a_third_is_not_too_many_and_neither_are_two() {
+    session(&expect![[r#"
+        > cell 9 4
+        > for 60
+        > silent m1-m3
+        > for 12
+        78.2 s: unreachable m1
+        78.2 s: down m1
+        78.2 s: unreachable m2
+        78.2 s: down m2
+        78.2 s: unreachable m3
+        78.2 s: down m3
+    "#]]);
+}
+
+#[test]
+fn of_a_small_cell_two_may_be_lost() {
+    session(&expect![[r#"
+        > cell 3 4
+        > for 60
+        > silent m1 m2
+        > for 12
+        78.2 s: unreachable m1
+        78.2 s: down m1
+        78.2 s: unreachable m2
+        78.2 s: down m2
+        > show
+        down: m1 m2
+        up: m3
+        rescheduling is allowed
+        > silent m3
+        > for 12
+        90.3 s: unreachable m3
+        90.3 s: down m3
+        > show
+        down: m1 m2 m3
+        rescheduling is allowed
+    "#]]);
+}
+
+#[test]
+fn a_person_resumes_rescheduling_and_then_it_stops_again() {
+    session(&expect![[r#"
+        > cell 12 4
+        > for 60
+        > resume
+        refused: rescheduling is not stopped: there is nothing to resume
+        > silent m1-m6
+        > for 30
+        78.2 s: unreachable m1
+        78.2 s: unreachable m2
+        78.2 s: unreachable m3
+        78.2 s: unreachable m4
+        78.2 s: unreachable m5
+        78.2 s: stop: 5 of 12 are silent
+        78.2 s: unreachable m6
+        > resume
+        100.0 s: down m1
+        100.0 s: down m2
+        100.0 s: down m3
+        100.0 s: down m4
+        100.0 s: down m5
+        100.0 s: down m6
+        100.0 s: allow
+        > for 10
+        > show
+        down: m1 m2 m3 m4 m5 m6
+        up: m10 m11 m12 m7 m8 m9
+        rescheduling is allowed
+        > silent m7-m9
+        > for 12
+        118.3 s: unreachable m7
+        118.3 s: unreachable m8
+        118.3 s: unreachable m9
+        118.3 s: stop: 3 of 6 are silent
+        > show
+        down: m1 m2 m3 m4 m5 m6
+        unreachable: m7 m8 m9
+        up: m10 m11 m12
+        rescheduling is stopped
+    "#]]);
+}
+
+#[test]
+fn those_that_fall_silent_one_after_the_other_count_together() {
+    session(&expect![[r#"
+        > cell 9 4
+        > for 60
+        > silent m1
+        > for 2
+        > silent m2
+        > for 2
+        > silent m3
+        > for 2
+        > silent m4
+        > for 12
+        78.2 s: unreachable m1
+        80.2 s: unreachable m2
+        82.2 s: unreachable m3
+        84.2 s: unreachable m4
+        84.2 s: stop: 4 of 9 are silent
+        > show
+        unreachable: m1 m2 m3 m4
+        up: m5 m6 m7 m8 m9
+        rescheduling is stopped
+    "#]]);
+}
+
+#[test]
+fn a_machine_that_answers_now_and_then_loses_nothing() {
+    session(&expect![[r#"
+        > cell 3 4
+        > for 60
+        > silent m1
+        > for 6
+        > answer m1
+        > for 5
+        > silent m1
+        > for 6
+        > answer m1
+        > for 5
+        > show
+        up: m1 m2 m3
+        rescheduling is allowed
+    "#]]);
+}
+
+#[test]
+fn a_flapping_machine_is_back_as_often_as_it_answers() {
+    session(&expect![[r#"
+        > set rate=0
+        > cell 3 4
+        > silent m1
+        > for 12
+        18.1 s: unreachable m1
+        > answer m1
+        > for 5
+        24.1 s: back m1
+        > silent m1
+        > for 12
+        36.1 s: unreachable m1
+        > answer m1
+        > for 5
+        42.1 s: back m1
+        > show
+        up: m1 m2 m3
+        rescheduling is allowed
+    "#]]);
+}
+
+#[test]
+fn a_new_leader_begins_its_polls_anew() {
+    session(&expect![[r#"
+        > cell 9 4
+        > silent m1
+        > for 7
+        > lead
+        > for 7
+        > for 4
+        25.0 s: unreachable m1
+        25.0 s: down m1
+        > show
+        down: m1
+        up: m2 m3 m4 m5 m6 m7 m8 m9
+        rescheduling is allowed
+    "#]]);
+}
+
+#[test]
+fn what_was_unreachable_under_the_last_leader_is_back_or_goes_down_by_its_own_polls() {
+    session(&expect![[r#"
+        > set rate=0
+        > cell 9 4
+        > silent m1 m2
+        > for 30
+        18.1 s: unreachable m1
+        18.1 s: unreachable m2
+        > show
+        unreachable: m1 m2
+        up: m3 m4 m5 m6 m7 m8 m9
+        rescheduling is allowed
+        > set rate=10
+        > answer m1
+        > lead
+        40.0 s: back m1
+        > for 7
+        > for 10
+        48.0 s: down m2
+        > show
+        down: m2
+        up: m1 m3 m4 m5 m6 m7 m8 m9
+        rescheduling is allowed
+    "#]]);
+}
+
+#[test]
+fn a_new_leader_that_nobody_answers_marks_nobody_down() {
+    session(&expect![[r#"
+        > cell 9 4
+        > silent m1-m9
+        > lead
+        > for 60
+        18.0 s: unreachable m1
+        18.0 s: unreachable m2
+        18.0 s: unreachable m3
+        18.0 s: unreachable m4
+        18.0 s: stop: 4 of 9 are silent
+        18.0 s: unreachable m5
+        18.0 s: unreachable m6
+        18.0 s: unreachable m7
+        18.0 s: unreachable m8
+        18.0 s: unreachable m9
+        > show
+        unreachable: m1 m2 m3 m4 m5 m6 m7 m8 m9
+        rescheduling is stopped
+        > answer m1-m9
+        > for 5
+        72.0 s: back m1
+        72.0 s: back m2
+        72.0 s: back m3
+        72.0 s: back m4
+        72.0 s: back m5
+        72.0 s: back m6
+        72.0 s: allow
+        72.0 s: back m7
+        72.0 s: back m8
+        72.0 s: back m9
+        > show
+        up: m1 m2 m3 m4 m5 m6 m7 m8 m9
+        rescheduling is allowed
+    "#]]);
+}
+
+#[test]
+fn a_new_leader_finds_rescheduling_stopped() {
+    session(&expect![[r#"
+        > cell 9 4
+        > silent m1-m4
+        > for 30
+        18.1 s: unreachable m1
+        18.1 s: unreachable m2
+        18.1 s: unreachable m3
+        18.1 s: unreachable m4
+        18.1 s: stop: 4 of 9 are silent
+        > lead
+        > for 30
+        > answer m1 m2
+        > for 5
+        72.0 s: back m1
+        72.0 s: allow
+        72.0 s: back m2
+        > show
+        unreachable: m3 m4
+        up: m1 m2 m5 m6 m7 m8 m9
+        rescheduling is allowed
+        > for 30
+        80.0 s: down m3
+        80.0 s: down m4
+        > show
+        down: m3 m4
+        up: m1 m2 m5 m6 m7 m8 m9
+        rescheduling is allowed
+    "#]]);
+}
+
+#[test]
+fn nothing_is_proposed_twice_while_it_is_in_flight() {
+    session(&expect![[r#"
+        > cell 9 4
+        > for 60
+        > slow 9
+        > silent m1
+        > for 40
+        78.2 s: unreachable m1
+        87.2 s: down m1
+        > show
+        down: m1
+        up: m2 m3 m4 m5 m6 m7 m8 m9
+        rescheduling is allowed
+        > silent m2-m5
+        > for 60
+        118.3 s: unreachable m2
+        118.3 s: unreachable m3
+        118.3 s: unreachable m4
+        118.3 s: unreachable m5
+        127.3 s: stop: 3 of 8 are silent
+        > answer m1-m5
+        > for 60
+        170.2 s: back m1
+        172.3 s: back m2
+        172.3 s: back m3
+        172.3 s: back m4
+        172.3 s: back m5
+        181.3 s: allow
+        > show
+        up: m1 m2 m3 m4 m5 m6 m7 m8 m9
+        rescheduling is allowed
+    "#]]);
+}
+
+#[test]
+fn a_machine_that_is_removed_counts_no_more() {
+    session(&expect![[r#"
+        > cell 9 0
+        > silent m1
+        > for 12
+        18.1 s: unreachable m1
+        18.1 s: down m1
+        > remove m1
+        > silent m2-m4
+        > for 12
+        30.1 s: unreachable m2
+        30.1 s: unreachable m3
+        30.1 s: unreachable m4
+        30.1 s: stop: 3 of 8 are silent
+        > show
+        unreachable: m2 m3 m4
+        up: m5 m6 m7 m8 m9
+        rescheduling is stopped
+    "#]]);
+}
+
+#[test]
+fn at_level_1_a_machine_is_down_at_once() {
+    session(&expect![[r#"
+        > level 1
+        > cell 3 400
+        > silent m1-m3
+        > for 12
+        18.1 s: down m1
+        18.1 s: down m2
+        18.1 s: down m3
+        > show
+        down: m1 m2 m3
+        rescheduling is allowed
+    "#]]);
+}
