@@ -24,16 +24,16 @@ pub use apply::bounded_report;
 pub use check::{Counted, Violation, Watch};
 pub use event::{Actor, Event, EventKind, Subject};
 pub use image::{Image, ImageError};
-pub use op::{Assignment, Mutation, Observation, Op, RequestId};
+pub use op::{Assignment, Mutation, Observation, Op, RequestId, Reservation};
 pub use outcome::{
     Applied, AssignmentRefused, NoVictim, ObservationRefused, Outcome, Rejection, Reply, Submission,
 };
 pub use state::{
     Cell, Counts, Death, Drain, EvictionCause, FailureDomain, Health, Job, JobParts, JobState,
-    KillReason, LastLife, Machine, MachineState, PendingCause, Phase, Placement, Session,
+    Held, KillReason, LastLife, Machine, MachineState, PendingCause, Phase, Placement, Session,
     StopReason, Task, TaskState, attribute, bounds, crashes, lifecycle,
 };
 
 /// The level of the state machine that this build implements. A record that needs a higher one
 /// must not be decoded by this build.
-pub const LEVEL: model::Level = model::Level(1);
+pub const LEVEL: model::Level = model::Level(2);

@@ -6,6 +6,7 @@ mod job;
 mod machine;
 mod observe;
 mod request;
+mod reserve;
 mod settle;
 mod task;
 mod update;
@@ -63,6 +64,7 @@ impl Op {
             Self::Nothing
             | Self::MachineSilent { .. }
             | Self::MachineBack { .. }
+            | Self::Reserve(_)
             | Self::Forget { .. }
             | Self::RaiseLevel { .. } => Actor::Master,
         }
@@ -116,6 +118,7 @@ impl Cell {
             }
             Op::MachineSilent { machine } => self.machine_silent(*machine, events),
             Op::MachineBack { machine } => self.machine_back(*machine, events),
+            Op::Reserve(reservations) => self.reserve(reservations),
             Op::Forget { collections } => collections.iter().for_each(|id| self.forget(*id)),
             Op::RaiseLevel { to } => {
                 if (self.level..=LEVEL).contains(to) && *to != self.level {
