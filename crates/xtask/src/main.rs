@@ -4,6 +4,8 @@
 //! - `cargo xtask emulated`: of these, only the tests with real tasks on pure cgroup v2
 //! - `cargo xtask fuzz`: what comes from outside, made up by a fuzzer for a while
 //! - `cargo xtask lint`: rustfmt and clippy, without a warning
+//! - `cargo xtask trace`: the whole of Google's trace, held against what is known of it, and the
+//!   slice of it that the repository has
 //! - `cargo xtask docs`: the documentation of our crates, without a warning
 //!
 //! The tests of the house as a whole (its layers, its list of features, its sources) are this
@@ -15,6 +17,7 @@ mod lint;
 mod needs;
 mod run;
 mod suite;
+mod trace_data;
 
 use std::process::ExitCode;
 
@@ -25,6 +28,9 @@ usage: cargo xtask TASK
   emulated  run the tests with real tasks on pure cgroup v2, in an emulated machine
   fuzz      run the fuzz targets: fuzz [--seconds N] [TARGET]..., 60 s each unless it is
             said, as many at once as there are cores
+  trace     trace check DIR: hold the whole trace of 2011 against what is known of it
+            trace slice DIR: make the repository's slice of it again
+            trace shapes DIR: make the repository's tables of the cells of 2019 again
   lint      check the formatting, and clippy without warnings
   docs      build the documentation of our crates without warnings";
 
@@ -35,6 +41,9 @@ fn main() -> ExitCode {
         ["test"] => suite::test(),
         ["emulated"] => emulated::test(&["--package", "linux"]),
         ["fuzz", ref rest @ ..] => fuzz::fuzz(rest),
+        ["trace", "check", directory] => trace_data::check(directory.as_ref()),
+        ["trace", "slice", directory] => trace_data::slice(directory.as_ref()),
+        ["trace", "shapes", directory] => trace_data::shapes(directory.as_ref()),
         ["lint"] => lint::lint(),
         ["docs"] => lint::docs(),
         ["help" | "--help" | "-h"] => {

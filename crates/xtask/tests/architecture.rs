@@ -21,6 +21,7 @@ const LAYERS: &[(&str, Kind, &[&str])] = &[
     ("scheduler", Kind::Pure, &["model", "spec", "cell"]),
     ("master", Kind::Pure, &["model", "spec", "cell", "borglet"]),
     ("replica", Kind::Pure, &["model", "cell", "master"]),
+    ("trace", Kind::Pure, &["model", "spec"]),
     // The boundary.
     ("proto", Kind::Boundary, &["model", "spec", "cell", "borglet"]),
     ("store", Kind::Boundary, &[]),
@@ -45,7 +46,7 @@ const LAYERS: &[(&str, Kind, &[&str])] = &[
             "rpc",
         ],
     ),
-    ("xtask", Kind::Shell, &[]),
+    ("xtask", Kind::Shell, &["model", "trace"]),
 ];
 
 /// What a crate is.

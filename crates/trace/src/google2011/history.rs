@@ -1,0 +1,472 @@
+//! From rows to a cell: follows every task through what the trace says of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::BufRead;
+use std::mem;
+
+use model::{
+    CollectionId, JobName, MachineId, MachineName, Resources, Span, TaskIndex, Time, UserName,
+};
+use spec::limits::TASKS_MAX as TASKS_OF_JOB_MAX;
+
+use super::churn::{Arrival, Away, Churn, Counts, Happening, JobIn, Life, Outcome, Step};
+use super::csv::{ReadError, RowProblem};
+use super::row::{EventKind, MachineRow, Removal, TaskEvent, TaskEvents};
+use super::scale::{Scale, Users, priority};
+use super::{START, TOGETHER, limits, machines, removals};
+use crate::cell::{CellSnapshot, Dropped, Job, Machine, Task};
+
+/// How long a machine is away at most.
+const AWAY_MAX: Span = Span::from_secs(600);
+
+/// Rows, made into the cell at time 0 and what becomes of it.
+///
+/// No row is refused for what others say: one that cannot be after those before is counted
+/// ([`Counts`]) and otherwise passed over.
+#[derive(Debug, Default)]
+pub struct History {
+    scale: Scale,
+    machines: Vec<Machine>,
+    places: BTreeMap<MachineId, usize>,
+    away: Vec<Away>,
+    users: Users,
+    drafts: Vec<Draft>,
+    /// The newest draft of a job at one priority: the trace has jobs with tasks of two.
+    newest: BTreeMap<(CollectionId, u8), usize>,
+    /// How many drafts a job has.
+    rounds: BTreeMap<CollectionId, u32>,
+    tasks: BTreeMap<(CollectionId, TaskIndex), Known>,
+    tasks_in_all: usize,
+    unknown_machines: BTreeSet<MachineId>,
+    dropped: Dropped,
+    now: Time,
+    counts: Counts,
+}
+
+/// The cell at time 0, and what becomes of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Whole {
+    /// The cell at time 0.
+    pub snapshot: CellSnapshot,
+    /// What becomes of it.
+    pub churn: Churn,
+}
+
+/// Tasks of one job that were submitted together.
+#[derive(Debug)]
+struct Draft {
+    begun: Time,
+    /// When its last task came.
+    last: Time,
+    job: Job,
+    /// For each task of the job.
+    lives: Vec<Vec<Life>>,
+    /// The places of tasks that are left out in the end.
+    dropped: BTreeSet<usize>,
+    /// The places of tasks whose request is not known.
+    without_request: BTreeSet<usize>,
+    /// Whether its tasks are to be on different machines, as their submissions have it, and as their
+    /// placements before the trace have it: the newer word, and the one that was kept to.
+    apart: bool,
+    apart_as_placed: Option<bool>,
+}
+
+/// Where a task is in its life, and in which draft.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    draft: usize,
+    place: usize,
+    stage: Stage,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Pending,
+    Running {
+        since: Time,
+    },
+    Evicted,
+    Ended {
+        at: Time,
+        /// Whether it may be started again, as the same task.
+        again: bool,
+    },
+    /// It runs where nothing is known of the machine.
+    Dropped,
+}
+
+impl Whole {
+    /// Reads the three tables, decompressed.
+    ///
+    /// # Errors
+    /// At the first row that cannot be.
+    pub fn read(
+        scale: Scale,
+        of_machines: impl BufRead,
+        of_removals: impl BufRead,
+        task_events: impl BufRead,
+    ) -> Result<Self, ReadError> {
+        let (machines, removals) = (machines(of_machines)?, removals(of_removals)?);
+        let mut history = History::new(scale, &machines, &removals);
+        history.read(task_events)?;
+        Ok(history.finish())
+    }
+}
+
+impl History {
+    /// A cell of these machines, with no task yet.
+    #[must_use]
+    pub fn new(scale: Scale, machines: &[MachineRow], removals: &[Removal]) -> Self {
+        let mut machines: Vec<Machine> = machines.iter().map(|row| machine(&scale, row)).collect();
+        machines.sort_by_key(|machine| machine.id);
+        machines.dedup_by_key(|machine| machine.id);
+        let ids = machines.iter().enumerate();
+        let places = ids.map(|(place, machine)| (machine.id, place)).collect();
+        let mut counts = Counts::default();
+        let away = away(removals, &places, &mut counts);
+        Self { scale, machines, places, away, counts, ..Self::default() }
+    }
+
+    /// Takes in a table of task events; of several, in their order.
+    ///
+    /// # Errors
+    /// At the first row that cannot be, and at more than [`limits::TASKS_MAX`] tasks.
+    pub fn read(&mut self, task_events: impl BufRead) -> Result<(), ReadError> {
+        let mut events = TaskEvents::new(task_events);
+        while let Some(event) = events.next() {
+            self.add(&event?).map_err(|problem| events.error(problem))?;
+        }
+        Ok(())
+    }
+
+    /// Takes in a row.
+    ///
+    /// # Errors
+    /// At more than [`limits::TASKS_MAX`] tasks.
+    pub fn add(&mut self, event: &TaskEvent) -> Result<(), RowProblem> {
+        if self.tasks_in_all >= limits::TASKS_MAX {
+            return Err(RowProblem::TooMany { most: limits::TASKS_MAX, what: "tasks" });
+        }
+        self.counts.rows += 1;
+        self.counts.out_of_order += u64::from(event.at < self.now);
+        self.now = self.now.max(event.at);
+        let known = self.tasks.get(&(event.job, event.index)).copied();
+        match event.kind {
+            EventKind::Submit => self.submit(event, known),
+            EventKind::Schedule => self.schedule(event, known),
+            EventKind::Evict | EventKind::Lost => self.evict(event, known),
+            EventKind::Finish => self.end(event, known, Outcome::Finished),
+            EventKind::Fail => self.end(event, known, Outcome::Failed),
+            EventKind::Kill => self.end(event, known, Outcome::Killed),
+            EventKind::UpdatePending | EventKind::UpdateRunning => self.counts.updates += 1,
+        }
+        Ok(())
+    }
+
+    fn submit(&mut self, event: &TaskEvent, known: Option<Known>) {
+        let before_the_trace = self.now == Time::ZERO;
+        match known.map(|known| (known, known.stage)) {
+            None => drop(self.arrive(event)),
+            Some((_, Stage::Dropped)) if !before_the_trace => drop(self.arrive(event)),
+            Some((known, Stage::Evicted)) => self.set(event, known, Stage::Pending),
+            Some((known, Stage::Ended { at, again: true })) if self.now.since(at) <= TOGETHER => {
+                self.counts.restarts += 1;
+                let asked = self.drafts.get(known.draft).and_then(|d| d.job.tasks.get(known.place));
+                let asks = self.request(event);
+                self.counts.updates += u64::from(asked.is_some_and(|task| task.request != asks));
+                self.set(event, known, Stage::Pending);
+            }
+            Some((_, Stage::Ended { .. })) => drop(self.arrive(event)),
+            Some((_, Stage::Pending | Stage::Running { .. } | Stage::Dropped)) => {
+                self.counts.impossible += 1;
+            }
+        }
+    }
+
+    fn schedule(&mut self, event: &TaskEvent, known: Option<Known>) {
+        let before_the_trace = self.now == Time::ZERO;
+        let known = match known {
+            Some(Known { stage: Stage::Dropped, .. }) => {
+                self.counts.of_dropped_tasks += 1;
+                return;
+            }
+            Some(known) if !matches!(known.stage, Stage::Ended { .. }) => known,
+            // Its submission is not in the data.
+            None | Some(_) => {
+                self.counts.impossible += 1;
+                self.arrive(event)
+            }
+        };
+        self.counts.impossible += u64::from(matches!(known.stage, Stage::Running { .. }));
+        if !before_the_trace {
+            self.counts.scheduled += 1;
+            return self.set(event, known, Stage::Running { since: self.now });
+        }
+        self.place(event, known);
+    }
+
+    /// A task runs at time 0. Of what the trace says there, the placement is newer than the
+    /// submission: it has the request and the wish for different machines as they are now.
+    fn place(&mut self, event: &TaskEvent, known: Known) {
+        let request = event.request.map(|request| self.scale.request(&request));
+        let Some(draft) = self.drafts.get_mut(known.draft) else { return };
+        let apart = event.different_machines == Some(true);
+        draft.apart_as_placed = Some(apart || draft.apart_as_placed == Some(true));
+        let machine = event.machine.and_then(|machine| self.places.get(&machine)).copied();
+        if let Some(task) = draft.job.tasks.get_mut(known.place) {
+            task.machine = machine;
+            task.request = request.unwrap_or(task.request);
+        }
+        if request.is_some() {
+            draft.without_request.remove(&known.place);
+        }
+        if machine.is_none() {
+            draft.dropped.insert(known.place);
+            self.dropped.tasks_on_unknown_machines += 1;
+            self.unknown_machines.extend(event.machine);
+            return self.set(event, known, Stage::Dropped);
+        }
+        self.set(event, known, Stage::Running { since: START });
+    }
+
+    fn evict(&mut self, event: &TaskEvent, known: Option<Known>) {
+        let Some(known) = self.alive(known) else { return };
+        match event.kind {
+            EventKind::Lost => self.counts.lost += 1,
+            _ => self.counts.evictions += 1,
+        }
+        let ran = matches!(known.stage, Stage::Running { .. });
+        self.counts.impossible += u64::from(!ran);
+        self.set(event, known, Stage::Evicted);
+    }
+
+    fn end(&mut self, event: &TaskEvent, known: Option<Known>, outcome: Outcome) {
+        let Some(known) = self.alive(known) else { return };
+        let run = match known.stage {
+            Stage::Running { since } => Some(self.now.since(since)),
+            _ => None,
+        };
+        self.counts.impossible += u64::from(run.is_none() && outcome != Outcome::Killed);
+        match outcome {
+            Outcome::Finished => self.counts.finished += 1,
+            Outcome::Failed => self.counts.failed += 1,
+            Outcome::Killed => self.counts.killed += 1,
+        }
+        let life = Life { outcome, run, at: self.now };
+        let lives = self.drafts.get_mut(known.draft).and_then(|d| d.lives.get_mut(known.place));
+        lives.into_iter().for_each(|lives| lives.push(life));
+        let again = outcome != Outcome::Finished;
+        self.set(event, known, Stage::Ended { at: self.now, again });
+    }
+
+    /// A task that can lose its machine or end; any other is counted.
+    fn alive(&mut self, known: Option<Known>) -> Option<Known> {
+        match known.map(|known| known.stage) {
+            Some(Stage::Pending | Stage::Running { .. } | Stage::Evicted) => return known,
+            Some(Stage::Dropped) => self.counts.of_dropped_tasks += 1,
+            Some(Stage::Ended { .. }) | None => self.counts.impossible += 1,
+        }
+        None
+    }
+
+    fn set(&mut self, event: &TaskEvent, known: Known, stage: Stage) {
+        self.tasks.insert((event.job, event.index), Known { stage, ..known });
+    }
+
+    /// A task comes, with others of its job or as the first of a new draft.
+    fn arrive(&mut self, event: &TaskEvent) -> Known {
+        self.counts.submitted += u64::from(self.now > Time::ZERO);
+        self.tasks_in_all += 1;
+        let request = self.request(event);
+        let owner = self.users.name(event.user.as_deref());
+        let number = self.open_draft(event).unwrap_or_else(|| self.new_draft(event, &owner));
+        let mut known = Known { draft: number, place: 0, stage: Stage::Pending };
+        if let Some(draft) = self.drafts.get_mut(number) {
+            let class = event.scheduling_class.unwrap_or_default();
+            let contradicts = draft.job.owner != owner || draft.job.class != class;
+            self.counts.contradicting += u64::from(contradicts);
+            known.place = draft.job.tasks.len();
+            draft.last = self.now;
+            draft.apart |= event.different_machines == Some(true);
+            if event.request.is_none() {
+                draft.without_request.insert(known.place);
+            }
+            draft.job.tasks.push(Task { index: event.index, request, machine: None });
+            draft.lives.push(Vec::new());
+        }
+        self.set(event, known, Stage::Pending);
+        known
+    }
+
+    /// The draft that a task belongs to which comes now: that of those that came with it.
+    fn open_draft(&self, event: &TaskEvent) -> Option<usize> {
+        let number = self.newest.get(&(event.job, event.priority)).copied()?;
+        let draft = self.drafts.get(number)?;
+        let together = match self.now {
+            Time::ZERO => true,
+            now => draft.begun > Time::ZERO && now.since(draft.last) <= TOGETHER,
+        };
+        let earlier = self.tasks.get(&(event.job, event.index));
+        // A draft that is older than the task's newest may have it too.
+        let is_in_it = earlier.is_some_and(|known| known.draft >= number);
+        let room = draft.job.tasks.len() < TASKS_OF_JOB_MAX as usize;
+        (together && room && !is_in_it).then_some(number)
+    }
+
+    fn new_draft(&mut self, event: &TaskEvent, owner: &UserName) -> usize {
+        let number = self.drafts.len();
+        self.newest.insert((event.job, event.priority), number);
+        let round = self.rounds.entry(event.job).or_default();
+        *round += 1;
+        let job = Job {
+            id: event.job,
+            owner: owner.clone(),
+            name: job_name(event.job, *round),
+            priority: priority(event.priority),
+            class: event.scheduling_class.unwrap_or_default(),
+            different_machines: false,
+            constraints: Vec::new(),
+            tasks: Vec::new(),
+        };
+        self.drafts.push(Draft {
+            begun: self.now,
+            last: self.now,
+            job,
+            lives: Vec::new(),
+            dropped: BTreeSet::new(),
+            without_request: BTreeSet::new(),
+            apart: false,
+            apart_as_placed: None,
+        });
+        number
+    }
+
+    fn request(&self, event: &TaskEvent) -> Resources {
+        event.request.map(|request| self.scale.request(&request)).unwrap_or_default()
+    }
+
+    /// What came of it.
+    #[must_use]
+    pub fn finish(mut self) -> Whole {
+        let mut whole = Whole::default();
+        let mut steps = Vec::new();
+        for draft in mem::take(&mut self.drafts) {
+            let begun = draft.begun;
+            let without_request = draft.without_request.difference(&draft.dropped).count() as u64;
+            match begun {
+                Time::ZERO => self.dropped.tasks_without_request += without_request,
+                _ => self.counts.without_request += without_request,
+            }
+            let (job, lives) = draft.in_order();
+            let number = match begun {
+                Time::ZERO if job.tasks.is_empty() => {
+                    self.dropped.jobs += 1;
+                    continue;
+                }
+                Time::ZERO => JobIn::Snapshot(whole.snapshot.jobs.len()),
+                _ => JobIn::Arrivals(whole.churn.arrivals.len()),
+            };
+            steps.extend(kills(number, &lives));
+            match number {
+                JobIn::Snapshot(_) => {
+                    whole.snapshot.jobs.push(job);
+                    whole.churn.standing.push(lives);
+                }
+                JobIn::Arrivals(place) => {
+                    steps.push(Step { at: begun, what: Happening::Arrive(place) });
+                    whole.churn.arrivals.push(Arrival { at: begun, job, lives });
+                }
+            }
+        }
+        let removals = self.away.iter().enumerate();
+        steps.extend(removals.map(|(n, away)| Step { at: away.at, what: Happening::Remove(n) }));
+        steps.sort_by(|one, two| (one.at, &one.what).cmp(&(two.at, &two.what)));
+        whole.snapshot.machines = self.machines;
+        whole.snapshot.dropped = self.dropped;
+        whole.snapshot.dropped.unknown_machines = self.unknown_machines.len() as u64;
+        whole.churn.steps = steps;
+        whole.churn.away = self.away;
+        whole.churn.until = self.now;
+        whole.churn.counts = self.counts;
+        whole
+    }
+}
+
+impl Draft {
+    /// Its job and the lives of its tasks, in the order of their indexes, without those dropped.
+    fn in_order(self) -> (Job, Vec<Vec<Life>>) {
+        let Self { mut job, lives, dropped, .. } = self;
+        job.different_machines = self.apart_as_placed.unwrap_or(self.apart);
+        let tasks = mem::take(&mut job.tasks).into_iter().zip(lives).enumerate();
+        let kept = tasks.filter(|(place, _)| !dropped.contains(place)).map(|(_, kept)| kept);
+        let mut kept: Vec<(Task, Vec<Life>)> = kept.collect();
+        kept.sort_by_key(|(task, _)| task.index);
+        let (tasks, lives) = kept.into_iter().unzip();
+        job.tasks = tasks;
+        (job, lives)
+    }
+}
+
+fn machine(scale: &Scale, row: &MachineRow) -> Machine {
+    let platform = row.platform.iter().map(|text| ("platform".to_owned(), text.to_string()));
+    let name = format!("m{}", row.id);
+    Machine {
+        id: row.id,
+        name: MachineName::new(&name).unwrap_or_else(|error| unreachable!("{error}")),
+        capacity: scale.capacity(row),
+        attributes: platform.collect(),
+    }
+}
+
+/// `j7`, and `j7-2` where its tasks come a second time.
+fn job_name(id: CollectionId, round: u32) -> JobName {
+    let name = match round {
+        1 => format!("j{id}"),
+        _ => format!("j{id}-{round}"),
+    };
+    JobName::new(&name).unwrap_or_else(|error| unreachable!("{error}"))
+}
+
+/// The kills that ended tasks for good, those that come together as one, and whatever else ended
+/// without having run: no run of a replay can end it.
+fn kills(job: JobIn, lives: &[Vec<Life>]) -> Vec<Step> {
+    let last = lives.iter().enumerate().filter_map(|(place, lives)| Some((place, lives.last()?)));
+    let killed = last.filter(|(_, life)| life.outcome == Outcome::Killed || life.run.is_none());
+    let mut killed: Vec<(Time, usize)> = killed.map(|(place, life)| (life.at, place)).collect();
+    killed.sort_unstable();
+    let together = killed.chunk_by(|(one, _), (two, _)| two.since(*one) <= TOGETHER);
+    let step = |kills: &[(Time, usize)]| {
+        let mut tasks: Vec<usize> = kills.iter().map(|(_, place)| *place).collect();
+        tasks.sort_unstable();
+        let at = kills.first().map_or(Time::ZERO, |(at, _)| *at);
+        Step { at, what: Happening::Kill { job, tasks } }
+    };
+    together.map(step).collect()
+}
+
+/// How long machines are away.
+fn away(
+    removals: &[Removal],
+    places: &BTreeMap<MachineId, usize>,
+    counts: &mut Counts,
+) -> Vec<Away> {
+    let known = removals.iter().filter_map(|removal| {
+        let place = places.get(&removal.machine).copied();
+        counts.removals_unknown += u64::from(place.is_none());
+        Some((removal.at, place?))
+    });
+    let mut known: Vec<(Time, usize)> = known.collect();
+    known.sort_unstable();
+    let before = known.len();
+    known.dedup();
+    counts.removals_doubled = (before - known.len()) as u64;
+
+    let mut next: BTreeMap<usize, Time> = BTreeMap::new();
+    let backwards = known.into_iter().rev().map(|(at, machine)| {
+        let half_way = next.insert(machine, at).map(|next| Span(next.since(at).0 / 2));
+        Away { at, machine, lasts: half_way.unwrap_or(AWAY_MAX).min(AWAY_MAX) }
+    });
+    let mut away: Vec<Away> = backwards.collect();
+    away.reverse();
+    away
+}

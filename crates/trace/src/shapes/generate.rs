@@ -1,0 +1,208 @@
+//! Draws a cell from a shape.
+
+use std::collections::BTreeMap;
+
+use model::{
+    CollectionId, JobName, MachineId, MachineName, Priority, Resources, SchedulingClass, TaskIndex,
+    UserName,
+};
+use spec::{Constraint, Relation};
+
+use super::{Shape, Units};
+use crate::cell::{CellSnapshot, Dropped, Job, Machine, Task};
+use crate::google2011::Scale;
+use crate::random::Random;
+
+const MACHINES_A_RACK: usize = 40;
+const RACKS_A_SWITCH: usize = 5;
+const RACKS_A_POWER_DOMAIN: usize = 5;
+
+/// The most tasks of a job; and never more than a twentieth of the cell's.
+const TASKS_OF_JOB_MAX: u64 = 10_000;
+
+/// Users, the first of whom own the most.
+const USERS: u64 = 200;
+
+/// A band: how many of 1,000 jobs are in it, their priorities, and how many of 1,000 of them have
+/// which scheduling class.
+struct Share {
+    of_jobs: u64,
+    priorities: &'static [i64],
+    classes: [u64; 4],
+}
+
+const BANDS: [Share; 5] = [
+    Share { of_jobs: 405, priorities: &[0, 25], classes: [352, 138, 268, 242] },
+    Share { of_jobs: 195, priorities: &[103, 107, 112], classes: [261, 301, 325, 113] },
+    Share { of_jobs: 20, priorities: &[117, 119], classes: [261, 301, 325, 113] },
+    Share { of_jobs: 340, priorities: &[200, 210], classes: [38, 397, 323, 242] },
+    Share { of_jobs: 40, priorities: &[360], classes: [0, 0, 1_000, 0] },
+];
+
+/// A cell of so many machines and pending tasks that looks like a shape. The same arguments give the
+/// same cell, on every build.
+#[must_use]
+pub fn generate(shape: &Shape, machines: usize, tasks: usize, seed: u64) -> CellSnapshot {
+    let mut random = Random::new(seed);
+    let machines = draw_machines(shape, machines, &mut random);
+    let platforms = platforms(shape);
+    let users: Vec<UserName> =
+        (1..=USERS).map(|number| UserName::nearest(&format!("u{number}"))).collect();
+    let most = (tasks as u64 / 20).clamp(1, TASKS_OF_JOB_MAX);
+    let mut jobs = Vec::new();
+    let mut left = tasks as u64;
+    while left > 0 {
+        let size = draw_size(&mut random).min(most).min(left);
+        left -= size;
+        let id = CollectionId(jobs.len() as u64 + 1);
+        let (priority, class) = draw_band(&mut random);
+        // A number below a number drawn evenly: the first users own the most.
+        let bound = random.below(USERS) + 1;
+        let user = usize::try_from(random.below(bound)).unwrap_or(0);
+        let owner = users.get(user).cloned().unwrap_or_else(|| UserName::nearest(""));
+        let spread_out = size <= machines.len() as u64 / 2;
+        jobs.push(Job {
+            id,
+            owner,
+            name: JobName::new(&format!("j{id}")).unwrap_or_else(|error| unreachable!("{error}")),
+            priority,
+            class,
+            different_machines: random.per_mille(150) && spread_out,
+            constraints: draw_constraints(&platforms, &mut random),
+            tasks: draw_tasks(shape, size, &mut random),
+        });
+    }
+    CellSnapshot { machines, jobs, dropped: Dropped::default() }
+}
+
+/// Machines in the proportions of the shape, in racks of one shape each but at the borders, and the
+/// racks in any order.
+fn draw_machines(shape: &Shape, count: usize, random: &mut Random) -> Vec<Machine> {
+    let (of_shape, real) = (u128::from(shape.machines()).max(1), &shape.machines);
+    // The machine at a place is the one at the same part of the way through the real cell.
+    let mut ends = real.iter().scan(0_u128, |sum, (units, count)| {
+        *sum += u128::from(*count);
+        Some((*units, *sum))
+    });
+    let mut now = ends.next();
+    let blocks = (0..count as u128).map_while(|place| {
+        while now.is_some_and(|(_, end)| place * of_shape >= end * count as u128) {
+            now = ends.next();
+        }
+        now.map(|(units, _)| units)
+    });
+    let blocks: Vec<Units> = blocks.collect();
+    let mut racks: Vec<&[Units]> = blocks.chunks(MACHINES_A_RACK).collect();
+    // The last rack may be smaller, and stays the last.
+    let whole_racks = count / MACHINES_A_RACK;
+    for place in (1..whole_racks).rev() {
+        racks.swap(place, usize::try_from(random.below(place as u64 + 1)).unwrap_or(0));
+    }
+    let power_domains = racks.len().div_ceil(RACKS_A_POWER_DOMAIN).max(1);
+    let platforms: BTreeMap<u32, String> = platforms(shape).into_iter().collect();
+    let machines = racks.iter().enumerate().flat_map(|(rack, units)| {
+        let platforms = &platforms;
+        units.iter().enumerate().map(move |(place, units)| {
+            let number = rack * MACHINES_A_RACK + place + 1;
+            let attributes = [
+                ("platform", platforms.get(&units.cpu).cloned().unwrap_or_default()),
+                ("rack", format!("r{rack}")),
+                ("switch", format!("s{}", rack / RACKS_A_SWITCH)),
+                ("power", format!("p{}", rack % power_domains)),
+            ];
+            machine(number, *units, attributes)
+        })
+    });
+    machines.collect()
+}
+
+fn machine(number: usize, units: Units, attributes: [(&str, String); 4]) -> Machine {
+    let name = format!("m{number}");
+    Machine {
+        id: MachineId(number as u64),
+        name: MachineName::new(&name).unwrap_or_else(|error| unreachable!("{error}")),
+        capacity: Resources { disk: Scale::default().largest.disk, ..units.resources() },
+        attributes: attributes.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+    }
+}
+
+/// The platforms of a shape: the machines with the same CPU are of one. The most common first.
+fn platforms(shape: &Shape) -> Vec<(u32, String)> {
+    let mut counts: BTreeMap<u32, u64> = BTreeMap::new();
+    for (units, count) in &shape.machines {
+        *counts.entry(units.cpu).or_default() += count;
+    }
+    let mut counts: Vec<(u64, u32)> = counts.into_iter().map(|(cpu, count)| (count, cpu)).collect();
+    counts.sort_unstable_by(|one, two| two.cmp(one));
+    let numbered = counts.into_iter().zip(1..);
+    numbered.map(|((_, cpu), number)| (cpu, format!("platform-{number}"))).collect()
+}
+
+/// How many tasks a job has: three of four have one. Of the others, 62 of 100 of those that have so
+/// many have twice as many: Pareto with α 0.69, as 2 to the power of −0.69 is 0.62.
+fn draw_size(random: &mut Random) -> u64 {
+    if random.per_mille(750) {
+        return 1;
+    }
+    let mut least = 2_u64;
+    while least < TASKS_OF_JOB_MAX && random.per_mille(620) {
+        least *= 2;
+    }
+    (least + random.below(least)).min(TASKS_OF_JOB_MAX)
+}
+
+fn draw_band(random: &mut Random) -> (Priority, SchedulingClass) {
+    let band = chosen(random, BANDS.iter().map(|band| band.of_jobs));
+    let band = &BANDS[band.min(BANDS.len() - 1)];
+    let place = usize::try_from(random.below(band.priorities.len() as u64)).unwrap_or(0);
+    let priority = band.priorities.get(place).and_then(|number| Priority::new(*number).ok());
+    let class = i64::try_from(chosen(random, band.classes.into_iter())).unwrap_or(0);
+    let class = SchedulingClass::new(class).unwrap_or_default();
+    (priority.unwrap_or_else(|| model::Band::Free.usual()), class)
+}
+
+/// The place of one of some weights that sum to 1,000.
+fn chosen(random: &mut Random, weights: impl Iterator<Item = u64>) -> usize {
+    let at = random.below(1_000);
+    let ends = weights.scan(0, |sum, weight| {
+        *sum += weight;
+        Some(*sum)
+    });
+    ends.take_while(|end| *end <= at).count()
+}
+
+/// What a job wants of its machines. Two of three times it is the most common platform.
+fn draw_constraints(platforms: &[(u32, String)], random: &mut Random) -> Vec<Constraint> {
+    let (relation, hard) = match random.below(1_000) {
+        0..40 => (Relation::Equal, true),
+        40..60 => (Relation::Equal, false),
+        60..70 => (Relation::NotEqual, true),
+        _ => return Vec::new(),
+    };
+    let place = match random.below(3) {
+        0 => usize::try_from(random.below(platforms.len().min(3) as u64)).unwrap_or(0),
+        _ => 0,
+    };
+    let platform = platforms.get(place).map(|(_, name)| name.clone());
+    let (attribute, value) = ("platform".to_owned(), platform.unwrap_or_default());
+    vec![Constraint { attribute, relation, value, hard }]
+}
+
+fn draw_tasks(shape: &Shape, size: u64, random: &mut Random) -> Vec<Task> {
+    let usual = draw_request(shape, random);
+    let other = if random.per_mille(250) { draw_request(shape, random) } else { usual };
+    let indexes = 0..u32::try_from(size).unwrap_or(u32::MAX);
+    let tasks = indexes.map(|index| Task {
+        index: TaskIndex(index),
+        request: if u64::from(index) < size.div_ceil(2) { usual } else { other },
+        machine: None,
+    });
+    tasks.collect()
+}
+
+fn draw_request(shape: &Shape, random: &mut Random) -> Resources {
+    let all = shape.requests.last().map_or(0, |(_, sum)| *sum);
+    let at = random.below(all);
+    let place = shape.requests.partition_point(|(_, sum)| *sum <= at);
+    shape.requests.get(place).map(|(units, _)| units.resources()).unwrap_or_default()
+}
