@@ -262,7 +262,7 @@ impl Engine {
             Where::Few(slots) => self.best_of_few(cell, id, slots, now),
             Where::Unknown => {
                 let blocks = (self.machines.len() / BLOCK).max(1);
-                let start = if self.settings.relaxed { self.random.below(blocks) } else { 0 };
+                let start = if std::env::var_os("RS").is_some() && self.settings.relaxed { self.random.below(blocks) } else { 0 };
                 let mut pool = Box::new(Pool::at(start, self.changes.end()));
                 let found = self.best_of_pool(cell, id, &mut pool, now);
                 class = Where::Pool(pool);

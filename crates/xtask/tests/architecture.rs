@@ -38,6 +38,7 @@ const LAYERS: &[(&str, Kind, &[&str])] = &[
             "bcl",
             "borglet",
             "scheduler",
+            "trace",
             "master",
             "replica",
             "proto",
