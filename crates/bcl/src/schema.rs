@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use model::{Appclass, Band, JobName, Priority, PriorityError, SchedulingClass};
-use spec::{JobReference, JobSpec, Path, RestartPolicy, TaskSpec};
+use spec::{JobReference, JobSpec, Maximum, Path, RestartPolicy, TaskSpec};
 
 use crate::error::ErrorKind;
 use crate::fields::{Fields, Found, Shape};
@@ -38,6 +38,8 @@ const JOB: Shape = Shape {
         "notice",
         "constraints",
         "overrides",
+        "maxPerMachine",
+        "maxPerSwitch",
         "restart",
         "after",
         "parent",
@@ -48,6 +50,13 @@ const RESTART: Shape = Shape {
     of: "a restart policy",
     expected: "a restart policy, such as { failures: 10, delay: '1s', delayMax: '5m' }",
     fields: &["failures", "unlimited", "delay", "delayMax"],
+    spellings: &[],
+};
+
+const MAXIMUM: Shape = Shape {
+    of: "a maximum",
+    expected: "a number of tasks, or one that is hard: { tasks: 1, hard: true }",
+    fields: &["tasks", "hard"],
     spellings: &[],
 };
 
@@ -81,6 +90,8 @@ pub(crate) fn job(value: &Json, top: &Path, found: &mut Found) -> Option<JobSpec
         Some(value) => restart(value, top.field("restart"), found),
         None => RestartPolicy::default(),
     };
+    let (max_per_machine, max_per_switch) =
+        (maximum(&fields, "maxPerMachine", found), maximum(&fields, "maxPerSwitch", found));
     let after = fields.read_list("after", AFTER, found, job_reference).unwrap_or_default();
     let parent = fields.read("parent", found, job_reference);
     if found.count() > before {
@@ -95,6 +106,8 @@ pub(crate) fn job(value: &Json, top: &Path, found: &mut Found) -> Option<JobSpec
         tasks,
         task,
         overrides,
+        max_per_machine,
+        max_per_switch,
         restart,
         after: after.into_iter().collect(),
         parent,
@@ -152,6 +165,19 @@ fn appclass(value: &Json) -> Result<Appclass, ErrorKind> {
         words,
         nearest: words::nearest(text, words),
     })
+}
+
+/// A number of tasks, which is a preference, or an object that says whether it is hard.
+fn maximum(fields: &Fields<'_>, name: &str, found: &mut Found) -> Option<Maximum> {
+    let value = fields.get(name)?;
+    if value.object().is_none() {
+        let tasks = fields.read(name, found, quantity::whole_small)?;
+        return Some(Maximum { tasks, hard: false });
+    }
+    let fields = Fields::open(value, fields.path.field(name), &MAXIMUM, found)?;
+    fields.require("tasks", "tasks: 1", found);
+    let hard = fields.read("hard", found, truth).unwrap_or(false);
+    Some(Maximum { tasks: fields.read("tasks", found, quantity::whole_small)?, hard })
 }
 
 /// A policy that names no number of failures is unlimited, as in canonical JSON.

@@ -16,14 +16,16 @@ pub use decision::Watch;
 pub use violation::{Counted, Violation};
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use model::{InstanceId, MachineId, Resources};
 
+use crate::feasibility::Sums;
 use crate::lifecycle::Stage;
 use crate::state::bounds::{ANSWERS_MAX, ATTRIBUTES_MAX, PLATFORMS_MAX, SESSIONS_MAX};
 use crate::{
-    Cell, Counts, Job, JobState, LEVEL, LOST_MACHINES, Machine, MachineState, Placement,
-    Rescheduling, Task, TaskState, crashes,
+    Cell, Counts, Held, Job, JobState, LEVEL, LOST_MACHINES, Machine, MachineState, Placement,
+    Rescheduling, Task, TaskState, attribute, crashes,
 };
 
 /// What a machine should have, by the tasks that are placed on it.
@@ -31,7 +33,15 @@ use crate::{
 struct Load {
     instances: BTreeSet<InstanceId>,
     taken: Resources,
+    sums: Sums,
     ports: Vec<u16>,
+}
+
+impl Load {
+    fn add(&mut self, held: &Held) {
+        self.taken = self.taken.plus(held.limit);
+        self.sums.add(held);
+    }
 }
 
 impl Cell {
@@ -67,7 +77,7 @@ impl Cell {
                 }
                 let load = loads.entry(machine).or_default();
                 load.instances.insert(instance);
-                load.taken = load.taken.plus(job.limit(instance.index));
+                load.add(&job.held(instance.index));
                 load.ports.extend_from_slice(&placement.ports);
             }
             jobs += 1;
@@ -171,6 +181,13 @@ impl Cell {
             found.at_most("crashes of a machine", crashes, crashes::TASKS_MAX);
             self.check_state(machine, found);
             machines += 1;
+        }
+        let switches = self.machines().filter_map(|machine| {
+            Some((Arc::from(machine.attribute(attribute::SWITCH)?), machine.id))
+        });
+        let (kept, said) = (self.switches.iter().cloned().collect(), switches.collect());
+        for (switch, machine) in BTreeSet::symmetric_difference(&kept, &said) {
+            found.add(Violation::Switch { machine: *machine, switch: switch.to_string() });
         }
         found.count(Counted::Cell, "machines", self.machines.len() as u64, machines);
         found.at_most("platforms", self.platforms.len(), PLATFORMS_MAX);
@@ -320,6 +337,10 @@ impl Found {
         if machine.taken != load.taken {
             let (kept, counted) = (machine.taken, load.taken);
             self.add(Violation::Taken { machine: id, kept, counted });
+        }
+        if Sums::of(machine) != load.sums {
+            let (kept, counted) = (Box::new(Sums::of(machine)), Box::new(load.sums));
+            self.add(Violation::Sums { machine: id, kept, counted });
         }
         let mut counted = load.ports.clone();
         counted.sort_unstable();

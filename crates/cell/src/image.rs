@@ -10,7 +10,7 @@ use thiserror::Error;
 
 use crate::state::Session;
 use crate::state::bounds::{INDEX_MAX, TIME_MAX};
-use crate::{Cell, Job, LEVEL, Machine, Rescheduling, TaskState};
+use crate::{Cell, Job, LEVEL, Machine, Rescheduling, TaskState, attribute};
 
 /// Everything in a cell that is not derived from the rest.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -197,8 +197,13 @@ impl Cell {
             let mut bare = Machine::clone(&machine);
             bare.instances.clear();
             bare.taken = model::Resources::default();
+            bare.reserved = model::Resources::default();
+            bare.taken_by_prod = model::Resources::default();
             bare.ports_taken.clear();
             bare.derive(&cell.platforms);
+            if let Some(switch) = bare.attribute(attribute::SWITCH) {
+                cell.switches.insert((switch.into(), bare.id));
+            }
             cell.machines.insert(machine.id, Arc::new(bare));
         }
         for job in image.jobs {
@@ -231,7 +236,7 @@ impl Cell {
                 .machines
                 .get_mut(placement.machine)
                 .ok_or(ImageError::NoSuchMachine { id, machine: placement.machine })?;
-            machine.place(instance, job.limit(index), &placement.ports);
+            machine.place(instance, &job.held(index), &placement.ports);
         }
         if job.pending() > 0 {
             self.pending.insert(id);

@@ -24,14 +24,14 @@ pub use apply::bounded_report;
 pub use check::{Counted, Violation, Watch};
 pub use event::{Actor, Event, EventKind, Subject};
 pub use image::{Image, ImageError};
-pub use op::{Assignment, Mutation, Observation, Op, RequestId};
+pub use op::{Assignment, Mutation, Observation, Op, RequestId, Reservation};
 pub use outcome::{
     Applied, AssignmentRefused, NoVictim, ObservationRefused, Outcome, Rejection, Reply, Submission,
 };
 pub use state::{
-    Cell, Counts, Death, Drain, EvictionCause, FailureDomain, Health, Job, JobParts, JobState,
-    KillReason, LastLife, Machine, MachineState, PendingCause, Phase, Placement, Rescheduling,
-    Session, StopReason, Task, TaskState, attribute, bounds, crashes, lifecycle,
+    Cell, Counts, Death, Drain, EvictionCause, FailureDomain, Health, Held, Job, JobParts,
+    JobState, KillReason, LastLife, Machine, MachineState, PendingCause, Phase, Placement,
+    Rescheduling, Session, StopReason, Task, TaskState, attribute, bounds, crashes, lifecycle,
 };
 
 /// The level of the state machine that this build implements. A record that needs a higher one

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use model::{
     CellName, CollectionId, End, GcuFactor, InstanceId, Level, MachineId, MachineName,
-    MachineReport, SessionId, TaskSelection, UserName,
+    MachineReport, Resources, SessionId, TaskSelection, UserName,
 };
 use spec::JobSpec;
 
@@ -61,6 +61,9 @@ pub enum Op {
         /// The machine.
         machine: MachineId,
     },
+    /// What lives of tasks are estimated to need, from now on. It is what they count for where
+    /// reservations decide. From level 2 on.
+    Reserve(Vec<Reservation>),
     /// Dead jobs that have been kept long enough are removed.
     Forget {
         /// Which ones. One that is not dead is kept.
@@ -168,6 +171,16 @@ pub struct Assignment {
     pub ports: Vec<u16>,
     /// What has to leave the machine for it. It starts when they have ended.
     pub victims: Vec<InstanceId>,
+}
+
+/// The estimate of what a life of a task needs, its reservation (paper, section 5.5). A life
+/// begins with its limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reservation {
+    /// Whose. One that is dead, or not a task's present life, has none.
+    pub instance: InstanceId,
+    /// How much. In no dimension does it count for more than the limit.
+    pub amount: Resources,
 }
 
 /// Something that happened to an instance on its machine.

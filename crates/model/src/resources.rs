@@ -329,6 +329,18 @@ impl Resources {
         self.zip(other, u64::saturating_sub)
     }
 
+    /// The lesser of both, in every dimension.
+    #[must_use]
+    pub fn least(self, other: Self) -> Self {
+        self.zip(other, u64::min)
+    }
+
+    /// The greater of both, in every dimension.
+    #[must_use]
+    pub fn most(self, other: Self) -> Self {
+        self.zip(other, u64::max)
+    }
+
     /// As often as given, in every dimension at most `u64::MAX`.
     #[must_use]
     pub fn times(self, count: u64) -> Self {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use model::{Appclass, Priority, SchedulingClass, TaskIndex};
-use spec::{JobReference, JobSpec, RestartPolicy, TaskOverride, TaskSpec};
+use spec::{JobReference, JobSpec, Maximum, RestartPolicy, TaskOverride, TaskSpec};
 
 use crate::duration::duration;
 use crate::error::{At, Fault, Malformed};
@@ -53,6 +53,18 @@ fn references(texts: &[String]) -> Result<BTreeSet<JobReference>, Malformed> {
     Ok(jobs)
 }
 
+impl From<Maximum> for v1::job_spec::Maximum {
+    fn from(Maximum { tasks, hard }: Maximum) -> Self {
+        Self { tasks, hard }
+    }
+}
+
+impl From<v1::job_spec::Maximum> for Maximum {
+    fn from(maximum: v1::job_spec::Maximum) -> Self {
+        Self { tasks: maximum.tasks, hard: maximum.hard }
+    }
+}
+
 impl From<&JobSpec> for v1::JobSpec {
     fn from(job: &JobSpec) -> Self {
         let limit = v1::Resources::from(&job.task.limit);
@@ -79,6 +91,8 @@ impl From<&JobSpec> for v1::JobSpec {
             restart: Some((&job.restart).into()),
             after: texts(&job.after),
             parent: job.parent.as_ref().map(ToString::to_string).unwrap_or_default(),
+            max_per_machine: job.max_per_machine.map(Into::into),
+            max_per_switch: job.max_per_switch.map(Into::into),
         }
     }
 }
@@ -117,6 +131,8 @@ impl TryFrom<v1::JobSpec> for JobSpec {
             tasks: job.tasks,
             task,
             overrides: overrides.field("overrides")?,
+            max_per_machine: job.max_per_machine.map(Into::into),
+            max_per_switch: job.max_per_switch.map(Into::into),
             restart: read::message(job.restart, "restart")?,
             after: references(&job.after)?,
             parent: read::optional_name(&job.parent, "parent")?,

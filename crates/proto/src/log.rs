@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use cell::{Assignment, Mutation, Observation, Op, RequestId};
+use cell::{Assignment, Mutation, Observation, Op, RequestId, Reservation};
 use model::{CollectionId, InstanceId, Level, MachineId, SessionId, Time};
 use prost::Message;
 
@@ -80,6 +80,9 @@ impl From<&Op> for v1::Op {
             Op::MachineBack { machine } => {
                 Kind::MachineBack(op::MachineBack { machine: machine.0 })
             }
+            Op::Reserve(reservations) => Kind::Reserve(op::Reserve {
+                reservations: reservations.iter().map(Into::into).collect(),
+            }),
             Op::Forget { collections } => Kind::Forget(op::Forget {
                 collections: collections.iter().map(|id| id.0).collect(),
             }),
@@ -127,6 +130,9 @@ impl TryFrom<v1::Op> for Op {
                 Self::MachineSilent { machine: MachineId(silent.machine) }
             }
             Kind::MachineBack(back) => Self::MachineBack { machine: MachineId(back.machine) },
+            Kind::Reserve(reserve) => {
+                Self::Reserve(read::list(reserve.reservations, "reservations").field("reserve")?)
+            }
             Kind::Forget(forget) => Self::Forget {
                 collections: forget.collections.into_iter().map(CollectionId).collect(),
             },
@@ -277,6 +283,23 @@ impl TryFrom<v1::Assignment> for Assignment {
             machine: MachineId(assignment.machine),
             ports: read::ports(&assignment.ports, "ports")?,
             victims: assignment.victims.into_iter().map(InstanceId::from).collect(),
+        })
+    }
+}
+
+impl From<&Reservation> for op::Reservation {
+    fn from(Reservation { instance, amount }: &Reservation) -> Self {
+        Self { instance: Some((*instance).into()), amount: Some(amount.into()) }
+    }
+}
+
+impl TryFrom<op::Reservation> for Reservation {
+    type Error = Malformed;
+
+    fn try_from(reservation: op::Reservation) -> Result<Self, Malformed> {
+        Ok(Self {
+            instance: read::message(reservation.instance, "instance")?,
+            amount: read::message(reservation.amount, "amount")?,
         })
     }
 }

@@ -1,84 +1,129 @@
-//! One pass over the queue: for each task the feasible machine with the best score.
+//! One pass over the queue: for each task whose turn it is the machine with the best score.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::cmp::Reverse;
 
-use cell::feasibility::{Ask, Offer, fits};
-use cell::{Assignment, Cell, Machine};
-use model::{MachineId, Resources, Time};
+use cell::{Assignment, Cell};
+use model::{InstanceId, Priority, TaskId, Time, UserName};
 
-use crate::queue::Waiting;
+use crate::class::Where;
+use crate::engine::Engine;
+use crate::machines::Slot;
+use crate::plan::Planned;
+use crate::queue::{GroupId, Turns};
 
-/// What is left of a machine in the scheduler's eyes: the cell's own account less what the plan
-/// holds.
-#[derive(Clone, Debug)]
-pub(crate) struct Room {
-    machine: Arc<Machine>,
-    free: Resources,
-    planned_ports: Vec<u16>,
-}
+/// The users whose turn it is within a priority, and what is left of each one's.
+type Round = Vec<(UserName, Turns)>;
 
-pub(crate) type Rooms = BTreeMap<MachineId, Room>;
-
-/// The rooms of every machine, less what is planned.
-pub(crate) fn rooms<'a>(
-    cell: &Cell,
-    planned: impl Iterator<Item = (&'a Assignment, Resources)>,
-) -> Rooms {
-    let room = |machine: &Arc<Machine>| Room {
-        machine: Arc::clone(machine),
-        free: machine.free(),
-        planned_ports: Vec::new(),
-    };
-    let mut rooms: Rooms = cell.machines().map(|machine| (machine.id, room(machine))).collect();
-    for (assignment, limit) in planned {
-        if let Some(room) = rooms.get_mut(&assignment.machine) {
-            room.take(limit, &assignment.ports);
+impl Engine {
+    /// Places tasks until none fits, or so many are placed; hands over each.
+    pub(crate) fn pass(
+        &mut self,
+        cell: &Cell,
+        now: Time,
+        most: usize,
+        mut place: impl FnMut(InstanceId, Planned),
+    ) -> usize {
+        self.begin_pass(cell, now);
+        let mut placed = 0;
+        let mut after = None;
+        while placed < most
+            && let Some(priority) = self.next_level(after)
+        {
+            after = Some(priority);
+            let users = self.queue.ready.remove(&Reverse(priority)).unwrap_or_default();
+            let mut round: Round = users.into_iter().collect();
+            while placed < most && !round.is_empty() {
+                round.retain_mut(|(_, turns)| {
+                    if placed < most
+                        && let Some((instance, planned)) = self.turn(cell, now, turns)
+                    {
+                        placed += 1;
+                        place(instance, planned);
+                    }
+                    !turns.is_empty()
+                });
+            }
+            if !round.is_empty() {
+                self.queue.ready.insert(Reverse(priority), round.into_iter().collect());
+            }
         }
-    }
-    rooms
-}
-
-/// Places a task where it fits best: where it has not crashed of late, on a machine that is not
-/// suspect, which matches most of its soft constraints, and there where least is left. The first of
-/// these decides; a task that crashed everywhere runs where it crashed rather than nowhere.
-pub(crate) fn place(waiting: &Waiting, rooms: &mut Rooms, now: Time) -> Option<Assignment> {
-    let index = waiting.instance.index;
-    let ask = Ask::of(&waiting.job, index);
-    let task = waiting.job.task(index)?;
-    let rank = |room: &Room| {
-        let machine = &room.machine;
-        let soft = ask.constraints.iter().filter(|constraint| !constraint.hard);
-        let unmatched = soft.filter(|constraint| !constraint.matches(machine.attributes())).count();
-        let crashed = task.avoids(machine.id, now).is_some();
-        (crashed, machine.is_suspect(now), unmatched, room.score(&ask), machine.id)
-    };
-    let feasible = rooms.values().filter(|room| fits(&ask, &room.offer()).is_ok());
-    let best = feasible.min_by_key(|room| rank(room))?.machine.id;
-    let room = rooms.get_mut(&best)?;
-    let ports = room.machine.free_ports(ask.ports, &room.planned_ports);
-    room.take(ask.limit, &ports);
-    Some(Assignment { instance: waiting.instance, machine: best, ports, victims: Vec::new() })
-}
-
-impl Room {
-    fn offer(&self) -> Offer<'_> {
-        let free_ports = self.machine.free_port_count().saturating_sub(self.planned_ports.len());
-        Offer { machine: &self.machine, free: self.free, free_ports }
+        self.end_pass();
+        placed
     }
 
-    fn take(&mut self, limit: Resources, ports: &[u16]) {
-        self.free = self.free.minus(limit);
-        self.planned_ports.extend_from_slice(ports);
+    fn next_level(&self, after: Option<Priority>) -> Option<Priority> {
+        let mut levels = self.queue.ready.keys().map(|Reverse(priority)| *priority);
+        levels.find(|priority| after.is_none_or(|after| *priority < after))
     }
 
-    /// Best fit: what would be left of CPU and memory, each in thousandths of the machine. Lower
-    /// is better.
-    fn score(&self, ask: &Ask<'_>) -> u64 {
-        let (left, all) = (self.free.minus(ask.limit), self.machine.capacity());
-        let share = |left: u64, all: u64| {
-            u64::try_from(u128::from(left) * 1_000 / u128::from(all.max(1))).unwrap_or(u64::MAX)
+    /// A user's turn: the first of their tasks that fits anywhere. Groups that fit nowhere are out of
+    /// the way from here on.
+    fn turn(&mut self, cell: &Cell, now: Time, turns: &mut Turns) -> Option<(InstanceId, Planned)> {
+        while let Some((job, group)) = turns.first().copied() {
+            let Some(index) = self.queue.first(group) else {
+                turns.pop_first();
+                continue;
+            };
+            if let Some(planned) = self.place(cell, now, group) {
+                self.queue.take(group);
+                if self.queue.group(group).is_none_or(|group| group.job != job) {
+                    turns.remove(&(job, group));
+                }
+                let task = TaskId { collection: job, index };
+                let generation = cell.task(task).map(|task| task.generation)?;
+                return Some((task.generation(generation), planned));
+            }
+            self.queue.block(group);
+            turns.pop_first();
+        }
+        None
+    }
+
+    /// A machine for the next task of a group.
+    fn place(&mut self, cell: &Cell, now: Time, group: GroupId) -> Option<Planned> {
+        let id = self.queue.group(group)?.class;
+        if let Some(slot) = self.best(cell, id, now) {
+            return self.take(cell, group, slot, Vec::new());
+        }
+        let class = self.queue.classes.get(id)?.clone();
+        let among = match &class.places {
+            Where::Few(slots) => Some(slots.as_slice()),
+            _ => None,
         };
-        share(left.cpu.0, all.cpu.0) + share(left.ram.0, all.ram.0)
+        if !matches!(class.places, Where::Nowhere)
+            && let Some((slot, victims)) = self.preempt(cell, &class, among)
+        {
+            return self.take(cell, group, slot, victims);
+        }
+        self.queue.classes.get_mut(id)?.places = Where::Nowhere;
+        None
+    }
+
+    /// The plan holds what the next task of a group needs of a machine.
+    fn take(
+        &mut self,
+        cell: &Cell,
+        group: GroupId,
+        slot: Slot,
+        victims: Vec<InstanceId>,
+    ) -> Option<Planned> {
+        let class = self.queue.classes.get(self.queue.group(group)?.class)?;
+        let (held, count, job) = (class.held, class.ask().ports, class.job());
+        let id = self.machines.id(slot);
+        let ports = match count {
+            0 => Vec::new(),
+            _ => cell.machine(id)?.free_ports(count, self.machines.planned_ports(slot)),
+        };
+        self.evictable.planned.extend(victims.iter().copied());
+        self.planned(slot, &held, &ports);
+        self.is_planned(job, slot);
+        Some(Planned { slot, machine: id, held, ports, victims })
+    }
+}
+
+impl Planned {
+    pub(crate) fn assignment(&self, instance: InstanceId) -> Assignment {
+        let (ports, victims) = (self.ports.clone(), self.victims.clone());
+        Assignment { instance, machine: self.machine, ports, victims }
     }
 }

@@ -1,12 +1,13 @@
 //! The scheduler's copy of the cell, and the plan that lies over it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use cell::{Assignment, Cell, Op, TaskState};
-use model::{InstanceId, LogIndex, Resources, Time};
+use cell::{Applied, Assignment, Cell, EventKind, Held, Op, Outcome, Subject, TaskState};
+use model::{Generation, InstanceId, LogIndex, MachineId, TaskId, Time};
 
-use crate::pass::{place, rooms};
-use crate::queue::queue;
+use crate::Settings;
+use crate::engine::Engine;
+use crate::machines::Slot;
 
 /// What a pass proposes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,22 +22,36 @@ pub struct Plan {
     pub unplaced: usize,
 }
 
-/// How many assignments a plan has at most; the rest follows in the next pass. It bounds one
-/// operation of the log.
-const ASSIGNMENTS_MAX: usize = 5_000;
+/// What is planned for a task, and not yet heard about.
+#[derive(Clone, Debug)]
+pub(crate) struct Planned {
+    pub(crate) slot: Slot,
+    pub(crate) machine: MachineId,
+    pub(crate) held: Held,
+    pub(crate) ports: Vec<u16>,
+    pub(crate) victims: Vec<InstanceId>,
+}
 
 /// A scheduler.
 #[derive(Clone, Debug)]
 pub struct Scheduler {
     cell: Cell,
-    planned: BTreeMap<InstanceId, (Assignment, Resources)>,
+    engine: Engine,
+    planned: BTreeMap<InstanceId, Planned>,
 }
 
 impl Scheduler {
-    /// A scheduler with its first copy of the cell.
+    /// A scheduler with its first copy of the cell, that goes about it in the usual way.
     #[must_use]
     pub fn new(cell: Cell) -> Self {
-        Self { cell, planned: BTreeMap::new() }
+        Self::with(cell, Settings::default())
+    }
+
+    /// A scheduler with its first copy of the cell.
+    #[must_use]
+    pub fn with(cell: Cell, settings: Settings) -> Self {
+        let engine = Engine::new(&cell, settings);
+        Self { cell, engine, planned: BTreeMap::new() }
     }
 
     /// Its copy of the cell.
@@ -45,56 +60,202 @@ impl Scheduler {
         &self.cell
     }
 
-    /// An operation has been committed.
-    pub fn follow(&mut self, at: Time, op: &Op) {
-        self.cell.apply(at, op);
+    /// How it goes about it.
+    #[must_use]
+    pub fn settings(&self) -> &Settings {
+        &self.engine.settings
+    }
+
+    pub(crate) fn engine(&mut self) -> (&Cell, &mut Engine) {
+        (&self.cell, &mut self.engine)
+    }
+
+    /// An operation has been committed. What it did to the copy.
+    pub fn follow(&mut self, at: Time, op: &Op) -> Applied {
+        let applied = self.cell.apply(at, op);
+        let mut touched = Touched::by(op, &applied);
         if let Op::Assign(assignments) = op {
             // Accepted or not, the cell's own account is right about it from here on.
-            for assignment in assignments {
-                self.planned.remove(&assignment.instance);
+            let refused = |position: usize| match &applied.outcome {
+                Outcome::Assigned(judged) => judged.get(position).is_none_or(Result::is_err),
+                _ => true,
+            };
+            for (position, assignment) in assignments.iter().enumerate() {
+                if let Some(planned) = self.forget(assignment.instance) {
+                    touched.machines.insert(planned.machine, false);
+                    if refused(position) {
+                        touched.left.insert(assignment.instance.collection);
+                        touched.tasks.insert(assignment.instance.task());
+                    }
+                }
             }
         }
+        self.take_over(&touched);
+        applied
     }
 
     /// The master has judged a proposal, or nobody knows whether it has: what was refused, or is
     /// not known to be accepted, is considered again.
     pub fn refused(&mut self, assignments: impl IntoIterator<Item = InstanceId>) {
+        let mut touched = Touched::default();
         for instance in assignments {
-            self.planned.remove(&instance);
+            if let Some(planned) = self.forget(instance) {
+                touched.machines.insert(planned.machine, false);
+                touched.left.insert(instance.collection);
+                touched.tasks.insert(instance.task());
+            }
+        }
+        self.take_over(&touched);
+    }
+
+    /// What was planned for an instance is planned no more; its machine is to be counted again.
+    fn forget(&mut self, instance: InstanceId) -> Option<Planned> {
+        let planned = self.planned.remove(&instance)?;
+        for victim in &planned.victims {
+            self.engine.evictable.planned.remove(victim);
+        }
+        self.engine.machines.unplan(planned.slot, &planned.held, &planned.ports);
+        Some(planned)
+    }
+
+    /// What has changed is taken over into what is kept beside the copy.
+    fn take_over(&mut self, touched: &Touched) {
+        let described = touched.machines.iter().filter(|(_, described)| **described);
+        let described: Vec<MachineId> = described.map(|(id, _)| *id).collect();
+        if !described.is_empty() && self.engine.is_outgrown(&self.cell, &described) {
+            self.begin_anew();
+            return;
+        }
+        let mut ended: Vec<InstanceId> = Vec::new();
+        for task in &touched.tasks {
+            let of = task.generation(Generation(0))..=task.generation(Generation(u32::MAX));
+            let stale = |(instance, _): (&InstanceId, &Planned)| {
+                (!self.is_pending(*instance)).then_some(*instance)
+            };
+            ended.extend(self.planned.range(of).filter_map(stale));
+        }
+        let mut machines = touched.machines.clone();
+        for instance in ended {
+            if let Some(planned) = self.forget(instance) {
+                machines.entry(planned.machine).or_insert(false);
+            }
+        }
+        for (id, described) in &machines {
+            self.engine.machine_changed(&self.cell, *id, *described);
+        }
+        for task in &touched.tasks {
+            self.sort_in(*task);
+        }
+        for job in &touched.left {
+            self.engine.job_left(*job);
+        }
+    }
+
+    /// Everything that is kept beside the copy is made anew.
+    fn begin_anew(&mut self) {
+        let settings = self.engine.settings.clone();
+        self.engine = Engine::new(&self.cell, settings);
+        for (instance, planned) in std::mem::take(&mut self.planned) {
+            if self.is_pending(instance)
+                && let Some(slot) = self.engine.machines.slot(planned.machine)
+            {
+                self.engine.evictable.planned.extend(planned.victims.iter().copied());
+                self.engine.planned(slot, &planned.held, &planned.ports);
+                self.engine.queue.leave(instance.task());
+                self.planned.insert(instance, Planned { slot, ..planned });
+            }
+        }
+    }
+
+    fn is_pending(&self, instance: InstanceId) -> bool {
+        self.cell.task(instance.task()).is_some_and(|task| {
+            task.generation == instance.generation
+                && matches!(task.state, TaskState::Pending { .. })
+        })
+    }
+
+    /// A task is where it belongs in the queue, or in none.
+    fn sort_in(&mut self, id: TaskId) {
+        self.engine.queue.leave(id);
+        let Some(job) = self.cell.job(id.collection) else { return };
+        let Some(instance) = job.instance(id.index) else { return };
+        if self.is_pending(instance) && !self.planned.contains_key(&instance) {
+            let (machines, settings) = (&self.engine.machines, &self.engine.settings);
+            let now = self.cell.time();
+            self.engine.queue.enter(job, id.index, now, machines, settings);
         }
     }
 
     /// Scans the queue once and proposes what fits.
     pub fn pass(&mut self, now: Time) -> Plan {
-        let cell = &self.cell;
-        let pending = |instance: &InstanceId| {
-            cell.task(instance.task()).is_some_and(|task| {
-                task.generation == instance.generation
-                    && matches!(task.state, TaskState::Pending { .. })
-            })
-        };
-        self.planned.retain(|instance, _| pending(instance));
-        let planned = self.planned.values().map(|(assignment, limit)| (assignment, *limit));
-        let mut rooms = rooms(cell, planned);
-        let (waiting, next) = queue(cell, now);
-        let mut plan = Plan { made_at: cell.index(), next, ..Plan::default() };
-        for waiting in waiting {
-            if self.planned.contains_key(&waiting.instance) {
-                continue;
-            }
-            if plan.assignments.len() >= ASSIGNMENTS_MAX {
-                plan.next = Some(now);
-                break;
-            }
-            match place(&waiting, &mut rooms, now) {
-                Some(assignment) => {
-                    let limit = waiting.job.limit(waiting.instance.index);
-                    self.planned.insert(waiting.instance, (assignment.clone(), limit));
-                    plan.assignments.push(assignment);
-                }
-                None => plan.unplaced += 1,
+        for instance in self.engine.queue.due(now) {
+            if let Some(job) = self.cell.job(instance.collection)
+                && self.is_pending(instance)
+                && !self.planned.contains_key(&instance)
+            {
+                let (machines, settings) = (&self.engine.machines, &self.engine.settings);
+                self.engine.queue.enter(job, instance.index, now, machines, settings);
             }
         }
+        let mut plan = Plan { made_at: self.cell.index(), ..Plan::default() };
+        let (most, planned) = (self.engine.settings.assignments_max, &mut self.planned);
+        self.engine.pass(&self.cell, now, most, |instance, found| {
+            plan.assignments.push(found.assignment(instance));
+            planned.insert(instance, found);
+        });
+        plan.unplaced = self.engine.queue.blocked_tasks();
+        plan.next = match plan.assignments.len() >= most {
+            true => Some(now),
+            false => self.engine.queue.next(),
+        };
         plan
+    }
+}
+
+/// What an operation has touched.
+#[derive(Debug, Default)]
+struct Touched {
+    /// Machines, and whether what is said of them has changed.
+    machines: BTreeMap<MachineId, bool>,
+    tasks: BTreeSet<TaskId>,
+    /// Jobs of which tasks are where they were no longer.
+    left: BTreeSet<model::CollectionId>,
+}
+
+impl Touched {
+    fn by(op: &Op, applied: &Applied) -> Self {
+        let mut touched = Self::default();
+        for id in &applied.reordered {
+            touched.machines.insert(*id, false);
+        }
+        if let Op::Reserve(reservations) = op {
+            touched.tasks.extend(reservations.iter().map(|one| one.instance.task()));
+        }
+        if let Op::Observe { machine, .. } = op {
+            touched.machines.entry(*machine).or_insert(false);
+        }
+        if let Op::DescribeMachine { machine, .. }
+        | Op::MachineSilent { machine }
+        | Op::MachineBack { machine } = op
+        {
+            touched.machines.insert(*machine, true);
+        }
+        for event in &applied.events {
+            match event.subject {
+                Subject::Machine(id) => drop(touched.machines.insert(id, true)),
+                Subject::Task(instance) => {
+                    touched.tasks.insert(instance.task());
+                    let stays = matches!(
+                        event.kind,
+                        EventKind::Schedule { .. } | EventKind::Submit { .. } | EventKind::Queue
+                    );
+                    if !stays {
+                        touched.left.insert(instance.collection);
+                    }
+                }
+                Subject::Cell | Subject::Job(_) => {}
+            }
+        }
+        touched
     }
 }

@@ -1,49 +1,270 @@
-//! The order in which pending tasks are considered (paper, section 3.2): from high to low
-//! priority, round-robin over users within one priority, so that no large job holds up the rest.
+//! The queue of pending tasks (paper, section 3.2): from high to low priority, round-robin over
+//! users within one priority, so that no large job holds up the rest. It follows the cell task by
+//! task and is never made anew for a pass.
+//!
+//! Pending tasks of one job and one class are a group. A group whose class fits nowhere is out of
+//! everybody's way until a machine has more room.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use cell::{Cell, Job, TaskState};
-use model::{InstanceId, Priority, Time, UserName};
+use model::{CollectionId, InstanceId, Priority, TaskId, TaskIndex, Time, UserName};
 
-/// A task that can be placed now.
+use crate::Settings;
+use crate::class::{ClassId, Classes, Where};
+use crate::machines::Machines;
+
+/// A group's place in the table.
+pub(crate) type GroupId = usize;
+
+/// Pending tasks of one job and one class, in the order of their indexes.
 #[derive(Clone, Debug)]
-pub(crate) struct Waiting {
-    pub(crate) job: Arc<Job>,
-    pub(crate) instance: InstanceId,
+pub(crate) struct Group {
+    pub(crate) job: CollectionId,
+    pub(crate) class: ClassId,
+    priority: Priority,
+    owner: UserName,
+    tasks: VecDeque<TaskIndex>,
+    blocked: bool,
 }
 
-/// The tasks that can be placed at a moment, in the order in which they are considered, and the
-/// moment at which the next of the others can.
-pub(crate) fn queue(cell: &Cell, now: Time) -> (Vec<Waiting>, Option<Time>) {
-    let mut by_priority: BTreeMap<Reverse<Priority>, BTreeMap<&UserName, VecDeque<Waiting>>> =
-        BTreeMap::new();
-    let mut next = None::<Time>;
-    for job in cell.jobs_with_pending_tasks() {
-        for (index, task) in job.tasks() {
-            let TaskState::Pending { not_before, .. } = task.state else { continue };
-            if not_before > now {
-                next = Some(next.map_or(not_before, |next| next.min(not_before)));
-                continue;
+/// The groups of a user that wait for their turn, the oldest job first.
+pub(crate) type Turns = BTreeSet<(CollectionId, GroupId)>;
+
+/// The queue.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Queue {
+    pub(crate) classes: Classes,
+    groups: Vec<Option<Group>>,
+    unused: Vec<GroupId>,
+    of_jobs: BTreeMap<CollectionId, Vec<GroupId>>,
+    pub(crate) ready: BTreeMap<Reverse<Priority>, BTreeMap<UserName, Turns>>,
+    /// Tasks that are tried again later. What is said here of one may be true no longer.
+    later: BTreeSet<(Time, InstanceId)>,
+    blocked_tasks: usize,
+}
+
+impl Queue {
+    /// Every pending task of a cell.
+    pub(crate) fn of(cell: &Cell, machines: &Machines, settings: &Settings) -> Self {
+        let mut queue = Self::default();
+        for job in cell.jobs_with_pending_tasks() {
+            for (index, task) in job.tasks() {
+                if let TaskState::Pending { .. } = task.state {
+                    queue.enter(job, index, cell.time(), machines, settings);
+                }
             }
-            let Some(instance) = job.instance(index) else { continue };
-            let users = by_priority.entry(Reverse(job.spec.priority)).or_default();
-            let waiting = Waiting { job: Arc::clone(job), instance };
-            users.entry(&job.owner).or_default().push_back(waiting);
+        }
+        queue
+    }
+
+    /// How many tasks fit nowhere.
+    pub(crate) fn blocked_tasks(&self) -> usize {
+        self.blocked_tasks
+    }
+
+    pub(crate) fn group(&self, id: GroupId) -> Option<&Group> {
+        self.groups.get(id)?.as_ref()
+    }
+
+    /// When the next of those is tried that are tried later.
+    pub(crate) fn next(&self) -> Option<Time> {
+        self.later.first().map(|(at, _)| *at)
+    }
+
+    /// Those that can be tried by now and could not before.
+    pub(crate) fn due(&mut self, now: Time) -> Vec<InstanceId> {
+        let mut due = Vec::new();
+        while let Some((at, instance)) = self.later.first().copied()
+            && at <= now
+        {
+            self.later.pop_first();
+            due.push(instance);
+        }
+        due
+    }
+
+    /// A task is pending.
+    pub(crate) fn enter(
+        &mut self,
+        job: &Job,
+        index: TaskIndex,
+        now: Time,
+        machines: &Machines,
+        settings: &Settings,
+    ) {
+        let Some(TaskState::Pending { not_before, .. }) = job.task(index).map(|task| &task.state)
+        else {
+            return;
+        };
+        if *not_before > now {
+            self.later.extend(job.instance(index).map(|instance| (*not_before, instance)));
+            return;
+        }
+        let groups = self.of_jobs.entry(job.id).or_default();
+        let suits = |id: &&GroupId| {
+            let group = self.groups.get(**id).and_then(Option::as_ref);
+            let class = group.and_then(|group| self.classes.get(group.class));
+            class.is_some_and(|class| class.has(job, index, settings))
+        };
+        let id = match groups.iter().rev().find(suits) {
+            Some(id) => *id,
+            None => {
+                let class = self.classes.join(job, index, machines, settings);
+                let group = Group {
+                    job: job.id,
+                    class,
+                    priority: job.spec.priority,
+                    owner: job.owner.clone(),
+                    tasks: VecDeque::new(),
+                    blocked: false,
+                };
+                let id = match self.unused.pop() {
+                    Some(id) => {
+                        self.groups[id] = Some(group);
+                        id
+                    }
+                    None => {
+                        self.groups.push(Some(group));
+                        self.groups.len() - 1
+                    }
+                };
+                groups.push(id);
+                id
+            }
+        };
+        let Some(group) = self.groups.get_mut(id).and_then(Option::as_mut) else { return };
+        let first = group.tasks.is_empty();
+        match group.tasks.back() {
+            Some(last) if *last >= index => match group.tasks.binary_search(&index) {
+                Ok(_) => return,
+                Err(at) => group.tasks.insert(at, index),
+            },
+            _ => group.tasks.push_back(index),
+        }
+        if group.blocked {
+            self.blocked_tasks += 1;
+        } else if first {
+            self.line_up(id);
         }
     }
-    (by_priority.into_values().flat_map(round_robin).collect(), next)
-}
 
-fn round_robin(mut users: BTreeMap<&UserName, VecDeque<Waiting>>) -> Vec<Waiting> {
-    let mut order = Vec::with_capacity(users.values().map(VecDeque::len).sum());
-    while !users.is_empty() {
-        users.retain(|_, waiting| {
-            order.extend(waiting.pop_front());
-            !waiting.is_empty()
-        });
+    /// A group waits for its turn, or for room where its class fits nowhere.
+    fn line_up(&mut self, id: GroupId) {
+        let Some(group) = self.groups.get_mut(id).and_then(Option::as_mut) else { return };
+        let Some(class) = self.classes.get_mut(group.class) else { return };
+        if matches!(class.places, Where::Nowhere) {
+            group.blocked = true;
+            class.blocked.insert(id);
+            self.classes.blocked.insert(group.class);
+            self.blocked_tasks += group.tasks.len();
+            return;
+        }
+        let users = self.ready.entry(Reverse(group.priority)).or_default();
+        match users.get_mut(&group.owner) {
+            Some(turns) => drop(turns.insert((group.job, id))),
+            None => drop(users.insert(group.owner.clone(), Turns::from([(group.job, id)]))),
+        }
     }
-    order
+
+    /// A task is not pending, or is planned.
+    pub(crate) fn leave(&mut self, task: TaskId) {
+        let Some(groups) = self.of_jobs.get(&task.collection) else { return };
+        for id in groups.clone() {
+            let Some(group) = self.groups.get_mut(id).and_then(Option::as_mut) else { continue };
+            let Ok(at) = group.tasks.binary_search(&task.index) else { continue };
+            group.tasks.remove(at);
+            self.blocked_tasks -= usize::from(group.blocked);
+            if group.tasks.is_empty() {
+                self.dissolve(id);
+            }
+        }
+    }
+
+    /// Takes the next task of a group whose turn it is; the group is gone with its last.
+    pub(crate) fn take(&mut self, id: GroupId) -> Option<TaskIndex> {
+        let group = self.groups.get_mut(id).and_then(Option::as_mut)?;
+        let index = group.tasks.pop_front()?;
+        if group.tasks.is_empty() {
+            self.dissolve(id);
+        }
+        Some(index)
+    }
+
+    /// The next task of a group.
+    pub(crate) fn first(&self, id: GroupId) -> Option<TaskIndex> {
+        self.group(id)?.tasks.front().copied()
+    }
+
+    fn dissolve(&mut self, id: GroupId) {
+        let Some(group) = self.groups.get_mut(id).and_then(Option::take) else { return };
+        self.unused.push(id);
+        if let Some(groups) = self.of_jobs.get_mut(&group.job) {
+            groups.retain(|other| *other != id);
+            if groups.is_empty() {
+                self.of_jobs.remove(&group.job);
+            }
+        }
+        if let Some(users) = self.ready.get_mut(&Reverse(group.priority)) {
+            if let Some(turns) = users.get_mut(&group.owner) {
+                turns.remove(&(group.job, id));
+                if turns.is_empty() {
+                    users.remove(&group.owner);
+                }
+            }
+            if users.is_empty() {
+                self.ready.remove(&Reverse(group.priority));
+            }
+        }
+        if let Some(class) = self.classes.get_mut(group.class)
+            && class.blocked.remove(&id)
+            && class.blocked.is_empty()
+        {
+            self.classes.blocked.remove(&group.class);
+        }
+        self.classes.leave(group.class);
+    }
+
+    /// The class of a group fits nowhere: all its groups wait for room, this one at once and the
+    /// others when it is their turn.
+    pub(crate) fn block(&mut self, id: GroupId) {
+        let Some(group) = self.groups.get_mut(id).and_then(Option::as_mut) else { return };
+        let Some(class) = self.classes.get_mut(group.class) else { return };
+        if !group.blocked {
+            group.blocked = true;
+            self.blocked_tasks += group.tasks.len();
+            class.blocked.insert(id);
+            self.classes.blocked.insert(group.class);
+        }
+    }
+
+    /// There may be room for a class again.
+    pub(crate) fn unblock(&mut self, class: ClassId) {
+        self.classes.blocked.remove(&class);
+        let Some(found) = self.classes.get_mut(class) else { return };
+        for id in std::mem::take(&mut found.blocked) {
+            if let Some(group) = self.groups.get_mut(id).and_then(Option::as_mut) {
+                group.blocked = false;
+                self.blocked_tasks -= group.tasks.len();
+                self.line_up(id);
+            }
+        }
+    }
+
+    /// How many jobs have pending tasks here.
+    pub(crate) fn job_count(&self) -> usize {
+        self.of_jobs.len()
+    }
+
+    /// Whether a job has pending tasks here.
+    pub(crate) fn has(&self, job: CollectionId) -> bool {
+        self.of_jobs.contains_key(&job)
+    }
+
+    /// The classes of a job's pending tasks.
+    pub(crate) fn classes_of(&self, job: CollectionId) -> Vec<ClassId> {
+        let groups = self.of_jobs.get(&job).into_iter().flatten();
+        groups.filter_map(|id| Some(self.group(*id)?.class)).collect()
+    }
 }

@@ -4,9 +4,9 @@
 
 use std::collections::BTreeMap;
 
-use cell::feasibility::{Ask, Misfit, Offer, fits};
-use cell::{Cell, Job, Machine, MachineState, PendingCause, TaskState};
-use model::{Dimension, End, MachineId, MachineName, TaskIndex, TaskSelection, Time};
+use cell::feasibility::{Ask, CountedAt, Misfit, Offer, fits, maxima};
+use cell::{Cell, Job, MachineState, PendingCause, TaskState};
+use model::{Dimension, End, MachineId, MachineName, Resources, TaskIndex, TaskSelection, Time};
 use spec::Constraint;
 
 /// Pending tasks that ask for the same.
@@ -68,6 +68,7 @@ pub enum Change {
 enum Kind {
     Lacks(Dimension),
     LacksPorts,
+    Maximum(CountedAt),
     TooSmall(Dimension),
     Constraint(Box<Constraint>),
     Draining,
@@ -75,9 +76,9 @@ enum Kind {
     NotUp,
 }
 
-/// What tells one request from another: limits in the order of [`Dimension::ALL`], ports,
-/// constraints.
-type Key<'a> = ([u64; 4], usize, &'a [Constraint]);
+/// What tells one request from another: limits and reservations in the order of
+/// [`Dimension::ALL`], ports, constraints.
+type Key<'a> = ([u64; 4], [u64; 4], usize, &'a [Constraint]);
 
 /// Explains the pending tasks among those chosen of a job, in the order of the first of each group.
 #[must_use]
@@ -89,8 +90,10 @@ pub fn why<'a>(cell: &Cell, job: &'a Job, chosen: &TaskSelection, now: Time) -> 
         let TaskState::Pending { since, not_before, cause } = task.state else { continue };
         let not_before = (not_before > now).then_some(not_before);
         let ask = Ask::of(job, index);
-        let limit = Dimension::ALL.map(|dimension| ask.limit.get(dimension));
-        let place = *places.entry((limit, ask.ports, ask.constraints)).or_insert(groups.len());
+        let amounts = |of: &Resources| Dimension::ALL.map(|dimension| of.get(dimension));
+        let (limit, reservation) = (amounts(&ask.held.limit), amounts(&ask.held.reservation));
+        let key = (limit, reservation, ask.ports, ask.constraints);
+        let place = *places.entry(key).or_insert(groups.len());
         if let Some(group) = groups.get_mut(place) {
             group.since = group.since.min(since);
             // One that need not wait comes before every moment.
@@ -99,7 +102,7 @@ pub fn why<'a>(cell: &Cell, job: &'a Job, chosen: &TaskSelection, now: Time) -> 
             continue;
         }
         let last_end = task.last_life.as_ref().map(|life| life.end.clone());
-        let found = explain(cell, &ask);
+        let found = explain(cell, job, &ask);
         groups.push(Group {
             tasks: vec![(index, index)],
             since,
@@ -139,11 +142,12 @@ struct Alike {
     instead: BTreeMap<Box<str>, usize>,
 }
 
-fn explain(cell: &Cell, ask: &Ask<'_>) -> Found {
+fn explain(cell: &Cell, job: &Job, ask: &Ask<'_>) -> Found {
     let mut kinds: BTreeMap<Kind, Alike> = BTreeMap::new();
     let (mut fitting, mut change) = (0, None);
     for machine in cell.machines() {
-        let Err(misfit) = fits(ask, &Offer::of(machine)) else {
+        let offer = Offer::to(cell, job, machine);
+        let Err(misfit) = fits(ask, &offer) else {
             fitting += 1;
             continue;
         };
@@ -155,7 +159,7 @@ fn explain(cell: &Cell, ask: &Ask<'_>) -> Found {
         if alike.nearest.as_ref().is_none_or(|(_, nearest)| missing(&misfit) < missing(nearest)) {
             alike.nearest = Some((machine.id, misfit));
         }
-        change = better(change, only_change(ask, machine));
+        change = better(change, only_change(ask, &offer));
     }
     let mut reasons: Vec<Reason> =
         kinds.into_iter().map(|(kind, alike)| reason(cell, &kind, alike)).collect();
@@ -172,6 +176,7 @@ fn kind(misfit: &Misfit) -> Kind {
         Misfit::TooSmall { dimension, .. } => Kind::TooSmall(*dimension),
         Misfit::Lacks { dimension, .. } => Kind::Lacks(*dimension),
         Misfit::LacksPorts { .. } => Kind::LacksPorts,
+        Misfit::Maximum { place, .. } => Kind::Maximum(*place),
     }
 }
 
@@ -184,6 +189,7 @@ fn missing(misfit: &Misfit) -> u64 {
         Misfit::TooSmall { asked, has, .. } => asked - has,
         Misfit::Lacks { asked, free, .. } => asked - free,
         Misfit::LacksPorts { asked, free } => (asked - free) as u64,
+        Misfit::Maximum { .. } => u64::MAX,
     }
 }
 
@@ -199,6 +205,10 @@ fn reason(cell: &Cell, kind: &Kind, alike: Alike) -> Reason {
         Kind::TooSmall(dimension) => format!("{} too small ({dimension})", verb("is", "are")),
         Kind::Lacks(dimension) => format!("{} {dimension}", verb("lacks", "lack")),
         Kind::LacksPorts => format!("{} ports", verb("lacks", "lack")),
+        Kind::Maximum(place) => {
+            let (has, place) = (verb("has", "have"), place.to_string());
+            format!("{has} as many tasks of the job {place} as it wants")
+        }
     };
     let measured = nearest.filter(|(_, misfit)| missing(misfit) < u64::MAX);
     let nearest = measured.and_then(|(id, misfit)| Some((&cell.machine(id)?.name, misfit)));
@@ -220,9 +230,11 @@ fn others(instead: &BTreeMap<Box<str>, usize>) -> String {
 /// What is asked, and what the nearest miss has.
 fn miss(misfit: &Misfit, machines: usize, machine: &MachineName) -> String {
     let (asked, has) = match misfit {
-        Misfit::NotUp | Misfit::Unreachable | Misfit::Draining | Misfit::Constraint { .. } => {
-            return String::new();
-        }
+        Misfit::NotUp
+        | Misfit::Unreachable
+        | Misfit::Draining
+        | Misfit::Constraint { .. }
+        | Misfit::Maximum { .. } => return String::new(),
         Misfit::TooSmall { dimension, asked, has } => {
             (dimension.show(*asked), format!("{} in all", dimension.show(*has)))
         }
@@ -238,22 +250,36 @@ fn miss(misfit: &Misfit, machines: usize, machine: &MachineName) -> String {
 }
 
 /// The one change that would make the task fit on a machine now.
-fn only_change(ask: &Ask<'_>, machine: &Machine) -> Option<Change> {
-    if machine.state != MachineState::Up || machine.drain.is_some() {
+fn only_change(ask: &Ask<'_>, offer: &Offer<'_>) -> Option<Change> {
+    let machine = offer.machine;
+    if maxima::check(ask, offer).is_err()
+        || machine.state != MachineState::Up
+        || machine.drain.is_some()
+    {
         return None;
     }
-    let offer = Offer::of(machine);
     let mut unmatched = ask
         .constraints
         .iter()
         .filter(|constraint| constraint.hard && !constraint.matches(machine.attributes()));
     let (constraint, another) = (unmatched.next(), unmatched.next().is_some());
-    let above = |dimension: &Dimension| ask.limit.get(*dimension) > offer.free.get(*dimension);
+    // Production is judged by its limit as well, and by what that leaves.
+    let room = |dimension: Dimension| {
+        let (held, free) = (&ask.held, offer.free.get(dimension));
+        match held.prod {
+            true => (held.limit.get(dimension), free.min(offer.free_for_prod.get(dimension))),
+            false => (held.reservation.get(dimension), free),
+        }
+    };
+    let above = |dimension: &Dimension| {
+        let (asked, free) = room(*dimension);
+        asked > free
+    };
     let mut lacking = Dimension::ALL.into_iter().filter(above);
     match (constraint, lacking.next(), ask.ports <= offer.free_ports) {
         (Some(constraint), None, true) if !another => Some(Change::Without(constraint.clone())),
         (None, Some(dimension), true) if lacking.next().is_none() => {
-            let (from, to) = (ask.limit.get(dimension), offer.free.get(dimension));
+            let (from, to) = room(dimension);
             (to > 0).then_some(Change::Less { dimension, from, to })
         }
         _ => None,

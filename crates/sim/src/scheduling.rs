@@ -153,9 +153,9 @@ impl<C: Codec> World<C> {
                 if self.planted == Some(Planted::MissedOperation)
                     && entry.index.0.is_multiple_of(257) =>
             {
-                scheduler.follow(at, &cell::Op::Nothing);
+                drop(scheduler.follow(at, &cell::Op::Nothing));
             }
-            Ok((at, op)) => scheduler.follow(at, &op),
+            Ok((at, op)) => drop(scheduler.follow(at, &op)),
             Err(what) => self.judge.violated(format!("a record cannot be read: {what}")),
         }
         self.plan_turn(self.now + BATCH);

@@ -31,6 +31,10 @@ pub struct JobSpec {
     pub task: TaskSpec,
     /// What is different in single tasks.
     pub overrides: BTreeMap<TaskIndex, TaskOverride>,
+    /// How many of its tasks are to be on one machine at most.
+    pub max_per_machine: Option<Maximum>,
+    /// How many of its tasks are to be on the machines of one network switch at most.
+    pub max_per_switch: Option<Maximum>,
     /// What happens when a task fails.
     pub restart: RestartPolicy,
     /// The jobs that have to finish before this one starts (trace v3, "run after"). Where one ends
@@ -69,6 +73,16 @@ impl fmt::Display for JobReference {
             None => self.job.fmt(f),
         }
     }
+}
+
+/// How many tasks of a job are to be at one place at most (trace v3, `max_per_machine`,
+/// `max_per_switch`; the `different_machines` of its predecessor is a hard 1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Maximum {
+    /// How many: at least 1.
+    pub tasks: u32,
+    /// Hard: where there are as many, no further one fits. Otherwise a preference.
+    pub hard: bool,
 }
 
 /// What a task is: a program with its limits.
@@ -162,6 +176,8 @@ impl JobSpec {
             tasks,
             task,
             overrides: BTreeMap::new(),
+            max_per_machine: None,
+            max_per_switch: None,
             restart: RestartPolicy::default(),
             after: BTreeSet::new(),
             parent: None,

@@ -16,7 +16,7 @@ mod update;
 mod validate;
 
 pub use constraint::{Constraint, NoSuchRelation, Relation};
-pub use job::{HealthCheck, JobReference, JobSpec, RestartPolicy, TaskOverride, TaskSpec};
+pub use job::{HealthCheck, JobReference, JobSpec, Maximum, RestartPolicy, TaskOverride, TaskSpec};
 pub use path::{Path, Step};
 pub use template::{Reference, TaskField, expand, references};
 pub use validate::{Problem, ProblemKind, limits};

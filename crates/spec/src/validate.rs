@@ -185,6 +185,14 @@ impl JobSpec {
                 found.count(&at.field("ports"), ports, limits::PORTS_MAX, "ports");
             }
         }
+        for (field, maximum) in
+            [("maxPerMachine", self.max_per_machine), ("maxPerSwitch", self.max_per_switch)]
+        {
+            if let Some(maximum) = maximum {
+                let at = top.field(field);
+                found.range(&at.field("tasks"), maximum.tasks, 1, limits::TASKS_MAX);
+            }
+        }
         found.restart(&top.field("restart"), self.restart);
         let after = top.field("after");
         found.count(&after, self.after.len(), limits::AFTER_MAX, "jobs");

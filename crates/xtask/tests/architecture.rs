@@ -45,6 +45,7 @@ const LAYERS: &[(&str, Kind, &[&str])] = &[
             "bcl",
             "borglet",
             "scheduler",
+            "trace",
             "master",
             "replica",
             "sim",

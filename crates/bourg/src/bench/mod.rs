@@ -3,6 +3,7 @@
 mod apply;
 mod history;
 mod recovery;
+mod scheduling;
 mod sim;
 mod start;
 mod trace_files;
@@ -48,6 +49,8 @@ pub(crate) enum Benchmark {
         #[arg(long)]
         json: bool,
     },
+    /// The scheduler: a whole cell from scratch, on one core.
+    Cell(scheduling::cell::Wanted),
     /// The state machine: operations a second, snapshots, and the size of the state.
     Apply {
         /// Machines of the cell.
@@ -94,6 +97,7 @@ impl Benchmark {
             Self::Start { runs, json } => start::start(runs, json),
             Self::Recovery { operations, json } => recovery::recovery(operations, json),
             Self::History { operations, json } => history::history(operations, json),
+            Self::Cell(wanted) => scheduling::cell::measure(&wanted),
             Self::Apply { machines, tasks, operations, seed, json } => {
                 apply::apply(apply::Size { machines, tasks, operations, seed }, json)
             }

@@ -231,7 +231,7 @@ fn group(cell: &Cell, job: &Job, group: &Group<'_>, now: Time) -> v1::PendingGro
     v1::PendingGroup {
         tasks: group.tasks.iter().map(range).collect(),
         since: group.since.0,
-        limit: Some((&group.ask.limit).into()),
+        limit: Some((&group.ask.held.limit).into()),
         ports: count(group.ask.ports),
         not_before: group.not_before.map_or(0, |at| at.0),
         last_end: group.last_end.as_ref().map(Into::into),

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use model::{Band, InstanceId, Priority, Resources};
+use model::{Band, InstanceId, Priority};
 
 use super::Events;
-use crate::feasibility::{Ask, Offer, fits};
+use crate::feasibility::{Ask, Offer, Sums, fits};
 use crate::{
     Assignment, AssignmentRefused, Cell, EvictionCause, Machine, NoVictim, Phase, Placement,
     StopReason, TaskState,
@@ -45,10 +45,10 @@ impl Cell {
             .get(assignment.machine)
             .ok_or(AssignmentRefused::NoSuchMachine(assignment.machine))?;
         let ask = Ask::of(job, id.index);
-        let mut offer = Offer::of(machine);
+        let mut offer = Offer::to(self, job, machine);
         if !assignment.victims.is_empty() {
             let staying = self.staying(machine, job.spec.priority, &assignment.victims)?;
-            offer.free = machine.capacity().minus(staying);
+            offer = Offer { beside: offer.beside, ..staying.offered_by(machine) };
         }
         fits(&ask, &offer).map_err(|misfit| AssignmentRefused::DoesNotFit(machine.id, misfit))?;
         let ports = &assignment.ports;
@@ -77,7 +77,7 @@ impl Cell {
         machine: &Machine,
         priority: Priority,
         victims: &[InstanceId],
-    ) -> Result<Resources, AssignmentRefused> {
+    ) -> Result<Sums, AssignmentRefused> {
         let stays = |id: &InstanceId| self.placement(*id).is_some_and(|p| p.stop.is_none());
         for (position, victim) in victims.iter().enumerate() {
             let refused = |why| AssignmentRefused::Victim { victim: *victim, why };
@@ -96,7 +96,12 @@ impl Cell {
             }
         }
         let kept = machine.instances().iter().filter(|id| stays(id) && !victims.contains(id));
-        let limits = kept.filter_map(|id| Some(self.jobs.get(id.collection)?.limit(id.index)));
-        Ok(limits.fold(Resources::default(), Resources::plus))
+        let mut sums = Sums::default();
+        for id in kept {
+            if let Some(job) = self.jobs.get(id.collection) {
+                sums.add(&job.held(id.index));
+            }
+        }
+        Ok(sums)
     }
 }

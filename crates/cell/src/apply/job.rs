@@ -8,6 +8,7 @@ use spec::{JobReference, JobSpec};
 use super::{Events, cut, ids_used_up};
 use crate::lifecycle::Transition;
 use crate::state::bounds::TASKS_MAX;
+use crate::state::levels::RESERVATIONS;
 use crate::{
     Cell, Death, EventKind, Job, JobParts, JobState, KillReason, PendingCause, Rejection, Reply,
     StopReason, Subject, Submission, Task, TaskState,
@@ -30,6 +31,11 @@ impl Cell {
         if let Some(problem) = spec.problems().first() {
             // It is kept with the session's answers, and may quote what is wrong.
             return Err(Rejection::Invalid(cut(&problem.to_string())));
+        }
+        let maxima = spec.max_per_machine.or(spec.max_per_switch);
+        if self.level < RESERVATIONS && maxima.is_some() {
+            let what = "maxPerMachine and maxPerSwitch need a cell at level";
+            return Err(Rejection::Invalid(format!("{what} {RESERVATIONS}")));
         }
         if let Some(job) = self.job_named(by, &spec.name)
             && job.is_alive()

@@ -12,7 +12,7 @@ use crate::state::bounds::{
 };
 use crate::{
     Cell, Death, Drain, EventKind, EvictionCause, LOST_MACHINES, Machine, MachineState, Rejection,
-    Reply, StopReason, Subject,
+    Reply, StopReason, Subject, attribute,
 };
 
 impl Cell {
@@ -106,6 +106,12 @@ impl Cell {
         let (capacity, before) = (machine.capacity(), Arc::clone(&machine.attributes));
         change(machine);
         machine.derive(&self.platforms);
+        let switch = |known: &BTreeMap<String, String>| known.get(attribute::SWITCH).cloned();
+        let (was, is) = (switch(&before), switch(&machine.attributes));
+        if was != is {
+            was.map(|switch| self.switches.remove(&(switch.into(), id)));
+            is.map(|switch| self.switches.insert((switch.into(), id)));
+        }
         let after = &machine.attributes;
         if machine.capacity() != capacity || joins {
             let capacity = machine.capacity();
@@ -233,6 +239,9 @@ impl Cell {
                 return Err(Rejection::MachineInUse { machine: name.clone(), tasks });
             }
             self.machine_addresses.remove(&machine.address);
+            if let Some(switch) = machine.attribute(attribute::SWITCH) {
+                self.switches.remove(&(switch.into(), id));
+            }
         }
         self.machine_names.remove(name);
         self.machines.remove(id);
@@ -298,9 +307,8 @@ impl Cell {
         }
         let kind = EventKind::Platform { platform: platform.to_owned(), factor };
         events.add(Subject::Cell, kind);
-        let of_it = |machine: &&Arc<Machine>| {
-            machine.attribute(crate::attribute::PLATFORM) == Some(platform)
-        };
+        let of_it =
+            |machine: &&Arc<Machine>| machine.attribute(attribute::PLATFORM) == Some(platform);
         let machines: Vec<_> =
             self.machines.iter().filter(of_it).map(|machine| machine.id).collect();
         for id in machines {

@@ -7,6 +7,7 @@ mod machine;
 mod observe;
 mod request;
 mod rescheduling;
+mod reserve;
 mod settle;
 mod task;
 mod update;
@@ -16,6 +17,7 @@ pub use machine::bounded_report;
 use model::{CollectionId, Level, LogIndex, MachineId, Time};
 
 use crate::state::bounds::{REASON_CHARACTERS_MAX, TIME_MAX};
+use crate::state::levels::RESERVATIONS;
 use crate::{
     Actor, Applied, Cell, Event, EventKind, LEVEL, LOST_MACHINES, Mutation, Op, Outcome, Rejection,
     Subject,
@@ -62,6 +64,7 @@ impl Op {
             | Self::StopRescheduling { .. }
             | Self::AllowRescheduling
             | Self::Request { mutation: Mutation::ResumeRescheduling, .. } => LOST_MACHINES,
+            Self::Reserve(_) => RESERVATIONS,
             Self::RaiseLevel { to } => *to,
             _ => Level(1),
         }
@@ -81,6 +84,7 @@ impl Op {
             Self::Nothing
             | Self::MachineSilent { .. }
             | Self::MachineBack { .. }
+            | Self::Reserve(_)
             | Self::Forget { .. }
             | Self::RaiseLevel { .. }
             | Self::MachineUnreachable { .. }
@@ -137,6 +141,7 @@ impl Cell {
             }
             Op::MachineSilent { machine } => self.machine_silent(*machine, events),
             Op::MachineBack { machine } => self.machine_back(*machine, events),
+            Op::Reserve(reservations) => self.reserve(reservations),
             Op::Forget { collections } => collections.iter().for_each(|id| self.forget(*id)),
             Op::RaiseLevel { to } => {
                 if (self.level..=LEVEL).contains(to) && *to != self.level {

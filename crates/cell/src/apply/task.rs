@@ -31,13 +31,13 @@ impl Cell {
     ) {
         let id = placement.machine;
         let Some(job) = self.jobs.get_mut(instance.collection) else { return };
-        let limit = job.limit(instance.index);
+        let held = job.held(instance.index);
         let ports = Arc::clone(&placement.ports);
         if job.step(instance.index, Transition::Schedule, TaskState::Running(placement)).is_err() {
             return;
         }
         if let Some(machine) = self.machines.get_mut(id) {
-            machine.place(instance, limit, &ports);
+            machine.place(instance, &held, &ports);
             if let Some(last) = ports.last() {
                 // After the last port of all comes 0, from where the first of the range is taken.
                 machine.next_port = last.wrapping_add(1);
@@ -172,11 +172,11 @@ impl Cell {
     /// The machine's part of the end of a placed life: its resources and ports are free again.
     fn take_off_machine(&mut self, instance: InstanceId, end: &End, events: &mut Events) {
         let Some(job) = self.jobs.get_mut(instance.collection) else { return };
-        let limit = job.limit(instance.index);
+        let held = job.held(instance.index);
         let Some(task) = job.task_mut(instance.index) else { return };
         let TaskState::Running(placement) = &task.state else { return };
         if let Some(machine) = self.machines.get_mut(placement.machine) {
-            machine.release(instance, limit, &placement.ports);
+            machine.release(instance, &held, &placement.ports);
         }
         events.reorder(placement.machine);
         let (generation, machine) = (instance.generation, placement.machine);

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use model::{CollectionId, MachineId, Resources, TaskIndex};
+use model::{CollectionId, MachineId, TaskIndex};
 use spec::JobSpec;
 
 use super::Events;
-use crate::feasibility::{Ask, Offer, fits_a_running_task};
+use crate::feasibility::{Ask, Sums, fits_a_running_task};
 use crate::lifecycle::Stage;
-use crate::{Cell, EventKind, Rejection, Subject, TaskState};
+use crate::state::levels::RESERVATIONS;
+use crate::{Cell, EventKind, Job, Rejection, Subject, TaskState};
 
 impl Cell {
     /// Gives a living job another description. All of its tasks take it over where they are, or
@@ -29,7 +30,7 @@ impl Cell {
                 fields: fields.into_iter().map(str::to_owned).collect(),
             });
         }
-        let old = Arc::clone(&job.spec);
+        let old = Arc::clone(job);
         self.would_still_fit(id, spec)?;
         let Some(job) = self.jobs.get_mut(id) else { return Ok(()) };
         job.spec = Arc::clone(spec);
@@ -46,9 +47,8 @@ impl Cell {
                 continue;
             }
             if let TaskState::Running(placement) = &task.state {
-                let (before, now) = (old.limit(index), spec.limit(index));
                 if let Some(machine) = self.machines.get_mut(placement.machine) {
-                    machine.resize(before, now);
+                    machine.resize(&old.held(index), &job.held(index));
                 }
                 events.reorder(placement.machine);
             }
@@ -58,10 +58,12 @@ impl Cell {
     }
 
     /// Every machine still holds its tasks of the job, and matches them, with the new description.
-    fn would_still_fit(&self, id: CollectionId, spec: &JobSpec) -> Result<(), Rejection> {
+    fn would_still_fit(&self, id: CollectionId, spec: &Arc<JobSpec>) -> Result<(), Rejection> {
         let Some(job) = self.jobs.get(id) else { return Ok(()) };
-        // How much more, or less, the tasks before it on the same machine take.
-        let mut changed: BTreeMap<MachineId, (Resources, Resources)> = BTreeMap::new();
+        let mut changing = Job::clone(job);
+        changing.spec = Arc::clone(spec);
+        // What the tasks of the job on a machine take before and after, together.
+        let mut changed: BTreeMap<MachineId, (Sums, Sums)> = BTreeMap::new();
         let placed = job.tasks().filter_map(|(index, task)| match &task.state {
             TaskState::Running(placement) => Some((index, placement.machine)),
             _ => None,
@@ -69,22 +71,27 @@ impl Cell {
         let placed: Vec<(TaskIndex, MachineId)> = placed.collect();
         for (index, machine) in &placed {
             let (less, more) = changed.entry(*machine).or_default();
-            *less = less.plus(job.limit(*index));
-            *more = more.plus(spec.limit(*index));
+            less.add(&job.held(*index));
+            more.add(&changing.held(*index));
         }
         for (index, id) in placed {
             let Some(machine) = self.machines.get(id) else { continue };
             let (less, more) = changed.get(&id).copied().unwrap_or_default();
-            let limit = spec.limit(index);
             // What is free for this one when all the others have changed.
-            let taken = machine.taken().minus(less).plus(more.minus(limit));
-            let offer = Offer { free: machine.capacity().minus(taken), ..Offer::of(machine) };
+            let mut taken = Sums::of(machine);
+            let others = more.without(&changing.held(index));
+            taken = taken.minus(&less).plus(&others);
+            let offer = taken.offered_by(machine);
             // What was wanted before is no news, even where the machine is not so any more.
             let wanted = spec.constraints(index);
             let news = wanted != job.spec.constraints(index);
-            let ask = Ask { limit, ports: 0, constraints: if news { wanted } else { &[] } };
+            let constraints = if news { wanted } else { &[] };
+            let ask = Ask { ports: 0, constraints, ..Ask::of(&changing, index) };
             // What asks for no more than before stays, even on a machine that became too small.
-            let grows = more.first_above(&less).is_some();
+            // To become production is to grow there. That is so from level 2 on.
+            let grows = more.reservations.first_above(&less.reservations).is_some()
+                || (self.level >= RESERVATIONS
+                    && more.limits_of_prod.first_above(&less.limits_of_prod).is_some());
             if let Err(misfit) = fits_a_running_task(&ask, &offer, grows) {
                 let (task, machine) = (model::TaskId { collection: job.id, index }, &machine.name);
                 return Err(Rejection::WouldNotFit { task, machine: machine.clone(), misfit });

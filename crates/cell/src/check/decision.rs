@@ -7,10 +7,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use model::{Band, Generation, InstanceId, MachineId, Resources};
+use model::{Band, Generation, InstanceId, MachineId};
 
 use super::{Found, Load, Violation};
-use crate::feasibility::{Ask, Offer, fits};
+use crate::feasibility::{Ask, Beside, Offer, Sums, fits};
 use crate::lifecycle::{Stage, Transition};
 use crate::{Applied, Cell, Event, EventKind, EvictionCause, Job, StopReason, Subject, TaskState};
 
@@ -152,27 +152,23 @@ impl Step<'_> {
         };
         // Room and ports are counted for the machine as a whole.
         let ask = Ask { ports: 0, ..Ask::of(job, instance.index) };
-        let offer = Offer { free: machine.capacity(), ..Offer::of(machine) };
+        let offer = Offer { beside: Beside::default(), ..Sums::default().offered_by(machine) };
         if let Err(misfit) = fits(&ask, &offer) {
             let why = misfit.to_string();
             self.found.add(Violation::Misplaced { instance, machine: id, why });
         }
     }
 
-    /// By limits, a machine on which something was placed holds what stays on it; and production
-    /// and monitoring alone as well, whatever else is there.
+    /// A machine on which something was placed holds what stays on it by its reservations, and
+    /// production and monitoring by their limits (paper, section 5.5).
     fn within_capacity(&mut self, instance: InstanceId, id: MachineId) {
         let Some(machine) = self.cell.machine(id) else { return };
         let capacity = machine.capacity();
-        let (mut all, mut prod) = (Resources::default(), Resources::default());
+        let mut sums = Sums::default();
         for (other, job) in staying(self.cell, id) {
-            let limit = job.limit(other.index);
-            all = all.plus(limit);
-            if job.spec.priority.is_prod() {
-                prod = prod.plus(limit);
-            }
+            sums.add(&job.held(other.index));
         }
-        for (whose, taken) in [("production", prod), ("", all)] {
+        for (whose, taken) in [("production", sums.limits_of_prod), ("", sums.reservations)] {
             if taken.first_above(&capacity).is_some() {
                 let machine = id;
                 let over = Violation::Overcommitted { instance, machine, whose, taken, capacity };
@@ -205,7 +201,7 @@ impl Step<'_> {
             let Some(job) = self.cell.job(instance.collection) else { continue };
             if placement.machine == id {
                 load.instances.insert(*instance);
-                load.taken = load.taken.plus(job.limit(instance.index));
+                load.add(&job.held(instance.index));
                 load.ports.extend_from_slice(&placement.ports);
             }
         }

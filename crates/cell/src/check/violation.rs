@@ -6,6 +6,7 @@ use model::{
 };
 use thiserror::Error;
 
+use crate::feasibility::Sums;
 use crate::lifecycle::{NotAStep, Stage};
 use crate::{Counts, JobState, Subject};
 
@@ -137,7 +138,7 @@ pub enum Violation {
         instance: InstanceId,
         /// Where.
         machine: MachineId,
-        /// Whose limits are too much.
+        /// Whose limits or reservations are too much.
         whose: &'static str,
         /// Their sum.
         taken: Resources,
@@ -272,6 +273,24 @@ pub enum Violation {
         kept: Resources,
         /// What it should say.
         counted: Resources,
+    },
+    /// The sums by which a machine is judged are not those of its tasks.
+    #[error("machine {machine}: {kept:?} taken, {counted:?} by its tasks")]
+    Sums {
+        /// The machine.
+        machine: MachineId,
+        /// What it says.
+        kept: Box<Sums>,
+        /// What it should say.
+        counted: Box<Sums>,
+    },
+    /// The machines of a switch are not those that say so.
+    #[error("that machine {machine} is of switch {switch} is kept or true, and not both")]
+    Switch {
+        /// The machine.
+        machine: MachineId,
+        /// The switch.
+        switch: String,
     },
     /// The ports that a machine says are taken are not those of its tasks.
     #[error("machine {machine}: ports {kept:?} taken, {counted:?} by its tasks")]

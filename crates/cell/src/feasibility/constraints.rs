@@ -20,11 +20,11 @@ mod tests {
     use std::collections::BTreeMap;
     use std::sync::Arc;
 
-    use model::Resources;
     use spec::{Constraint, Relation};
 
     use super::*;
-    use crate::Machine;
+    use crate::feasibility::testing::asking;
+    use crate::{Held, Machine};
 
     #[test]
     fn hard_constraints_must_match_and_soft_ones_need_not() {
@@ -39,7 +39,7 @@ mod tests {
             hard,
         };
         let says = |constraints: &[Constraint]| {
-            let ask = Ask { limit: Resources::default(), ports: 0, constraints };
+            let ask = Ask { constraints, ..asking(Held::default()) };
             check(&ask, &Offer::of(&machine)).map_err(|misfit| misfit.to_string())
         };
         assert_eq!(says(&[]), Ok(()));

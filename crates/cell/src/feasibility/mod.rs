@@ -6,25 +6,31 @@
 //! registry [`CHECKS`] has them cheapest first; a machine fits when all pass. Nothing here scores.
 
 mod constraints;
+pub mod maxima;
 mod ports;
 mod resources;
 mod up;
 
 use model::{Dimension, Resources};
-use spec::Constraint;
+use spec::{Constraint, Maximum};
 use thiserror::Error;
 
-use crate::{Job, Machine};
+use crate::{Cell, FailureDomain, Held, Job, Machine};
 
 /// What a task asks of a machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ask<'a> {
-    /// Its limit.
-    pub limit: Resources,
+    /// What it would count for: production is judged by its limit, the rest by their reservation
+    /// (paper, section 5.5).
+    pub held: Held,
     /// How many ports it wants.
     pub ports: usize,
     /// What it wants of the machine's attributes; only the hard ones decide here.
     pub constraints: &'a [Constraint],
+    /// How many tasks of its job are to be on one machine at most.
+    pub max_per_machine: Option<Maximum>,
+    /// How many tasks of its job are to be on the machines of one switch at most.
+    pub max_per_switch: Option<Maximum>,
 }
 
 /// What a machine offers: the machine, and what is left of it in the eyes of whoever asks. A
@@ -33,10 +39,33 @@ pub struct Ask<'a> {
 pub struct Offer<'a> {
     /// The machine.
     pub machine: &'a Machine,
-    /// What is left of its resources.
+    /// What is left of its resources by the reservations of all its tasks.
     pub free: Resources,
+    /// What is left of them by the limits of production and monitoring alone.
+    pub free_for_prod: Resources,
     /// How many of its ports are left.
     pub free_ports: usize,
+    /// What of the task's own job is there already.
+    pub beside: Beside,
+}
+
+/// How many tasks of one job are at a place.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Beside {
+    /// On the machine.
+    pub machine: u32,
+    /// On all machines of its switch. Nothing where no switch is known of it, or where the job says
+    /// nothing of switches.
+    pub switch: u32,
+}
+
+/// The sums by which a machine is judged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sums {
+    /// The reservations of all its tasks.
+    pub reservations: Resources,
+    /// The limits of those that are production or monitoring.
+    pub limits_of_prod: Resources,
 }
 
 /// Why a task does not fit on a machine.
@@ -79,6 +108,16 @@ pub enum Misfit {
         /// How much is left.
         free: u64,
     },
+    /// As many tasks of the job are there as it wants at most.
+    #[error("has {has} tasks of the job {place}, and at most {most} are wanted")]
+    Maximum {
+        /// Where they are counted.
+        place: CountedAt,
+        /// How many are there.
+        has: u32,
+        /// How many are to be there at most.
+        most: u32,
+    },
     /// Too few of its ports are left.
     #[error("lacks ports: {asked} asked, {free} free")]
     LacksPorts {
@@ -87,6 +126,24 @@ pub enum Misfit {
         /// How many are left.
         free: usize,
     },
+}
+
+/// Where the tasks of a job are counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum CountedAt {
+    /// On one machine.
+    Machine,
+    /// On all machines of its switch.
+    Switch,
+}
+
+impl std::fmt::Display for CountedAt {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Machine => "on it",
+            Self::Switch => "at its switch",
+        })
+    }
 }
 
 fn shown(has: Option<&str>) -> String {
@@ -100,7 +157,8 @@ fn shown(has: Option<&str>) -> String {
 pub type Check = fn(&Ask<'_>, &Offer<'_>) -> Result<(), Misfit>;
 
 /// Every check, cheapest first; a machine that can never fit is told before one that is full.
-pub const CHECKS: &[Check] = &[up::check, constraints::check, resources::check, ports::check];
+pub const CHECKS: &[Check] =
+    &[up::check, constraints::check, maxima::check, resources::check, ports::check];
 
 /// Whether what is asked fits what is offered.
 ///
@@ -125,18 +183,99 @@ impl<'a> Ask<'a> {
     #[must_use]
     pub fn of(job: &'a Job, index: model::TaskIndex) -> Self {
         Self {
-            limit: job.limit(index),
-            ports: job.ports(index).len(),
+            held: job.held(index),
+            ports: job.port_count(index),
             constraints: job.spec.constraints(index),
+            max_per_machine: job.spec.max_per_machine,
+            max_per_switch: job.spec.max_per_switch,
         }
     }
 }
 
 impl<'a> Offer<'a> {
-    /// All that is left of a machine.
+    /// All that is left of a machine, and nothing of the task's job on it.
     #[must_use]
     pub fn of(machine: &'a Machine) -> Self {
-        Self { machine, free: machine.free(), free_ports: machine.free_port_count() }
+        Sums::of(machine).offered_by(machine)
+    }
+
+    /// All that is left of a machine for a task of a job.
+    #[must_use]
+    pub fn to(cell: &Cell, job: &Job, machine: &'a Machine) -> Self {
+        Self { beside: Beside::of(cell, job, machine), ..Self::of(machine) }
+    }
+}
+
+impl Beside {
+    /// What of a job is on a machine and at its switch; what the job does not ask about is not
+    /// counted.
+    #[must_use]
+    pub fn of(cell: &Cell, job: &Job, machine: &Machine) -> Self {
+        let at_switch = || {
+            let switch = machine.domain(FailureDomain::Switch)?;
+            let machines = cell.machines_of_switch(switch);
+            Some(machines.map(|machine| machine.tasks_of(job.id)).sum())
+        };
+        let (per_machine, per_switch) = (job.spec.max_per_machine, job.spec.max_per_switch);
+        Self {
+            machine: per_machine.map_or(0, |_| machine.tasks_of(job.id)),
+            switch: per_switch.and_then(|_| at_switch()).unwrap_or(0),
+        }
+    }
+}
+
+impl Sums {
+    /// Those that a machine keeps.
+    #[must_use]
+    pub fn of(machine: &Machine) -> Self {
+        Self { reservations: machine.reserved(), limits_of_prod: machine.taken_by_prod() }
+    }
+
+    /// With one task more.
+    pub fn add(&mut self, held: &Held) {
+        *self = self.plus(&Self::one(held));
+    }
+
+    /// Without a task that is counted.
+    #[must_use]
+    pub fn without(&self, held: &Held) -> Self {
+        self.minus(&Self::one(held))
+    }
+
+    fn one(held: &Held) -> Self {
+        let limits_of_prod = if held.prod { held.limit } else { Resources::default() };
+        Self { reservations: held.reservation, limits_of_prod }
+    }
+
+    /// Both together.
+    #[must_use]
+    pub fn plus(&self, other: &Self) -> Self {
+        Self {
+            reservations: self.reservations.plus(other.reservations),
+            limits_of_prod: self.limits_of_prod.plus(other.limits_of_prod),
+        }
+    }
+
+    /// The difference, nowhere less than nothing.
+    #[must_use]
+    pub fn minus(&self, other: &Self) -> Self {
+        Self {
+            reservations: self.reservations.minus(other.reservations),
+            limits_of_prod: self.limits_of_prod.minus(other.limits_of_prod),
+        }
+    }
+
+    /// What a machine offers that these are taken of.
+    #[must_use]
+    pub fn offered_by<'a>(&self, machine: &'a Machine) -> Offer<'a> {
+        let capacity = machine.capacity();
+        Offer {
+            machine,
+            free: capacity.minus(self.reservations),
+            free_for_prod: capacity.minus(self.limits_of_prod),
+            free_ports: machine.free_port_count(),
+            beside: Beside::default(),
+        }
     }
 }
 
@@ -146,7 +285,7 @@ pub(crate) mod testing {
 
     use model::{Bytes, MachineReport, MilliCores, PortRange};
 
-    use super::{Ask, Misfit, Offer, Resources};
+    use super::{Ask, Held, Misfit, Offer, Resources};
     use crate::{Machine, MachineState};
 
     pub(crate) fn resources(cpu: u64, ram: u64) -> Resources {
@@ -168,8 +307,15 @@ pub(crate) mod testing {
             ..MachineReport::default()
         });
         let free = machine.capacity().minus(resources(taken.0, taken.1));
-        let offer = Offer { machine: &machine, free, free_ports: 2 - taken.2 };
+        let offer = Offer { free, free_ports: 2 - taken.2, ..Offer::of(&machine) };
         let limit = resources(ask.0, ask.1);
-        check(&Ask { limit, ports: ask.2, constraints: &[] }, &offer).err()
+        let held = Held { limit, reservation: limit, prod: false };
+        check(&Ask { ports: ask.2, ..asking(held) }, &offer).err()
+    }
+
+    /// What asks for resources alone.
+    pub(crate) fn asking(held: Held) -> Ask<'static> {
+        let (max_per_machine, max_per_switch) = (None, None);
+        Ask { held, ports: 0, constraints: &[], max_per_machine, max_per_switch }
     }
 }

@@ -1,18 +1,28 @@
-//! In every dimension, no more is asked than is left. A machine that would be too small even when
-//! empty says so: waiting does not help there.
+//! In every dimension, no more is asked than is left: by the limits of production for production,
+//! and by the reservations of all for everybody (paper, section 5.5). A machine that would be too
+//! small even when empty says so: waiting does not help there.
+
+use model::Resources;
 
 use super::{Ask, Misfit, Offer};
 
 pub(super) fn check(ask: &Ask<'_>, offer: &Offer<'_>) -> Result<(), Misfit> {
+    let held = &ask.held;
+    let judged = if held.prod { &held.limit } else { &held.reservation };
     let capacity = offer.machine.capacity();
-    if let Some(dimension) = ask.limit.first_above(&capacity) {
-        let (asked, has) = (ask.limit.get(dimension), capacity.get(dimension));
+    if let Some(dimension) = judged.first_above(&capacity) {
+        let (asked, has) = (judged.get(dimension), capacity.get(dimension));
         return Err(Misfit::TooSmall { dimension, asked, has });
     }
-    match ask.limit.first_above(&offer.free) {
+    lacks(&held.reservation, &offer.free)?;
+    if held.prod { lacks(&held.limit, &offer.free_for_prod) } else { Ok(()) }
+}
+
+fn lacks(asked: &Resources, free: &Resources) -> Result<(), Misfit> {
+    match asked.first_above(free) {
         None => Ok(()),
         Some(dimension) => {
-            let (asked, free) = (ask.limit.get(dimension), offer.free.get(dimension));
+            let (asked, free) = (asked.get(dimension), free.get(dimension));
             Err(Misfit::Lacks { dimension, asked, free })
         }
     }
@@ -21,7 +31,8 @@ pub(super) fn check(ask: &Ask<'_>, offer: &Offer<'_>) -> Result<(), Misfit> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::feasibility::testing::checked;
+    use crate::feasibility::testing::{asking, checked, resources};
+    use crate::{Held, Machine};
     use model::Dimension::{Cpu, Ram};
 
     #[test]
@@ -47,6 +58,39 @@ mod tests {
         ];
         for (ask, taken, expected) in cases {
             assert_eq!(checked(check, ask, taken), expected, "{ask:?} with {taken:?} taken");
+        }
+    }
+
+    /// On a machine of 1,000 milli-cores: limit and reservation of the task, what is left by
+    /// reservations and by the limits of prod, and what lacks.
+    #[test]
+    fn limits_decide_for_prod_and_reservations_for_the_rest() {
+        let mut machine = Machine::testing();
+        machine.report = std::sync::Arc::new(model::MachineReport {
+            capacity: resources(1_000, 0),
+            ..model::MachineReport::default()
+        });
+        let lacks = |asked, free| Some(Misfit::Lacks { dimension: Cpu, asked, free });
+        let cases = [
+            (false, (900, 300), (300, 0), None),
+            (false, (900, 300), (299, 1_000), lacks(300, 299)),
+            (false, (5_000, 300), (300, 0), None),
+            (true, (900, 300), (300, 900), None),
+            (true, (900, 300), (1_000, 899), lacks(900, 899)),
+            (true, (900, 300), (299, 1_000), lacks(300, 299)),
+            (
+                true,
+                (5_000, 300),
+                (1_000, 1_000),
+                Some(Misfit::TooSmall { dimension: Cpu, asked: 5_000, has: 1_000 }),
+            ),
+        ];
+        for (prod, (limit, reservation), (free, free_for_prod), expected) in cases {
+            let cpu = |cpu| resources(cpu, 0);
+            let held = Held { limit: cpu(limit), reservation: cpu(reservation), prod };
+            let offer =
+                Offer { free: cpu(free), free_for_prod: cpu(free_for_prod), ..Offer::of(&machine) };
+            assert_eq!(check(&asking(held), &offer).err(), expected);
         }
     }
 }

@@ -67,8 +67,22 @@ pub struct Task {
     pub last_life: Option<Arc<LastLife>>,
     /// The machines on which it crashed lately, oldest first.
     pub crashes: Option<Arc<Vec<Crash>>>,
+    /// What its present life is estimated to need, where that is not its limit; see
+    /// [`Job::reservation`].
+    pub reserved: Option<Arc<Resources>>,
     /// Where it is in its life.
     pub state: TaskState,
+}
+
+/// What a placed task counts for on its machine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    /// What it may use at most.
+    pub limit: Resources,
+    /// What it is estimated to need.
+    pub reservation: Resources,
+    /// Whether it is production or monitoring.
+    pub prod: bool,
 }
 
 /// A task's last life on a machine: how it ended, and where its logs are kept for a while.
@@ -380,6 +394,10 @@ impl Job {
         let to = from.step(transition)?;
         debug_assert_eq!(to, state.stage(), "{transition} leads elsewhere");
         task.state = state;
+        if to == Stage::Dead {
+            // Its next life is another one, and begins with its limit.
+            task.reserved = None;
+        }
         self.counts.remove(from);
         self.counts.add(to);
         Ok(())
@@ -434,10 +452,36 @@ impl Job {
         }
     }
 
+    /// How many ports a task of it has.
+    #[must_use]
+    pub fn port_count(&self, index: TaskIndex) -> usize {
+        match self.spec.overrides.get(&index) {
+            Some(change) if change.touches_ports() => self.spec.ports(index).len(),
+            _ => self.ports.len(),
+        }
+    }
+
     /// What a task of it may use at most.
     #[must_use]
     pub fn limit(&self, index: TaskIndex) -> Resources {
         self.spec.limit(index)
+    }
+
+    /// What the present life of a task of it is estimated to need: its limit, or less.
+    #[must_use]
+    pub fn reservation(&self, index: TaskIndex) -> Resources {
+        let limit = self.limit(index);
+        match self.task(index).and_then(|task| task.reserved.as_deref()) {
+            Some(reserved) => reserved.least(limit),
+            None => limit,
+        }
+    }
+
+    /// What a task of it counts for on its machine.
+    #[must_use]
+    pub fn held(&self, index: TaskIndex) -> Held {
+        let prod = self.spec.priority.is_prod();
+        Held { limit: self.limit(index), reservation: self.reservation(index), prod }
     }
 
     /// Whether it is not dead.
@@ -465,6 +509,7 @@ impl Task {
             failures: 0,
             last_life: None,
             crashes: None,
+            reserved: None,
             state: TaskState::Pending { since: at, not_before: at, cause: PendingCause::Submitted },
         }
     }

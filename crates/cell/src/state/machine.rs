@@ -4,8 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use model::{
-    GcuFactor, InstanceId, MachineId, MachineName, MachineReport, Resources, TaskId, Time, UserName,
+    CollectionId, GcuFactor, InstanceId, MachineId, MachineName, MachineReport, Resources, TaskId,
+    Time, UserName,
 };
+
+use super::Held;
 
 /// The names of attributes that the cell itself looks at.
 pub mod attribute {
@@ -60,6 +63,8 @@ pub struct Machine {
     // Derived from the tasks that are placed on it.
     pub(crate) instances: Vec<InstanceId>,
     pub(crate) taken: Resources,
+    pub(crate) reserved: Resources,
+    pub(crate) taken_by_prod: Resources,
     pub(crate) ports_taken: Vec<u16>,
 }
 
@@ -112,6 +117,8 @@ impl Machine {
             gcu: GcuFactor::ONE,
             instances: Vec::new(),
             taken: Resources::default(),
+            reserved: Resources::default(),
+            taken_by_prod: Resources::default(),
             ports_taken: Vec::new(),
         }
     }
@@ -158,10 +165,30 @@ impl Machine {
         self.taken
     }
 
-    /// What is left.
+    /// What is left by limits.
     #[must_use]
     pub fn free(&self) -> Resources {
         self.capacity().minus(self.taken)
+    }
+
+    /// The reservations of the tasks placed on it, together.
+    #[must_use]
+    pub fn reserved(&self) -> Resources {
+        self.reserved
+    }
+
+    /// The limits of the production and monitoring tasks placed on it, together.
+    #[must_use]
+    pub fn taken_by_prod(&self) -> Resources {
+        self.taken_by_prod
+    }
+
+    /// How many tasks of a job are placed on it.
+    #[must_use]
+    pub fn tasks_of(&self, job: CollectionId) -> u32 {
+        let before = self.instances.partition_point(|other| other.collection < job);
+        let up_to = self.instances.partition_point(|other| other.collection <= job);
+        u32::try_from(up_to.saturating_sub(before)).unwrap_or(u32::MAX)
     }
 
     /// The instances placed on it, in order.
@@ -213,24 +240,41 @@ impl Machine {
         around.filter(|port| range.contains(*port)).filter(free).take(count).collect()
     }
 
-    /// An instance that is placed on it has another limit from now on.
-    pub(crate) fn resize(&mut self, old: Resources, new: Resources) {
-        self.taken = self.taken.minus(old).plus(new);
+    /// An instance that is placed on it counts for something else from now on.
+    pub(crate) fn resize(&mut self, old: &Held, new: &Held) {
+        self.let_go(old);
+        self.hold(new);
     }
 
-    pub(crate) fn place(&mut self, instance: InstanceId, limit: Resources, ports: &[u16]) {
+    fn hold(&mut self, held: &Held) {
+        self.taken = self.taken.plus(held.limit);
+        self.reserved = self.reserved.plus(held.reservation);
+        if held.prod {
+            self.taken_by_prod = self.taken_by_prod.plus(held.limit);
+        }
+    }
+
+    fn let_go(&mut self, held: &Held) {
+        self.taken = self.taken.minus(held.limit);
+        self.reserved = self.reserved.minus(held.reservation);
+        if held.prod {
+            self.taken_by_prod = self.taken_by_prod.minus(held.limit);
+        }
+    }
+
+    pub(crate) fn place(&mut self, instance: InstanceId, held: &Held, ports: &[u16]) {
         if let Err(position) = self.instances.binary_search(&instance) {
             self.instances.insert(position, instance);
-            self.taken = self.taken.plus(limit);
+            self.hold(held);
             self.ports_taken.extend_from_slice(ports);
             self.ports_taken.sort_unstable();
         }
     }
 
-    pub(crate) fn release(&mut self, instance: InstanceId, limit: Resources, ports: &[u16]) {
+    pub(crate) fn release(&mut self, instance: InstanceId, held: &Held, ports: &[u16]) {
         if let Ok(position) = self.instances.binary_search(&instance) {
             self.instances.remove(position);
-            self.taken = self.taken.minus(limit);
+            self.let_go(held);
             self.ports_taken.retain(|port| !ports.contains(port));
         }
     }
@@ -265,11 +309,11 @@ mod tests {
             index: TaskIndex(0),
             generation: Generation(1),
         };
-        machine.place(instance, Resources::default(), &[11]);
+        machine.place(instance, &Held::default(), &[11]);
         machine.next_port = 13;
         assert_eq!(machine.free_ports(9, &[]), [13, 14, 10, 12]);
         assert_eq!(machine.free_ports(2, &[14]), [13, 10]);
-        machine.release(instance, Resources::default(), &[11]);
+        machine.release(instance, &Held::default(), &[11]);
         assert_eq!(machine.free_ports(9, &[]).len(), 5);
     }
 
@@ -287,7 +331,7 @@ mod tests {
             index: TaskIndex(0),
             generation: Generation(1),
         };
-        machine.place(instance, Resources::default(), &[10, 11]);
+        machine.place(instance, &Held::default(), &[10, 11]);
         for (first, last, free) in [(10, 11, 0), (11, 12, 1), (20, 21, 2), (0, 0, 0)] {
             let ports = PortRange { first, last };
             machine.report = Arc::new(MachineReport { ports, ..MachineReport::default() });

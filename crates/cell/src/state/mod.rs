@@ -8,7 +8,7 @@ mod rescheduling;
 mod session;
 
 pub use job::{
-    Counts, Death, EvictionCause, Health, Job, JobParts, JobState, KillReason, LastLife,
+    Counts, Death, EvictionCause, Health, Held, Job, JobParts, JobState, KillReason, LastLife,
     PendingCause, Phase, Placement, StopReason, Task, TaskState,
 };
 pub use machine::{Drain, FailureDomain, Machine, MachineState, attribute};
@@ -53,6 +53,14 @@ pub mod bounds {
     pub const PLATFORMS_MAX: usize = 1_000;
 }
 
+/// From which level on a cell does what.
+pub(crate) mod levels {
+    use model::Level;
+
+    /// Reservations, and maxima per machine and switch.
+    pub(crate) const RESERVATIONS: Level = Level(2);
+}
+
 /// The state of a cell. A clone is a view: it shares everything with the cell, costs next to
 /// nothing and does not change any more.
 #[derive(Clone, Debug)]
@@ -76,6 +84,8 @@ pub struct Cell {
     pub(crate) machine_names: OrdMap<MachineName, MachineId>,
     pub(crate) machine_addresses: OrdMap<Arc<str>, MachineId>,
     pub(crate) pending: OrdSet<CollectionId>,
+    /// A switch, and a machine that is connected to it.
+    pub(crate) switches: OrdSet<(Arc<str>, MachineId)>,
     /// A job, and one that waits for it.
     pub(crate) waiting: OrdSet<(CollectionId, CollectionId)>,
     /// A job, and one that ends with it and is alive.
@@ -113,6 +123,7 @@ impl Cell {
             machine_names: OrdMap::new(),
             machine_addresses: OrdMap::new(),
             pending: OrdSet::new(),
+            switches: OrdSet::new(),
             waiting: OrdSet::new(),
             children: OrdSet::new(),
             sessions_by_use: OrdSet::new(),
@@ -251,6 +262,16 @@ impl Cell {
     /// Every machine, in the order in which they joined.
     pub fn machines(&self) -> impl Iterator<Item = &Arc<Machine>> {
         self.machines.iter()
+    }
+
+    /// The machines that are connected to a switch, in the order in which they joined.
+    pub fn machines_of_switch<'a>(
+        &'a self,
+        switch: &str,
+    ) -> impl Iterator<Item = &'a Arc<Machine>> {
+        let switch: Arc<str> = switch.into();
+        let range = (Arc::clone(&switch), MachineId(0))..=(switch, MachineId(u64::MAX));
+        self.switches.range(range).filter_map(|(_, machine)| self.machines.get(*machine))
     }
 
     /// How many machines there are.

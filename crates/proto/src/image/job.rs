@@ -88,6 +88,7 @@ impl From<&Task> for v1::TaskImage {
             failures: task.failures,
             last_life: task.last_life.as_deref().map(Into::into),
             crashes: task.crashes.iter().flat_map(|all| all.iter().map(crash)).collect(),
+            reserved: task.reserved.as_deref().map(Into::into),
             state: Some(state),
         }
     }
@@ -122,6 +123,7 @@ impl TryFrom<v1::TaskImage> for Task {
             failures: task.failures,
             last_life: read::optional(task.last_life, "lastLife")?.map(Arc::new),
             crashes: (!crashes.is_empty()).then(|| Arc::new(crashes)),
+            reserved: read::optional(task.reserved, "reserved")?.map(Arc::new),
             state,
         })
     }

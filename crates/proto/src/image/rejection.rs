@@ -1,7 +1,7 @@
 //! Why requests were refused, as sessions keep it.
 
 use cell::Rejection;
-use cell::feasibility::Misfit;
+use cell::feasibility::{CountedAt, Misfit};
 use model::{CollectionId, Dimension, SessionId, TaskId, TaskIndex};
 
 use crate::error::{At, Fault, Malformed};
@@ -152,6 +152,11 @@ impl From<&Misfit> for rejection::Misfit {
                 asked: *asked as u64,
                 free: *free as u64,
             }),
+            Misfit::Maximum { place, has, most } => misfit::Why::Maximum(rejection::Maximum {
+                at_switch: *place == CountedAt::Switch,
+                has: *has,
+                most: *most,
+            }),
         };
         Self { why: Some(why) }
     }
@@ -185,6 +190,10 @@ impl TryFrom<rejection::Misfit> for Misfit {
                 // A count that no machine of this build can have becomes the highest there is.
                 let count = |count| usize::try_from(count).unwrap_or(usize::MAX);
                 Self::LacksPorts { asked: count(ports.asked), free: count(ports.free) }
+            }
+            misfit::Why::Maximum(rejection::Maximum { at_switch, has, most }) => {
+                let place = if at_switch { CountedAt::Switch } else { CountedAt::Machine };
+                Self::Maximum { place, has, most }
             }
         })
     }

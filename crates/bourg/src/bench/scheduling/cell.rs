@@ -1,0 +1,168 @@
+//! `bourg bench cell`: a whole cell from scratch.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use scheduler::Settings;
+use serde::Serialize;
+
+use super::dump::Dump;
+use super::input::{self, STATEMENT, Source};
+use super::run::{from_scratch, peak_rss_bytes};
+use crate::cli::Done;
+use crate::cli::output::{self, Format};
+
+/// What is measured.
+#[derive(Debug, Args)]
+pub(crate) struct Wanted {
+    #[command(flatten)]
+    source: Source,
+    /// Only with everything on: not once more without each of the three ways of doing less work.
+    #[arg(long)]
+    quick: bool,
+    /// Write every placement to a file, as CSV.
+    #[arg(long, value_name = "FILE")]
+    dump: Option<PathBuf>,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// What was found.
+#[derive(Debug, Serialize)]
+struct Found {
+    cell: String,
+    reservations: &'static str,
+    seed: u64,
+    machines: usize,
+    tasks: u64,
+    placed: usize,
+    pending: usize,
+    /// Every placement was accepted by the state machine, or there is no result.
+    accepted: usize,
+    placed_percent: f64,
+    /// With everything: making arrays and queue, every pass, and applying every placement.
+    seconds: f64,
+    cpu_seconds: f64,
+    /// Of it in passes, and in applying.
+    planning_cpu_seconds: f64,
+    applying_cpu_seconds: f64,
+    placements_per_second: f64,
+    passes: usize,
+    peak_rss_bytes: u64,
+    /// The same with something switched off.
+    without: Vec<Without>,
+}
+
+/// What a run without some of the three took.
+#[derive(Debug, Serialize)]
+struct Without {
+    switched_off: &'static str,
+    machines: usize,
+    tasks: u64,
+    placed: usize,
+    seconds: f64,
+    cpu_seconds: f64,
+    /// Measured on the cell itself, or extrapolated from a slice of it.
+    extrapolated: bool,
+    times_slower: f64,
+}
+
+/// Measures, and prints what was found.
+pub(crate) fn measure(wanted: &Wanted) -> Done {
+    let found = found(wanted)?;
+    let format = if wanted.json { Format::Json } else { Format::Table };
+    output::object(&format, &found, "cell", || table(&found))
+}
+
+fn table(found: &Found) -> String {
+    let mut text = format!(
+        "{}: {} machines, {} tasks\n{}\n{} placed ({:.2} %), all accepted; {} pending; {:.3} s, \
+         {:.3} s of CPU ({:.3} planning, {:.3} applying): {:.0} a second\n",
+        found.cell,
+        found.machines,
+        found.tasks,
+        found.reservations,
+        found.placed,
+        found.placed_percent,
+        found.pending,
+        found.seconds,
+        found.cpu_seconds,
+        found.planning_cpu_seconds,
+        found.applying_cpu_seconds,
+        found.placements_per_second
+    );
+    for without in &found.without {
+        let how = if without.extrapolated { " (extrapolated)" } else { "" };
+        text += &format!(
+            "without {}: {:.2} s of CPU, {:.1} times as long{how}, {} placed\n",
+            without.switched_off, without.cpu_seconds, without.times_slower, without.placed
+        );
+    }
+    text
+}
+
+#[expect(clippy::cast_precision_loss, reason = "rates and shares, rounded when they are shown")]
+fn found(wanted: &Wanted) -> anyhow::Result<Found> {
+    let source = &wanted.source;
+    let snapshot = source.read()?;
+    let chosen = input::all(&snapshot);
+    let cell = input::cell(&snapshot, &chosen)?;
+    let snapshot = if wanted.dump.is_some() { Some(snapshot) } else { None };
+    let settings = source.settings();
+    let run = from_scratch(&cell, settings.clone(), usize::MAX)?;
+    let peak_rss_bytes = peak_rss_bytes()?;
+    if let (Some(path), Some(snapshot)) = (&wanted.dump, &snapshot) {
+        Dump::create(path, "")?.cell(snapshot, &chosen, run.scheduler.cell(), "")?;
+    }
+    let all = run.planning.plus(run.following);
+    let seconds = |time: std::time::Duration| (time.as_secs_f64() * 1e4).round() / 1e4;
+    let tasks = cell.task_count();
+    let (placed, pending, passes) = (run.placed, run.pending, run.passes);
+    let (planning, following) = (run.planning, run.following);
+    drop(run);
+    let mut without = Vec::new();
+    if !wanted.quick {
+        let on = source.settings();
+        let off = [
+            ("equivalence classes", Settings { classes: false, ..on.clone() }),
+            ("the score cache", Settings { score_cache: false, ..on.clone() }),
+            ("relaxed randomisation", Settings { relaxed: false, ..on.clone() }),
+            ("all three", Settings { seed: source.seed, ..Settings::exhaustive() }),
+        ];
+        for (switched_off, settings) in off {
+            let run = from_scratch(&cell, settings, usize::MAX)?;
+            let spent = run.planning.plus(run.following);
+            without.push(Without {
+                switched_off,
+                machines: cell.machine_count(),
+                tasks,
+                placed: run.placed,
+                seconds: seconds(spent.wall),
+                cpu_seconds: seconds(spent.cpu),
+                extrapolated: false,
+                times_slower: (spent.cpu.as_secs_f64() / all.cpu.as_secs_f64() * 10.0).round()
+                    / 10.0,
+            });
+        }
+    }
+    Ok(Found {
+        cell: source.says(),
+        reservations: STATEMENT,
+        seed: source.seed,
+        machines: cell.machine_count(),
+        tasks,
+        placed,
+        pending,
+        accepted: placed,
+        placed_percent: (placed as f64 / tasks as f64 * 1e4).round() / 1e2,
+        seconds: seconds(all.wall),
+        cpu_seconds: seconds(all.cpu),
+        planning_cpu_seconds: seconds(planning.cpu),
+        applying_cpu_seconds: seconds(following.cpu),
+        placements_per_second: (placed as f64 / all.wall.as_secs_f64()).round(),
+        passes,
+        peak_rss_bytes,
+        without,
+    })
+}

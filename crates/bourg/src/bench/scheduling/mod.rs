@@ -1,0 +1,8 @@
+//! The scheduler, measured: a whole cell from scratch (`cell`), how many machines it takes (`pack`),
+//! and passes while tasks come and go (`pass`).
+
+pub(crate) mod cell;
+mod dump;
+mod input;
+pub(crate) mod pack;
+mod run;

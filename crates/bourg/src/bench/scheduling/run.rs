@@ -1,0 +1,98 @@
+//! One run: every task of a cell is placed, as far as it goes, and every placement is applied.
+
+use std::time::Duration;
+
+use anyhow::ensure;
+use cell::{Cell, Op, Outcome};
+use nix::sys::resource::{UsageWho, getrusage};
+use scheduler::{Scheduler, Settings};
+
+use super::input::NOW;
+
+/// What a run gave.
+pub(crate) struct Run {
+    pub(crate) scheduler: Scheduler,
+    pub(crate) placed: usize,
+    pub(crate) pending: usize,
+    pub(crate) evicted: usize,
+    pub(crate) passes: usize,
+    /// In making the arrays and the queue, and in the passes.
+    pub(crate) planning: Spent,
+    /// In applying what was planned to the scheduler's copy of the cell, and following that.
+    pub(crate) following: Spent,
+}
+
+/// Time that was taken, by the clock and by the CPU.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Spent {
+    pub(crate) wall: Duration,
+    pub(crate) cpu: Duration,
+}
+
+impl Spent {
+    pub(crate) fn plus(self, other: Self) -> Self {
+        Self { wall: self.wall + other.wall, cpu: self.cpu + other.cpu }
+    }
+}
+
+/// A watch for both clocks.
+pub(crate) struct Watch {
+    wall: std::time::Instant,
+    cpu: Duration,
+}
+
+impl Watch {
+    pub(crate) fn start() -> anyhow::Result<Self> {
+        Ok(Self { wall: std::time::Instant::now(), cpu: cpu()? })
+    }
+
+    pub(crate) fn stop(&self) -> anyhow::Result<Spent> {
+        Ok(Spent { wall: self.wall.elapsed(), cpu: cpu()?.saturating_sub(self.cpu) })
+    }
+}
+
+/// The CPU time of this thread so far.
+fn cpu() -> anyhow::Result<Duration> {
+    let usage = getrusage(UsageWho::RUSAGE_THREAD)?;
+    let time: nix::sys::time::TimeVal = usage.user_time() + usage.system_time();
+    Ok(Duration::from_micros(
+        u64::try_from(nix::sys::time::TimeValLike::num_microseconds(&time)).unwrap_or(0),
+    ))
+}
+
+/// The most memory that this process has had.
+pub(crate) fn peak_rss_bytes() -> anyhow::Result<u64> {
+    let usage = getrusage(UsageWho::RUSAGE_SELF)?;
+    Ok(u64::try_from(usage.max_rss()).unwrap_or(0) << 10)
+}
+
+/// Places every task of a cell, as far as it goes. With `pending_most`, it stops as soon as more
+/// cannot be placed.
+pub(crate) fn from_scratch(
+    cell: &Cell,
+    settings: Settings,
+    pending_most: usize,
+) -> anyhow::Result<Run> {
+    let (mut planning, mut following) = (Spent::default(), Spent::default());
+    let watch = Watch::start()?;
+    let mut scheduler = Scheduler::with(cell.clone(), settings);
+    let (mut placed, mut passes, mut evicted) = (0, 0, 0);
+    loop {
+        let begun = if passes == 0 { None } else { Some(Watch::start()?) };
+        let plan = scheduler.pass(NOW);
+        planning = planning.plus(begun.as_ref().unwrap_or(&watch).stop()?);
+        passes += 1;
+        if plan.assignments.is_empty() || plan.unplaced > pending_most {
+            let pending = plan.unplaced;
+            return Ok(Run { scheduler, placed, pending, evicted, passes, planning, following });
+        }
+        placed += plan.assignments.len();
+        evicted += plan.assignments.iter().map(|one| one.victims.len()).sum::<usize>();
+        let begun = Watch::start()?;
+        let outcome = scheduler.follow(NOW, &Op::Assign(plan.assignments)).outcome;
+        following = following.plus(begun.stop()?);
+        let Outcome::Assigned(judged) = outcome else { anyhow::bail!("{outcome:?}") };
+        let refused = judged.iter().find_map(|one| one.as_ref().err());
+        ensure!(refused.is_none(), "the cell refused an assignment: {refused:?}");
+    }
+}

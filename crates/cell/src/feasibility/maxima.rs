@@ -1,0 +1,61 @@
+//! Of a job that says so, no more than so many tasks are on one machine, or on the machines of one
+//! switch (trace v3, `max_per_machine`, `max_per_switch`). Where the job says it as a preference, it
+//! decides nothing here.
+
+use spec::Maximum;
+
+use super::{Ask, CountedAt, Misfit, Offer};
+
+/// See [`super::CHECKS`].
+///
+/// # Errors
+/// Where there are as many tasks of the job as it wants at most.
+pub fn check(ask: &Ask<'_>, offer: &Offer<'_>) -> Result<(), Misfit> {
+    let counted = [
+        (CountedAt::Machine, ask.max_per_machine, offer.beside.machine),
+        (CountedAt::Switch, ask.max_per_switch, offer.beside.switch),
+    ];
+    for (place, maximum, has) in counted {
+        if let Some(Maximum { tasks: most, hard: true }) = maximum
+            && has >= most
+        {
+            return Err(Misfit::Maximum { place, has, most });
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Machine;
+    use crate::feasibility::testing::asking;
+    use crate::feasibility::{Beside, Held};
+
+    #[test]
+    fn a_hard_maximum_decides_and_a_preferred_one_does_not() {
+        let machine = Machine::testing();
+        let hard = |tasks| Some(Maximum { tasks, hard: true });
+        let soft = |tasks| Some(Maximum { tasks, hard: false });
+        let cases = [
+            (None, None, (9, 9), Ok(())),
+            (hard(1), None, (0, 9), Ok(())),
+            (hard(1), None, (1, 1), Err("has 1 tasks of the job on it, and at most 1 are wanted")),
+            (soft(1), soft(1), (1, 1), Ok(())),
+            (hard(3), hard(4), (2, 3), Ok(())),
+            (
+                soft(1),
+                hard(4),
+                (2, 5),
+                Err("has 5 tasks of the job at its switch, and at most 4 are wanted"),
+            ),
+        ];
+        for (max_per_machine, max_per_switch, (machine_has, switch), expected) in cases {
+            let ask = Ask { max_per_machine, max_per_switch, ..asking(Held::default()) };
+            let beside = Beside { machine: machine_has, switch };
+            let says = check(&ask, &Offer { beside, ..Offer::of(&machine) });
+            let says = says.map_err(|misfit| misfit.to_string());
+            assert_eq!(says, expected.map_err(str::to_owned));
+        }
+    }
+}

@@ -1,0 +1,274 @@
+//! Equivalence classes (paper, section 3.4): tasks that ask for the same are looked at as one.
+//!
+//! Tasks of jobs of one task are of one class whoever owns them. The tasks of a larger job are a
+//! class of their own, for they are spread with respect to each other; and so is a task that crashed
+//! lately, which avoids machines that others do not.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use cell::feasibility::Ask;
+use cell::{Held, Job};
+use model::{CollectionId, Dimension, InstanceId, MachineId, Priority, Resources, TaskIndex, Time};
+use spec::{Constraint, Maximum};
+
+use crate::Settings;
+use crate::machines::{Machines, Slot};
+use crate::pool::{Pool, Scan};
+use crate::queue::GroupId;
+
+/// A class's place in the table.
+pub(crate) type ClassId = usize;
+
+/// What tells one class from another.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Key {
+    job: Option<CollectionId>,
+    /// Of tasks that are looked at on their own.
+    instance: Option<InstanceId>,
+    priority: Priority,
+    limit: [u64; 4],
+    reservation: [u64; 4],
+    ports: usize,
+    pub(crate) constraints: Vec<Constraint>,
+    max_per_machine: Option<Maximum>,
+    max_per_switch: Option<Maximum>,
+}
+
+/// Where tasks of a class can go.
+#[derive(Clone, Debug)]
+pub(crate) enum Where {
+    /// Nobody has looked yet.
+    Unknown,
+    /// On machines of a window, which can be widened.
+    Pool(Box<Pool>),
+    /// Nowhere but perhaps on these, which have more room since somebody looked.
+    Few(Vec<Slot>),
+    /// Nowhere, until a machine has more room.
+    Nowhere,
+}
+
+/// A class.
+#[derive(Clone, Debug)]
+pub(crate) struct Class {
+    pub(crate) key: Key,
+    pub(crate) held: Held,
+    /// Its job's tasks in all, where it is of one job.
+    pub(crate) tasks: u32,
+    /// Machines that it avoids, and until when.
+    pub(crate) avoids: Vec<(MachineId, Time)>,
+    pub(crate) scan: Scan,
+    pub(crate) places: Where,
+    /// The groups that have tasks of it.
+    pub(crate) groups: usize,
+    /// Those of them that wait for room.
+    pub(crate) blocked: BTreeSet<GroupId>,
+}
+
+fn amounts(resources: &Resources) -> [u64; 4] {
+    Dimension::ALL.map(|dimension| resources.get(dimension))
+}
+
+impl Key {
+    pub(crate) fn of(job: &Job, index: TaskIndex, settings: &Settings) -> Self {
+        let held = job.held(index);
+        let crashed = job.task(index).is_some_and(|task| task.crashes.is_some());
+        let together = job.spec.tasks > 1
+            || job.spec.max_per_machine.is_some()
+            || job.spec.max_per_switch.is_some();
+        Self {
+            job: together.then_some(job.id),
+            instance: job.instance(index).filter(|_| crashed || !settings.classes),
+            priority: job.spec.priority,
+            limit: amounts(&held.limit),
+            reservation: amounts(&held.reservation),
+            ports: job.port_count(index),
+            constraints: job.spec.constraints(index).to_vec(),
+            max_per_machine: job.spec.max_per_machine,
+            max_per_switch: job.spec.max_per_switch,
+        }
+    }
+
+    /// Whether it is gone for good when no task of it is pending.
+    fn is_passing(&self) -> bool {
+        self.job.is_some() || self.instance.is_some()
+    }
+}
+
+impl Class {
+    fn new(
+        key: Key,
+        job: &Job,
+        index: TaskIndex,
+        machines: &Machines,
+        settings: &Settings,
+    ) -> Self {
+        let held = job.held(index);
+        let scan = Scan {
+            policy: settings.policy,
+            packing: 0,
+            mixing: 0,
+            soft: 0,
+            prod: held.prod,
+            reservation: machines.asked(&held.reservation),
+            limit: machines.asked(&held.limit),
+            ports: i32::try_from(key.ports).unwrap_or(i32::MAX),
+        };
+        let crashes = job.task(index).and_then(|task| task.crashes.as_deref());
+        let avoids = key.instance.and(crashes).into_iter().flatten();
+        Self {
+            tasks: job.spec.tasks,
+            avoids: avoids.map(|crash| (crash.machine, crash.avoided_until())).collect(),
+            scan: scan.weighted(&settings.weights),
+            places: Where::Unknown,
+            groups: 0,
+            blocked: BTreeSet::new(),
+            held,
+            key,
+        }
+    }
+
+    pub(crate) fn job(&self) -> Option<CollectionId> {
+        self.key.job
+    }
+
+    pub(crate) fn priority(&self) -> Priority {
+        self.key.priority
+    }
+
+    pub(crate) fn ask(&self) -> Ask<'_> {
+        Ask {
+            held: self.held,
+            ports: self.key.ports,
+            constraints: &self.key.constraints,
+            max_per_machine: self.key.max_per_machine,
+            max_per_switch: self.key.max_per_switch,
+        }
+    }
+
+    /// Whether a task is of it; cheaper than to make its key.
+    pub(crate) fn has(&self, job: &Job, index: TaskIndex, settings: &Settings) -> bool {
+        let key = &self.key;
+        let Some(task) = job.task(index) else { return false };
+        let alone = task.crashes.is_some() || !settings.classes;
+        key.instance.is_none()
+            && !alone
+            && key.priority == job.spec.priority
+            && self.held == job.held(index)
+            && key.ports == job.port_count(index)
+            && key.max_per_machine == job.spec.max_per_machine
+            && key.max_per_switch == job.spec.max_per_switch
+            && key.constraints == job.spec.constraints(index)
+    }
+
+    /// Whether it avoids a machine still.
+    pub(crate) fn avoids(&self, machine: MachineId, now: Time) -> bool {
+        self.avoids.iter().any(|(avoided, until)| *avoided == machine && *until > now)
+    }
+}
+
+/// The classes of the tasks that are pending, and some of those that were.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Classes {
+    all: Vec<Option<Class>>,
+    unused: Vec<ClassId>,
+    by_key: BTreeMap<Key, ClassId>,
+    /// How many are kept that have no groups.
+    idle: usize,
+    /// Those of which groups wait for room.
+    pub(crate) blocked: BTreeSet<ClassId>,
+}
+
+/// How many classes without a pending task are kept, for the next one that asks for the same.
+const IDLE_MAX: usize = 10_000;
+
+impl Classes {
+    pub(crate) fn get(&self, id: ClassId) -> Option<&Class> {
+        self.all.get(id)?.as_ref()
+    }
+
+    pub(crate) fn get_mut(&mut self, id: ClassId) -> Option<&mut Class> {
+        self.all.get_mut(id)?.as_mut()
+    }
+
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Class> {
+        self.all.iter_mut().flatten()
+    }
+
+    /// The class of a task, for one group more.
+    pub(crate) fn join(
+        &mut self,
+        job: &Job,
+        index: TaskIndex,
+        machines: &Machines,
+        settings: &Settings,
+    ) -> ClassId {
+        let key = Key::of(job, index, settings);
+        let id = match self.by_key.get(&key) {
+            Some(id) => *id,
+            None => {
+                let class = Class::new(key.clone(), job, index, machines, settings);
+                let id = match self.unused.pop() {
+                    Some(id) => {
+                        self.all[id] = Some(class);
+                        id
+                    }
+                    None => {
+                        self.all.push(Some(class));
+                        self.all.len() - 1
+                    }
+                };
+                self.idle += 1;
+                self.by_key.insert(key, id);
+                id
+            }
+        };
+        if let Some(class) = self.get_mut(id) {
+            class.groups += 1;
+            self.idle -= usize::from(self.all[id].as_ref().is_some_and(|class| class.groups == 1));
+        }
+        id
+    }
+
+    /// A group of a class is gone.
+    pub(crate) fn leave(&mut self, id: ClassId) {
+        let Some(class) = self.get_mut(id) else { return };
+        class.groups = class.groups.saturating_sub(1);
+        if class.groups > 0 {
+            return;
+        }
+        let passing = class.key.is_passing();
+        self.idle += 1;
+        if passing {
+            self.remove(id);
+        } else if self.idle > IDLE_MAX {
+            self.remove_idle();
+        }
+    }
+
+    fn remove(&mut self, id: ClassId) {
+        if let Some(class) = self.all.get_mut(id).and_then(Option::take) {
+            self.by_key.remove(&class.key);
+            self.blocked.remove(&id);
+            self.unused.push(id);
+            self.idle -= 1;
+        }
+    }
+
+    fn remove_idle(&mut self) {
+        let idle =
+            self.all.iter().enumerate().filter_map(|(id, class)| {
+                class.as_ref().filter(|class| class.groups == 0).map(|_| id)
+            });
+        let idle: Vec<ClassId> = idle.collect();
+        idle.into_iter().for_each(|id| self.remove(id));
+    }
+
+    /// Nobody has looked yet where tasks go.
+    pub(crate) fn forget_places(&mut self, machines: &Machines) {
+        for class in self.iter_mut() {
+            class.places = Where::Unknown;
+            class.scan.reservation = machines.asked(&class.held.reservation);
+            class.scan.limit = machines.asked(&class.held.limit);
+        }
+    }
+}

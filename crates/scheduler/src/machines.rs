@@ -1,0 +1,352 @@
+//! The machines as parallel arrays: what a scan looks at, quantised, and the exact sums beside it.
+//! They follow the cell machine by machine and are never rebuilt for a pass.
+//!
+//! A machine has a slot. Slots are in a random order, so that a run of them is a sample. What is
+//! left is rounded up and what is asked is rounded down: a scan lets through whatever fits, and
+//! `cell::feasibility` has the last word on each machine that is chosen.
+
+use std::collections::BTreeMap;
+
+use cell::feasibility::{Beside, Offer, Sums};
+use cell::{Cell, FailureDomain, Held, Machine, MachineState};
+use model::{Dimension, MachineId, Resources};
+
+use crate::random::Random;
+use crate::score::WHOLE;
+
+/// Slots are looked at in blocks of so many; there are always whole blocks of them.
+pub(crate) const BLOCK: usize = 64;
+
+/// A machine's place in the arrays.
+pub(crate) type Slot = u32;
+
+/// The most that a quantity is in its unit, so that a share can be computed in 32 bits.
+const UNITS_MAX: u64 = 1 << 20;
+
+/// A domain that is not known.
+pub(crate) const NOWHERE: u32 = u32::MAX;
+
+/// A vector of quantities in the units of the arrays.
+pub(crate) type Units = [i32; 4];
+
+/// By how many bits a quantity is shifted to be in its unit, in the order of [`Dimension::ALL`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Shifts([u32; 4]);
+
+impl Shifts {
+    fn for_largest(largest: &Resources) -> Self {
+        Self(Dimension::ALL.map(|dimension| {
+            let bits = u64::BITS - largest.get(dimension).leading_zeros();
+            bits.saturating_sub(UNITS_MAX.trailing_zeros())
+        }))
+    }
+
+    fn down(self, amount: &Resources) -> Units {
+        self.units(amount, |_| 0)
+    }
+
+    fn up(self, amount: &Resources) -> Units {
+        self.units(amount, |shift| (1 << shift) - 1)
+    }
+
+    fn units(self, amount: &Resources, more: impl Fn(u32) -> u64) -> Units {
+        let mut units = [0; 4];
+        for ((unit, dimension), shift) in units.iter_mut().zip(Dimension::ALL).zip(self.0) {
+            let amount = amount.get(dimension).saturating_add(more(shift)) >> shift;
+            // More than any machine has is as good as anything above that.
+            *unit = i32::try_from(amount.min(2 * UNITS_MAX)).unwrap_or(i32::MAX);
+        }
+        units
+    }
+}
+
+/// What is exactly known of a machine, and what the plan holds of it.
+#[derive(Clone, Debug, Default)]
+struct Exact {
+    id: MachineId,
+    here: bool,
+    capacity: Resources,
+    /// Those of the cell and the plan together.
+    sums: Sums,
+    planned: Sums,
+    planned_ports: Vec<u16>,
+    crashes: bool,
+}
+
+/// The machines.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Machines {
+    slots: BTreeMap<MachineId, Slot>,
+    exact: Vec<Exact>,
+    /// The slots that have ever been given; those behind them are empty.
+    used: usize,
+    shifts: Shifts,
+    /// By dimension: what is left by the reservations of all.
+    pub(crate) free: [Vec<i32>; 4],
+    /// By dimension: what is left by the limits of production.
+    pub(crate) free_for_prod: [Vec<i32>; 4],
+    /// Ports left; −1 where nothing can be placed.
+    pub(crate) ports: Vec<i32>,
+    /// Of CPU and memory: [`WHOLE`] by what the machine has, in 2^20ths.
+    pub(crate) inverse: [Vec<u32>; 2],
+    /// The share of the CPU that production has by its limits.
+    pub(crate) share_of_prod: Vec<u32>,
+    racks: Domains,
+    powers: Domains,
+    switches: Domains,
+}
+
+/// The failure domains of one kind, numbered as they are met.
+#[derive(Clone, Debug, Default)]
+struct Domains {
+    numbers: BTreeMap<Box<str>, u32>,
+    of: Vec<u32>,
+}
+
+impl Domains {
+    fn set(&mut self, slot: usize, domain: Option<&str>) {
+        let number = domain.map_or(NOWHERE, |domain| match self.numbers.get(domain) {
+            Some(number) => *number,
+            None => {
+                let number = u32::try_from(self.numbers.len()).unwrap_or(NOWHERE);
+                self.numbers.insert(domain.into(), number);
+                number
+            }
+        });
+        if let Some(of) = self.of.get_mut(slot) {
+            *of = number;
+        }
+    }
+
+    fn at(&self, slot: Slot) -> u32 {
+        self.of.get(slot as usize).copied().unwrap_or(NOWHERE)
+    }
+}
+
+/// What an update of a machine did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Change {
+    /// Nothing.
+    None,
+    /// Less is left of it, and nothing more.
+    Less,
+    /// A task may fit now that did not.
+    More,
+}
+
+impl Machines {
+    /// The machines of a cell, in an order drawn at random where `shuffled`.
+    pub(crate) fn of(cell: &Cell, random: &mut Random, shuffled: bool) -> Self {
+        let mut ids: Vec<MachineId> = cell.machines().map(|machine| machine.id).collect();
+        if shuffled {
+            random.shuffle(&mut ids);
+        }
+        let largest = |largest: Resources, machine: &std::sync::Arc<Machine>| {
+            largest.most(machine.capacity())
+        };
+        let largest = cell.machines().fold(Resources::default(), largest);
+        let mut machines = Self { shifts: Shifts::for_largest(&largest), ..Self::default() };
+        for id in ids {
+            machines.describe(cell, id);
+        }
+        machines
+    }
+
+    /// How many slots there are: whole blocks.
+    pub(crate) fn len(&self) -> usize {
+        self.exact.len()
+    }
+
+    /// How many machines there are.
+    pub(crate) fn count(&self) -> usize {
+        self.slots.len()
+    }
+
+    pub(crate) fn slot(&self, id: MachineId) -> Option<Slot> {
+        self.slots.get(&id).copied()
+    }
+
+    pub(crate) fn id(&self, slot: Slot) -> MachineId {
+        self.exact.get(slot as usize).map(|exact| exact.id).unwrap_or_default()
+    }
+
+    /// A machine gets a slot: the first that was never used. Slots of machines that are gone are not
+    /// used again; there are few of them, and a scheduler that follows anew has none.
+    fn add(&mut self, id: MachineId) -> Slot {
+        let next = self.used;
+        self.used += 1;
+        if next >= self.exact.len() {
+            let length = next + BLOCK - next % BLOCK;
+            self.exact.resize_with(length, Exact::default);
+            for array in self.free.iter_mut().chain(&mut self.free_for_prod) {
+                array.resize(length, 0);
+            }
+            self.ports.resize(length, -1);
+            for array in &mut self.inverse {
+                array.resize(length, 0);
+            }
+            self.share_of_prod.resize(length, 0);
+            for domains in [&mut self.racks, &mut self.powers, &mut self.switches] {
+                domains.of.resize(length, NOWHERE);
+            }
+        }
+        self.exact[next].id = id;
+        let slot = Slot::try_from(next).unwrap_or(Slot::MAX);
+        self.slots.insert(id, slot);
+        slot
+    }
+
+    /// Whether all quantities of a machine can be told apart in the units of the arrays; else they
+    /// have to be made anew.
+    pub(crate) fn measures(&self, machine: &Machine) -> bool {
+        let units = self.shifts.up(&machine.capacity());
+        units.iter().all(|unit| u64::try_from(*unit).is_ok_and(|unit| unit <= UNITS_MAX))
+    }
+
+    /// What the cell says of a machine is new.
+    pub(crate) fn describe(&mut self, cell: &Cell, id: MachineId) -> (Option<Slot>, Change) {
+        let Some(machine) = cell.machine(id) else {
+            let Some(slot) = self.slots.remove(&id) else { return (None, Change::None) };
+            self.exact[slot as usize].here = false;
+            self.ports[slot as usize] = -1;
+            return (Some(slot), Change::Less);
+        };
+        let slot = match self.slots.get(&id) {
+            Some(slot) => *slot,
+            None => self.add(id),
+        };
+        let at = slot as usize;
+        self.racks.set(at, machine.domain(FailureDomain::Rack));
+        self.powers.set(at, machine.domain(FailureDomain::PowerDomain));
+        self.switches.set(at, machine.domain(FailureDomain::Switch));
+        let capacity = machine.capacity();
+        let inverse = |amount: i32| {
+            let whole = (u64::from(WHOLE) << 20) - 1;
+            let amount = u64::try_from(amount).unwrap_or(1).max(1);
+            u32::try_from(whole / amount).unwrap_or(u32::MAX)
+        };
+        // Rounded up, so that no share is more than a whole.
+        let units = self.shifts.up(&capacity);
+        self.inverse[0][at] = inverse(units[0]);
+        self.inverse[1][at] = inverse(units[1]);
+        self.exact[at].capacity = capacity;
+        self.exact[at].here = true;
+        self.exact[at].crashes = !machine.crashes.is_empty();
+        (Some(slot), self.count_again(machine, slot))
+    }
+
+    /// What is placed on a machine is new.
+    pub(crate) fn recount(&mut self, cell: &Cell, id: MachineId) -> (Option<Slot>, Change) {
+        let (Some(machine), Some(slot)) = (cell.machine(id), self.slots.get(&id).copied()) else {
+            return self.describe(cell, id);
+        };
+        self.exact[slot as usize].crashes = !machine.crashes.is_empty();
+        (Some(slot), self.count_again(machine, slot))
+    }
+
+    fn count_again(&mut self, machine: &Machine, slot: Slot) -> Change {
+        let at = slot as usize;
+        let exact = &mut self.exact[at];
+        exact.sums = Sums::of(machine).plus(&exact.planned);
+        let taken = exact.planned_ports.len();
+        let takes_tasks = machine.state == MachineState::Up && machine.drain.is_none();
+        let ports = match takes_tasks {
+            true => machine.free_port_count().saturating_sub(taken),
+            false => return self.write(at, -1),
+        };
+        self.write(at, i32::try_from(ports).unwrap_or(i32::MAX))
+    }
+
+    /// Writes what is left into the arrays, and says whether that is more.
+    fn write(&mut self, at: usize, ports: i32) -> Change {
+        let Exact { capacity, sums, .. } = &self.exact[at];
+        let free = self.shifts.up(&capacity.minus(sums.reservations));
+        let free_for_prod = self.shifts.up(&capacity.minus(sums.limits_of_prod));
+        let (mut more, mut less) = (ports > self.ports[at], ports < self.ports[at]);
+        self.ports[at] = ports;
+        let arrays = self.free.iter_mut().chain(&mut self.free_for_prod);
+        for (array, now) in arrays.zip(free.into_iter().chain(free_for_prod)) {
+            more |= now > array[at];
+            less |= now < array[at];
+            array[at] = now;
+        }
+        let has = self.shifts.up(capacity)[0];
+        self.share_of_prod[at] =
+            WHOLE.saturating_sub(share(self.free_for_prod[0][at].min(has), self.inverse[0][at]));
+        match (more, less) {
+            (true, _) => Change::More,
+            (false, true) => Change::Less,
+            (false, false) => Change::None,
+        }
+    }
+
+    /// The plan holds something of a machine.
+    pub(crate) fn plan(&mut self, slot: Slot, held: &Held, ports: &[u16]) -> Change {
+        let at = slot as usize;
+        let exact = &mut self.exact[at];
+        exact.planned.add(held);
+        exact.sums.add(held);
+        exact.planned_ports.extend_from_slice(ports);
+        let (before, given) = (self.ports[at], i32::try_from(ports.len()).unwrap_or(i32::MAX));
+        self.write(at, if before < 0 { -1 } else { before.saturating_sub(given).max(0) })
+    }
+
+    /// The plan holds something of a machine no longer. What is left of it is to be counted again
+    /// after this.
+    pub(crate) fn unplan(&mut self, slot: Slot, held: &Held, ports: &[u16]) {
+        let exact = &mut self.exact[slot as usize];
+        exact.planned = exact.planned.without(held);
+        exact.planned_ports.retain(|port| !ports.contains(port));
+    }
+
+    /// What a machine offers exactly, the plan's share taken.
+    pub(crate) fn offer<'a>(&self, slot: Slot, machine: &'a Machine, beside: Beside) -> Offer<'a> {
+        let offer = Offer::of(machine);
+        let Some(exact) = self.exact.get(slot as usize) else { return offer };
+        let free_ports = offer.free_ports.saturating_sub(exact.planned_ports.len());
+        Offer { free_ports, beside, ..exact.sums.offered_by(machine) }
+    }
+
+    /// What the plan holds of a machine.
+    pub(crate) fn planned(&self, slot: Slot) -> Sums {
+        self.exact.get(slot as usize).map(|exact| exact.planned).unwrap_or_default()
+    }
+
+    /// The ports that the plan gives of a machine.
+    pub(crate) fn planned_ports(&self, slot: Slot) -> &[u16] {
+        self.exact.get(slot as usize).map_or(&[], |exact| &exact.planned_ports)
+    }
+
+    /// Whether a machine remembers crashes.
+    pub(crate) fn remembers_crashes(&self, slot: Slot) -> bool {
+        self.exact.get(slot as usize).is_some_and(|exact| exact.crashes)
+    }
+
+    /// What is asked, in the units of the arrays.
+    pub(crate) fn asked(&self, amount: &Resources) -> Units {
+        self.shifts.down(amount)
+    }
+
+    /// What there is at the most, in the units of the arrays.
+    pub(crate) fn offered(&self, amount: &Resources) -> Units {
+        self.shifts.up(amount)
+    }
+
+    pub(crate) fn rack(&self, slot: Slot) -> u32 {
+        self.racks.at(slot)
+    }
+
+    pub(crate) fn power(&self, slot: Slot) -> u32 {
+        self.powers.at(slot)
+    }
+
+    pub(crate) fn switch(&self, slot: Slot) -> u32 {
+        self.switches.at(slot)
+    }
+}
+
+/// A quantity as a share of what its machine has.
+#[inline]
+pub(crate) fn share(amount: i32, inverse: u32) -> u32 {
+    amount.cast_unsigned().wrapping_mul(inverse) >> 20
+}

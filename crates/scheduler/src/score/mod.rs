@@ -1,0 +1,183 @@
+//! The score of a machine for a task (paper, section 3.2): a sum of terms, each named and weighted,
+//! each in a small file of its own. Lower is better. All integers, so that every build finds the
+//! same machine.
+//!
+//! Where tasks fit without anybody having to leave, none is made to: how many victims a machine
+//! costs, and of which priority, is asked only where no machine has room (see `crate::preempt`),
+//! and so comes before every term here. There are no packages yet, and so no term that prefers a
+//! machine that has them.
+
+mod best_fit;
+mod crashes;
+mod e_pvm;
+mod hybrid;
+mod maxima;
+mod mixing;
+mod soft;
+mod spread;
+
+pub(crate) use maxima::over as over_a_maximum;
+pub(crate) use mixing::raw as mixing;
+pub(crate) use soft::unmatched;
+pub(crate) use spread::share as share_lost;
+
+use crate::Policy;
+
+/// A whole: shares of a machine or of a job are in so many parts.
+pub(crate) const WHOLE: u32 = 4_096;
+
+/// The score of a machine on which a task does not fit.
+pub(crate) const INFEASIBLE: u32 = u32::MAX;
+
+/// What is left of a machine and what it has, in the eyes of packing: shares of the machine in
+/// parts of [`WHOLE`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Left {
+    /// Of its CPU, before the task is there.
+    pub(crate) cpu_before: u32,
+    /// Of its memory, before the task is there.
+    pub(crate) ram_before: u32,
+    /// Of its CPU with the task.
+    pub(crate) cpu: u32,
+    /// Of its memory with the task.
+    pub(crate) ram: u32,
+}
+
+/// The packing term of a policy: 0 to about 17 times [`WHOLE`].
+#[inline]
+pub(crate) fn packing(policy: Policy, left: Left) -> u32 {
+    match policy {
+        Policy::Hybrid => hybrid::raw(left),
+        Policy::BestFit => best_fit::raw(left),
+        Policy::EPvm => e_pvm::raw(left),
+    }
+}
+
+/// A term of the score.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Term {
+    /// The task crashed on the machine lately.
+    Crashed,
+    /// Tasks of many jobs crashed on the machine lately.
+    Suspect,
+    /// Soft constraints that the machine does not match: how many.
+    Soft,
+    /// Tasks of the job there are as many as it prefers, on the machine or at its switch.
+    OverMaximum,
+    /// The share of the job's tasks that are on the machine already.
+    SpreadMachine,
+    /// The share of them that are in its rack.
+    SpreadRack,
+    /// The share of them that hang on its power domain.
+    SpreadPower,
+    /// What the packing policy says.
+    Packing,
+    /// How far production and the rest are from sharing the machine.
+    Mixing,
+}
+
+impl Term {
+    /// All of them, the heaviest first.
+    pub const ALL: [Self; 9] = [
+        Self::Crashed,
+        Self::Suspect,
+        Self::Soft,
+        Self::OverMaximum,
+        Self::SpreadMachine,
+        Self::SpreadRack,
+        Self::SpreadPower,
+        Self::Packing,
+        Self::Mixing,
+    ];
+
+    /// Its name in output.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Crashed => "crashed",
+            Self::Suspect => "suspect",
+            Self::Soft => "soft",
+            Self::OverMaximum => "over-maximum",
+            Self::SpreadMachine => "spread-machine",
+            Self::SpreadRack => "spread-rack",
+            Self::SpreadPower => "spread-power",
+            Self::Packing => "packing",
+            Self::Mixing => "mixing",
+        }
+    }
+}
+
+/// What each term weighs: its value times this is added to the score.
+///
+/// The first four are so heavy that each decides before all that follow, whatever those say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Weights {
+    /// See [`Term::Crashed`].
+    pub crashed: u32,
+    /// See [`Term::Suspect`].
+    pub suspect: u32,
+    /// See [`Term::Soft`]; for each constraint.
+    pub soft: u32,
+    /// See [`Term::OverMaximum`].
+    pub over_maximum: u32,
+    /// See [`Term::SpreadMachine`]; for a whole job, in parts of 4,096.
+    pub spread_machine: u32,
+    /// See [`Term::SpreadRack`].
+    pub spread_rack: u32,
+    /// See [`Term::SpreadPower`].
+    pub spread_power: u32,
+    /// See [`Term::Packing`].
+    pub packing: u32,
+    /// See [`Term::Mixing`].
+    pub mixing: u32,
+}
+
+impl Default for Weights {
+    fn default() -> Self {
+        Self {
+            crashed: 1 << 30,
+            suspect: 1 << 29,
+            soft: 1 << 22,
+            over_maximum: 1 << 20,
+            spread_machine: 64,
+            spread_rack: 32,
+            spread_power: 16,
+            packing: 2,
+            mixing: 1,
+        }
+    }
+}
+
+impl Weights {
+    /// What a term weighs.
+    #[must_use]
+    pub fn of(&self, term: Term) -> u32 {
+        match term {
+            Term::Crashed => self.crashed,
+            Term::Suspect => self.suspect,
+            Term::Soft => self.soft,
+            Term::OverMaximum => self.over_maximum,
+            Term::SpreadMachine => self.spread_machine,
+            Term::SpreadRack => self.spread_rack,
+            Term::SpreadPower => self.spread_power,
+            Term::Packing => self.packing,
+            Term::Mixing => self.mixing,
+        }
+    }
+}
+
+/// The terms of one machine's score, in the order of [`Term::ALL`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Terms(pub [u32; 9]);
+
+impl Terms {
+    /// The score: less than that of a machine that does not fit.
+    #[must_use]
+    pub fn total(&self, weights: &Weights) -> u32 {
+        let weighted = Term::ALL.into_iter().zip(self.0);
+        let sum = weighted.fold(0_u32, |sum, (term, value)| {
+            sum.saturating_add(value.saturating_mul(weights.of(term)))
+        });
+        sum.min(INFEASIBLE - 1)
+    }
+}
