@@ -23,7 +23,10 @@ use model::{InstanceId, MachineId, Resources};
 use crate::feasibility::Sums;
 use crate::lifecycle::Stage;
 use crate::state::bounds::{ANSWERS_MAX, ATTRIBUTES_MAX, PLATFORMS_MAX, SESSIONS_MAX};
-use crate::{Cell, Counts, Held, Job, JobState, LEVEL, Machine, Placement, Task, TaskState, attribute, crashes};
+use crate::{
+    Cell, Counts, Held, Job, JobState, LEVEL, Machine, Placement, Task, TaskState, attribute,
+    crashes,
+};
 
 /// What a machine should have, by the tasks that are placed on it.
 #[derive(Debug, Default)]

@@ -29,8 +29,8 @@ pub use outcome::{
     Applied, AssignmentRefused, NoVictim, ObservationRefused, Outcome, Rejection, Reply, Submission,
 };
 pub use state::{
-    Cell, Counts, Death, Drain, EvictionCause, FailureDomain, Health, Job, JobParts, JobState,
-    Held, KillReason, LastLife, Machine, MachineState, PendingCause, Phase, Placement, Session,
+    Cell, Counts, Death, Drain, EvictionCause, FailureDomain, Health, Held, Job, JobParts,
+    JobState, KillReason, LastLife, Machine, MachineState, PendingCause, Phase, Placement, Session,
     StopReason, Task, TaskState, attribute, bounds, crashes, lifecycle,
 };
 

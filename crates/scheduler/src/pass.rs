@@ -58,12 +58,7 @@ impl Engine {
 
     /// A user's turn: the first of their tasks that fits anywhere. Groups that fit nowhere are out of
     /// the way from here on.
-    fn turn(
-        &mut self,
-        cell: &Cell,
-        now: Time,
-        turns: &mut Turns,
-    ) -> Option<(InstanceId, Planned)> {
+    fn turn(&mut self, cell: &Cell, now: Time, turns: &mut Turns) -> Option<(InstanceId, Planned)> {
         while let Some((job, group)) = turns.first().copied() {
             let Some(index) = self.queue.first(group) else {
                 turns.pop_first();
@@ -100,7 +95,7 @@ impl Engine {
         {
             return self.take(cell, group, slot, victims);
         }
-        self.queue.classes.get_mut(id)?.places = Where::Nowhere;
+        self.queue.classes.now(id, Where::Nowhere);
         None
     }
 

@@ -18,7 +18,7 @@ impl Random {
 
     /// A number below `end`; 0 where that is 0.
     pub(crate) fn below(&mut self, end: usize) -> usize {
-        let drawn = u128::from(self.next()) * end as u128 >> 64;
+        let drawn = (u128::from(self.next()) * end as u128) >> 64;
         usize::try_from(drawn).unwrap_or(0)
     }
 
@@ -36,7 +36,10 @@ mod tests {
     #[test]
     fn it_is_the_published_algorithm() {
         let mut random = Random::new(1_234_567);
-        assert_eq!([random.next(), random.next()], [6_457_827_717_110_365_317, 3_203_168_211_198_807_973]);
+        assert_eq!(
+            [random.next(), random.next()],
+            [6_457_827_717_110_365_317, 3_203_168_211_198_807_973]
+        );
     }
 
     #[test]

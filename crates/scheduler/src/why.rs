@@ -225,10 +225,9 @@ fn others(instead: &BTreeMap<Box<str>, usize>) -> String {
 /// What is asked, and what the nearest miss has.
 fn miss(misfit: &Misfit, machines: usize, machine: &MachineName) -> String {
     let (asked, has) = match misfit {
-        Misfit::NotUp
-        | Misfit::Draining
-        | Misfit::Constraint { .. }
-        | Misfit::Maximum { .. } => return String::new(),
+        Misfit::NotUp | Misfit::Draining | Misfit::Constraint { .. } | Misfit::Maximum { .. } => {
+            return String::new();
+        }
         Misfit::TooSmall { dimension, asked, has } => {
             (dimension.show(*asked), format!("{} in all", dimension.show(*has)))
         }
@@ -246,7 +245,10 @@ fn miss(misfit: &Misfit, machines: usize, machine: &MachineName) -> String {
 /// The one change that would make the task fit on a machine now.
 fn only_change(ask: &Ask<'_>, offer: &Offer<'_>) -> Option<Change> {
     let machine = offer.machine;
-    if maxima::check(ask, offer).is_err() || machine.state != MachineState::Up || machine.drain.is_some() {
+    if maxima::check(ask, offer).is_err()
+        || machine.state != MachineState::Up
+        || machine.drain.is_some()
+    {
         return None;
     }
     let mut unmatched = ask

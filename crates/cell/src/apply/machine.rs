@@ -293,9 +293,8 @@ impl Cell {
         }
         let kind = EventKind::Platform { platform: platform.to_owned(), factor };
         events.add(Subject::Cell, kind);
-        let of_it = |machine: &&Arc<Machine>| {
-            machine.attribute(attribute::PLATFORM) == Some(platform)
-        };
+        let of_it =
+            |machine: &&Arc<Machine>| machine.attribute(attribute::PLATFORM) == Some(platform);
         let machines: Vec<_> =
             self.machines.iter().filter(of_it).map(|machine| machine.id).collect();
         for id in machines {

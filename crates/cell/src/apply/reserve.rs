@@ -25,8 +25,8 @@ impl Cell {
         // The limit itself is not kept: it may change.
         let amount = amount.least(limit);
         let reserved = (amount != limit).then_some(amount);
-        let lives = task.generation == instance.generation
-            && !matches!(task.state, TaskState::Dead { .. });
+        let lives =
+            task.generation == instance.generation && !matches!(task.state, TaskState::Dead { .. });
         if !lives || task.reserved.as_deref() == reserved.as_ref() {
             return;
         }

@@ -28,9 +28,9 @@ pub fn check(ask: &Ask<'_>, offer: &Offer<'_>) -> Result<(), Misfit> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Machine;
     use crate::feasibility::testing::asking;
     use crate::feasibility::{Beside, Held};
-    use crate::Machine;
 
     #[test]
     fn a_hard_maximum_decides_and_a_preferred_one_does_not() {

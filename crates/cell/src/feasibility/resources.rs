@@ -88,11 +88,8 @@ mod tests {
         for (prod, (limit, reservation), (free, free_for_prod), expected) in cases {
             let cpu = |cpu| resources(cpu, 0);
             let held = Held { limit: cpu(limit), reservation: cpu(reservation), prod };
-            let offer = Offer {
-                free: cpu(free),
-                free_for_prod: cpu(free_for_prod),
-                ..Offer::of(&machine)
-            };
+            let offer =
+                Offer { free: cpu(free), free_for_prod: cpu(free_for_prod), ..Offer::of(&machine) };
             assert_eq!(check(&asking(held), &offer).err(), expected);
         }
     }

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use model::{
-    CollectionId, GcuFactor, InstanceId, MachineId, MachineName, MachineReport, Resources, TaskId, Time, UserName,
+    CollectionId, GcuFactor, InstanceId, MachineId, MachineName, MachineReport, Resources, TaskId,
+    Time, UserName,
 };
 
 use super::Held;

@@ -255,7 +255,10 @@ impl Cell {
     }
 
     /// The machines that are connected to a switch, in the order in which they joined.
-    pub fn machines_of_switch<'a>(&'a self, switch: &str) -> impl Iterator<Item = &'a Arc<Machine>> {
+    pub fn machines_of_switch<'a>(
+        &'a self,
+        switch: &str,
+    ) -> impl Iterator<Item = &'a Arc<Machine>> {
         let switch: Arc<str> = switch.into();
         let range = (Arc::clone(&switch), MachineId(0))..=(switch, MachineId(u64::MAX));
         self.switches.range(range).filter_map(|(_, machine)| self.machines.get(*machine))

@@ -264,6 +264,6 @@ fn the_level_only_rises_and_only_as_far_as_this_build() {
         > level 1
         (nothing)
         > level 2
-        (nothing)
+        LEVEL 2
     "#]]);
 }

@@ -76,9 +76,9 @@ fn a_malformed_image_is_refused_with_its_line() {
             format!("line {}: head.sessions: says 3, and 2 are there", count - 1),
         ),
         (
-            with(1, |line| line.replace("\"level\":1", "\"level\":2")),
-            "line 1: head.level: needs level 2 of the state machine, and this build knows levels \
-             up to 1: it is too old"
+            with(1, |line| line.replace("\"level\":1", "\"level\":9")),
+            "line 1: head.level: needs level 9 of the state machine, and this build knows levels \
+             up to 2: it is too old"
                 .to_owned(),
         ),
         (

@@ -23,7 +23,8 @@ const HEADER: &str = "machine,job,index,priority,cpu_milli,ram_bytes,disk_bytes,
 impl Dump {
     /// A new file. `more` names further columns.
     pub(crate) fn create(path: &Path, more: &str) -> anyhow::Result<Self> {
-        let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
+        let file =
+            File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
         let mut file = BufWriter::new(file);
         writeln!(file, "{HEADER}{more}")?;
         Ok(Self { file })
@@ -37,7 +38,8 @@ impl Dump {
         cell: &Cell,
         more: &str,
     ) -> anyhow::Result<()> {
-        let amounts = |r: Resources| format!("{},{},{},{}", r.cpu.0, r.ram.0, r.disk.0, r.disk_rate.0);
+        let amounts =
+            |r: Resources| format!("{},{},{},{}", r.cpu.0, r.ram.0, r.disk.0, r.disk_rate.0);
         for (id, of_trace) in (1..).map(CollectionId).zip(&snapshot.jobs) {
             let job = cell.job(id).context("a job is gone")?;
             for (index, task) in (0..).map(TaskIndex).zip(&of_trace.tasks) {

@@ -178,9 +178,7 @@ impl Maker {
         spec.max_per_machine = job.different_machines.then_some(Maximum { tasks: 1, hard: true });
         let spec = Arc::new(spec);
         let submitted = self.request(&job.owner, Mutation::Submit(Arc::clone(&spec)))?;
-        let Reply::Submitted { collection, .. } = submitted else {
-            anyhow::bail!("{submitted:?}")
-        };
+        let Reply::Submitted { collection, .. } = submitted else { anyhow::bail!("{submitted:?}") };
         self.cell.apply(NOW, &reservations(collection, &spec));
         Ok(())
     }

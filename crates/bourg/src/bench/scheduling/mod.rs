@@ -6,4 +6,3 @@ mod dump;
 mod input;
 pub(crate) mod pack;
 mod run;
-

@@ -29,12 +29,14 @@ fn histories_reach_every_state_and_every_event() {
         }
     }
     let lines = |seen: &Seen| seen.iter().fold(String::new(), |text, word| text + word + "\n");
-    // What nothing does yet is not there: a level above the first, and a machine that ran out of
+    // What nothing does yet is not there: a machine that ran out of
     // what was promised more than once.
     expect![[r#"
         cell: a platform
         job: failed
         job: finished
+        job: has a maximum per machine
+        job: has a maximum per switch
         job: has a parent
         job: killed by a user
         job: killed with its parent
@@ -65,6 +67,7 @@ fn histories_reach_every_state_and_every_event() {
         task: pending, new
         task: pending, preempted
         task: queued
+        task: reserves less than its limit
         task: started
         task: starting
         task: stopping, killed by a user
@@ -83,13 +86,13 @@ fn histories_reach_every_state_and_every_event() {
         founded
         health
         kill
+        level raised
         lost
         machine added
         machine back
         machine down
         machine drained
         machine removed
-        machine undrained
         machine updated
         platform
         queue
@@ -117,6 +120,9 @@ fn see(cell: &Cell, seen: &mut Seen) {
             seen.insert(format!("task: {}", of_task(task)));
             if task.crashes.is_some() {
                 seen.insert("task: crashed".to_owned());
+            }
+            if task.reserved.is_some() {
+                seen.insert("task: reserves less than its limit".to_owned());
             }
         }
     }
@@ -150,6 +156,8 @@ fn of_job(job: &Job) -> impl Iterator<Item = String> {
         (!job.after.is_empty(), "runs after others".to_owned()),
         (!job.waits_for.is_empty(), "waits for others".to_owned()),
         (job.parent.is_some(), "has a parent".to_owned()),
+        (job.spec.max_per_machine.is_some(), "has a maximum per machine".to_owned()),
+        (job.spec.max_per_switch.is_some(), "has a maximum per switch".to_owned()),
     ];
     words.into_iter().filter_map(|(is, word)| is.then_some(word))
 }
