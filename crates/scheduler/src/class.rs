@@ -52,8 +52,6 @@ pub(crate) enum Where {
 pub(crate) struct Class {
     pub(crate) key: Key,
     pub(crate) held: Held,
-    /// Its job's tasks in all, where it is of one job.
-    pub(crate) tasks: u32,
     /// Machines that it avoids, and until when.
     pub(crate) avoids: Vec<(MachineId, Time)>,
     pub(crate) scan: Scan,
@@ -116,7 +114,6 @@ impl Class {
         let crashes = job.task(index).and_then(|task| task.crashes.as_deref());
         let avoids = key.instance.and(crashes).into_iter().flatten();
         Self {
-            tasks: job.spec.tasks,
             avoids: avoids.map(|crash| (crash.machine, crash.avoided_until())).collect(),
             scan: scan.weighted(&settings.weights),
             places: Where::Unknown,
@@ -176,6 +173,20 @@ pub(crate) struct Classes {
     idle: usize,
     /// Those of which groups wait for room.
     pub(crate) blocked: BTreeSet<ClassId>,
+    /// Windows that are not used any more: their memory is.
+    spare: Vec<Pool>,
+    /// What all windows take of memory.
+    pub(crate) window_bytes: usize,
+}
+
+impl Class {
+    /// Where its tasks can go is something else now; the window that it had, where it had one.
+    fn now(&mut self, places: Where) -> Option<Pool> {
+        match std::mem::replace(&mut self.places, places) {
+            Where::Pool(pool) => Some(*pool),
+            _ => None,
+        }
+    }
 }
 
 /// How many classes without a pending task are kept, for the next one that asks for the same.
@@ -188,10 +199,6 @@ impl Classes {
 
     pub(crate) fn get_mut(&mut self, id: ClassId) -> Option<&mut Class> {
         self.all.get_mut(id)?.as_mut()
-    }
-
-    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Class> {
-        self.all.iter_mut().flatten()
     }
 
     /// The class of a task, for one group more.
@@ -246,7 +253,8 @@ impl Classes {
     }
 
     fn remove(&mut self, id: ClassId) {
-        if let Some(class) = self.all.get_mut(id).and_then(Option::take) {
+        if let Some(mut class) = self.all.get_mut(id).and_then(Option::take) {
+            self.spare.extend(class.now(Where::Unknown));
             self.by_key.remove(&class.key);
             self.blocked.remove(&id);
             self.unused.push(id);
@@ -263,9 +271,37 @@ impl Classes {
         idle.into_iter().for_each(|id| self.remove(id));
     }
 
+    /// Where the tasks of a class can go is something else now.
+    pub(crate) fn now(&mut self, id: ClassId, places: Where) {
+        if let Some(class) = self.all.get_mut(id).and_then(Option::as_mut) {
+            self.spare.extend(class.now(places));
+        }
+    }
+
+    /// An empty window. Where there are many, it is the one that was not looked at for longest.
+    pub(crate) fn window(&mut self, bytes_max: usize) -> Pool {
+        if let Some(pool) = self.spare.pop() {
+            return pool;
+        }
+        if self.window_bytes < bytes_max {
+            return Pool::default();
+        }
+        let pools = self.all.iter().enumerate().filter_map(|(id, class)| {
+            let Where::Pool(pool) = &class.as_ref()?.places else { return None };
+            Some((pool.seen, id))
+        });
+        let mut pools: Vec<(u64, ClassId)> = pools.collect();
+        // Half of them at once, or every new one would look for its own.
+        pools.sort_unstable();
+        for (_, id) in pools.iter().take(pools.len().div_ceil(2)) {
+            self.now(*id, Where::Unknown);
+        }
+        self.spare.pop().unwrap_or_default()
+    }
+
     /// Nobody has looked yet where tasks go.
     pub(crate) fn forget_places(&mut self, machines: &Machines) {
-        for class in self.iter_mut() {
+        for class in self.all.iter_mut().flatten() {
             class.places = Where::Unknown;
             class.scan.reservation = machines.asked(&class.held.reservation);
             class.scan.limit = machines.asked(&class.held.limit);

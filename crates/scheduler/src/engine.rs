@@ -14,13 +14,16 @@ use crate::pool::{Pool, UNMATCHED};
 use crate::preempt::Evictable;
 use crate::queue::Queue;
 use crate::random::Random;
-use crate::score::{INFEASIBLE, Left, Term, Terms, mixing, over_a_maximum, packing, unmatched};
-use crate::spread::Spread;
+use crate::score::{INFEASIBLE, Term, Terms, mixing, over_a_maximum, packing, unmatched};
+use crate::spread::{DomainScores, Spread};
 
 /// Marks are kept for so many sets of constraints.
 const MARKS_MAX: usize = 1_000;
+/// A window is looked at so often, and then another one is drawn: a job of thousands of tasks that
+/// kept to one would fill its machines with nothing but its own kind.
+const LOOKS: usize = 16;
 /// The scores that are kept take at most so many bytes.
-const POOL_BYTES_MAX: usize = 192 << 20;
+const POOL_BYTES_MAX: usize = 24 << 20;
 
 /// What is known of machines and classes.
 #[derive(Clone, Debug)]
@@ -34,12 +37,12 @@ pub(crate) struct Engine {
     ordered: usize,
     marks: BTreeMap<Vec<Constraint>, Vec<u8>>,
     spreads: BTreeMap<CollectionId, Spread>,
+    domains: DomainScores,
     changes: Changes,
     /// The machines with more room than before, since the last pass looked.
     improved: BTreeSet<Slot>,
     /// The machines that remember crashes, and which of them are suspect.
     suspects: BTreeMap<Slot, bool>,
-    pool_bytes: usize,
     /// Whose scores were looked at last.
     last: Option<ClassId>,
 }
@@ -91,7 +94,8 @@ impl Changes {
         let (now, listed) = ([machines.free[0][at], machines.free[1][at]], self.listed[at]);
         let near = |dimension: usize| {
             let by = now[dimension].abs_diff(listed[dimension]);
-            u64::from(by) * u64::from(machines.inverse[dimension][at]) >> 20 < u64::from(HUNDREDTH)
+            (u64::from(by) * u64::from(machines.inverse[dimension][at])) >> 20
+                < u64::from(HUNDREDTH)
         };
         if near(0) && near(1) {
             return true;
@@ -119,9 +123,9 @@ impl Engine {
             random,
             marks: BTreeMap::new(),
             spreads: BTreeMap::new(),
+            domains: DomainScores::default(),
             changes: Changes::default(),
             improved: BTreeSet::new(),
-            pool_bytes: 0,
             last: None,
         }
     }
@@ -184,7 +188,6 @@ impl Engine {
     }
 
     fn forget_places(&mut self) {
-        self.pool_bytes = 0;
         self.queue.classes.forget_places(&self.machines);
         for class in self.queue.classes.blocked.clone() {
             self.queue.unblock(class);
@@ -196,11 +199,11 @@ impl Engine {
     pub(crate) fn job_left(&mut self, job: CollectionId) {
         self.spreads.remove(&job);
         for id in self.queue.classes_of(job) {
-            let Some(class) = self.queue.classes.get_mut(id) else { continue };
+            let Some(class) = self.queue.classes.get(id) else { continue };
             let per_switch = class.ask().max_per_switch.is_some_and(|maximum| maximum.hard);
             let kept = matches!(class.places, Where::Nowhere | Where::Few(_));
             if class.job() == Some(job) && (per_switch || !kept) {
-                class.places = Where::Unknown;
+                self.queue.classes.now(id, Where::Unknown);
                 self.queue.unblock(id);
             }
         }
@@ -221,29 +224,26 @@ impl Engine {
         let improved = std::mem::take(&mut self.improved);
         if !improved.is_empty() {
             for id in self.queue.classes.blocked.clone() {
-                self.look_again(cell, now, id, &improved);
+                self.look_again(cell, id, &improved);
             }
         }
         self.changes.forget(self.machines.len().max(4_096));
     }
 
     /// Whether machines with more room have enough for a class that fitted nowhere.
-    fn look_again(&mut self, cell: &Cell, now: Time, id: ClassId, improved: &BTreeSet<Slot>) {
+    fn look_again(&mut self, cell: &Cell, id: ClassId, improved: &BTreeSet<Slot>) {
         let Some(class) = self.queue.classes.get(id) else { return };
         let marks = self.marks.get(&class.key.constraints).map(Vec::as_slice);
-        let spread = class.job().and_then(|job| self.spreads.get(&job));
         let mut slots = Vec::new();
         for slot in improved {
             let plain = class.scan.of(&self.machines, marks, *slot) != INFEASIBLE
-                && self.real(cell, class, spread, *slot, now) != INFEASIBLE;
-            if plain || self.could_preempt(cell, class, spread, *slot) {
+                && self.fits(cell, class, *slot);
+            if plain || self.could_preempt(cell, class, *slot) {
                 slots.push(*slot);
             }
         }
-        if !slots.is_empty()
-            && let Some(class) = self.queue.classes.get_mut(id)
-        {
-            class.places = Where::Few(slots);
+        if !slots.is_empty() {
+            self.queue.classes.now(id, Where::Few(slots));
             self.queue.unblock(id);
         }
     }
@@ -258,28 +258,28 @@ impl Engine {
             Where::Few(slots) => self.best_of_few(cell, id, slots, now),
             Where::Unknown => {
                 let blocks = (self.machines.len() / BLOCK).max(1);
-                let start = if std::env::var_os("RS").is_some() && self.settings.relaxed {
-                    self.random.below(blocks)
-                } else {
-                    0
-                };
-                let mut pool = Box::new(Pool::at(start, self.changes.end()));
+                let start = if self.settings.relaxed { self.random.below(blocks) } else { 0 };
+                let mut pool = self.queue.classes.window(POOL_BYTES_MAX);
+                let bytes = pool.bytes();
+                pool.begin(start, self.changes.end());
                 let found = self.best_of_pool(cell, id, &mut pool, now);
-                class = Where::Pool(pool);
+                self.queue.classes.window_bytes += pool.bytes() - bytes;
+                class = Where::Pool(Box::new(pool));
                 found
             }
             Where::Pool(pool) => {
-                self.pool_bytes = self.pool_bytes.saturating_sub(pool.bytes());
+                let bytes = pool.bytes();
+                pool.looks += 1;
+                if self.settings.relaxed && pool.looks >= LOOKS && !pool.is_whole(&self.machines) {
+                    let blocks = (self.machines.len() / BLOCK).max(1);
+                    pool.begin(self.random.below(blocks), self.changes.end());
+                }
                 self.refresh(id, pool);
-                self.best_of_pool(cell, id, pool, now)
+                let found = self.best_of_pool(cell, id, pool, now);
+                self.queue.classes.window_bytes += pool.bytes() - bytes;
+                found
             }
         };
-        if let Where::Pool(pool) = &class {
-            self.pool_bytes += pool.bytes();
-        }
-        if self.pool_bytes > POOL_BYTES_MAX {
-            self.drop_pools();
-        }
         self.last = Some(id);
         self.queue.classes.get_mut(id)?.places = class;
         found
@@ -326,88 +326,129 @@ impl Engine {
         pool.seen = self.changes.end();
     }
 
-    fn best_of_pool(&self, cell: &Cell, id: ClassId, pool: &mut Pool, now: Time) -> Option<Slot> {
+    fn best_of_pool(
+        &mut self,
+        cell: &Cell,
+        id: ClassId,
+        pool: &mut Pool,
+        now: Time,
+    ) -> Option<Slot> {
+        let mut domains = std::mem::take(&mut self.domains);
+        let found = self.search(cell, id, pool, &mut domains, now);
+        self.domains = domains;
+        found
+    }
+
+    fn search(
+        &self,
+        cell: &Cell,
+        id: ClassId,
+        pool: &mut Pool,
+        domains: &mut DomainScores,
+        now: Time,
+    ) -> Option<Slot> {
         let class = self.queue.classes.get(id)?;
         let marks = self.marks.get(&class.key.constraints).map(Vec::as_slice);
-        let spread = class.job().and_then(|job| self.spreads.get(&job));
+        let spread = self.spread(class);
         let enough = if self.settings.relaxed { self.settings.enough } else { usize::MAX };
-        if pool.fits() < enough / 2 || pool.is_empty() {
-            pool.widen(&self.machines, &class.scan, marks, enough);
-        }
+        let mut widens = pool.fits() < enough / 2 || pool.is_empty();
         loop {
-            let real = |slot| self.real(cell, class, spread, slot, now);
-            let best = pool.best(&self.machines, real);
+            if widens {
+                domains.set(spread, &self.settings.weights);
+                let more =
+                    (!domains.are_empty()).then_some(|slot| domains.of(&self.machines, slot));
+                pool.widen(&self.machines, &class.scan, marks, more.as_ref(), enough);
+            }
+            let real = |slot| self.score(cell, class, marks, slot, now);
+            let fits = |slot| self.fits(cell, class, slot);
+            let best = pool.best(&self.machines, real, fits);
             if best.is_some() || pool.is_whole(&self.machines) {
                 return best;
             }
-            pool.widen(&self.machines, &class.scan, marks, enough);
+            widens = true;
         }
     }
 
     fn best_of_few(&self, cell: &Cell, id: ClassId, slots: &[Slot], now: Time) -> Option<Slot> {
         let class = self.queue.classes.get(id)?;
-        let spread = class.job().and_then(|job| self.spreads.get(&job));
-        let scored = slots.iter().map(|slot| (self.real(cell, class, spread, *slot, now), *slot));
-        scored.min().filter(|(score, _)| *score != INFEASIBLE).map(|(_, slot)| slot)
+        let marks = self.marks.get(&class.key.constraints).map(Vec::as_slice);
+        let fitting = slots.iter().filter(|slot| self.fits(cell, class, **slot));
+        fitting.min_by_key(|slot| (self.score(cell, class, marks, **slot, now), **slot)).copied()
     }
 
-    fn drop_pools(&mut self) {
-        for class in self.queue.classes.iter_mut() {
-            if let Where::Pool(_) = class.places {
-                class.places = Where::Unknown;
-            }
-        }
-        self.pool_bytes = 0;
+    /// Whether a task of a class fits on a machine: `cell::feasibility` says so.
+    pub(crate) fn fits(&self, cell: &Cell, class: &Class, slot: Slot) -> bool {
+        let Some(machine) = cell.machine(self.machines.id(slot)) else { return false };
+        let offer = self.machines.offer(slot, machine, self.beside(class, slot));
+        fits(&class.ask(), &offer).is_ok()
     }
 
-    /// A machine's score for a task of a class, every term counted.
-    fn real(
+    /// What of a class's job is on a machine and at its switch.
+    pub(crate) fn beside(&self, class: &Class, slot: Slot) -> Beside {
+        let spread = self.spread(class);
+        spread.map(|spread| spread.beside(&self.machines, slot)).unwrap_or_default()
+    }
+
+    /// A machine's score for a task of a class, every term counted. It does not look at the machine
+    /// itself where nothing special is known of it.
+    fn score(
         &self,
         cell: &Cell,
         class: &Class,
-        spread: Option<&Spread>,
+        marks: Option<&[u8]>,
         slot: Slot,
         now: Time,
     ) -> u32 {
-        let Some(machine) = cell.machine(self.machines.id(slot)) else { return INFEASIBLE };
-        let beside = spread.map(|spread| spread.beside(&self.machines, slot)).unwrap_or_default();
-        let offer = self.machines.offer(slot, machine, beside);
-        if fits(&class.ask(), &offer).is_err() {
-            return INFEASIBLE;
+        let usual = class.scan.of(&self.machines, marks, slot);
+        let special =
+            class.job().is_some() || !class.avoids.is_empty() || !self.suspects.is_empty();
+        if usual == INFEASIBLE || !special {
+            return usual;
         }
-        self.terms(class, machine, spread, beside, slot, now).total(&self.settings.weights)
+        let (weights, terms) = (&self.settings.weights, self.special(cell, class, slot, now));
+        let more = |sum: u32, (term, value): &(Term, u32)| {
+            sum.saturating_add(value.saturating_mul(weights.of(*term)))
+        };
+        terms.iter().fold(usual, more).min(INFEASIBLE - 1)
+    }
+
+    /// The terms that a scan does not count.
+    fn special(&self, cell: &Cell, class: &Class, slot: Slot, now: Time) -> [(Term, u32); 6] {
+        let ask = class.ask();
+        let id = self.machines.id(slot);
+        let suspect = self.suspects.contains_key(&slot)
+            && cell.machine(id).is_some_and(|machine| machine.is_suspect(now));
+        let spread = self.spread(class);
+        let [on_machine, in_rack, on_power] =
+            spread.map(|spread| spread.shares(&self.machines, slot)).unwrap_or_default();
+        let maxima = ask.max_per_machine.is_some() || ask.max_per_switch.is_some();
+        let beside = if maxima { self.beside(class, slot) } else { Beside::default() };
+        [
+            (Term::Crashed, u32::from(class.avoids(id, now))),
+            (Term::Suspect, u32::from(suspect)),
+            (Term::OverMaximum, over_a_maximum(ask.max_per_machine, ask.max_per_switch, beside)),
+            (Term::SpreadMachine, on_machine),
+            (Term::SpreadRack, in_rack),
+            (Term::SpreadPower, on_power),
+        ]
     }
 
     /// The terms of a machine's score for a task of a class, wherever it fits.
-    pub(crate) fn terms(
-        &self,
-        class: &Class,
-        machine: &Machine,
-        spread: Option<&Spread>,
-        beside: Beside,
-        slot: Slot,
-        now: Time,
-    ) -> Terms {
-        let suspect = self.suspects.contains_key(&slot) && machine.is_suspect(now);
-        let ask = class.ask();
-        let [on_machine, in_rack, on_power] =
-            spread.map(|spread| spread.shares(&self.machines, slot)).unwrap_or_default();
-        let value = |term| match term {
-            Term::Crashed => u32::from(class.avoids(machine.id, now)),
-            Term::Suspect => u32::from(suspect),
-            Term::Soft => unmatched(ask.constraints, machine.attributes()),
-            Term::OverMaximum => over_a_maximum(ask.max_per_machine, ask.max_per_switch, beside),
-            Term::SpreadMachine => on_machine,
-            Term::SpreadRack => in_rack,
-            Term::SpreadPower => on_power,
-            Term::Packing => packing(self.settings.policy, self.left(class, slot)),
-            Term::Mixing => mixing(class.held.prod, self.machines.share_of_prod[slot as usize]),
+    pub(crate) fn terms(&self, cell: &Cell, class: &Class, slot: Slot, now: Time) -> Terms {
+        let special = self.special(cell, class, slot, now);
+        let value = |term| {
+            let found = special.iter().find(|(other, _)| *other == term);
+            found.map_or(0, |(_, value)| *value)
         };
-        Terms(Term::ALL.map(value))
-    }
-
-    fn left(&self, class: &Class, slot: Slot) -> Left {
-        class.scan.left(&self.machines, slot)
+        let attributes = cell.machine(self.machines.id(slot)).map(|machine| machine.attributes());
+        let soft = |attributes| unmatched(&class.key.constraints, attributes);
+        let share_of_prod = self.machines.share_of_prod[slot as usize];
+        Terms(Term::ALL.map(|term| match term {
+            Term::Soft => attributes.map_or(0, soft),
+            Term::Packing => packing(self.settings.policy, class.scan.left(&self.machines, slot)),
+            Term::Mixing => mixing(class.held.prod, share_of_prod),
+            special => value(special),
+        }))
     }
 
     /// What is known of where the tasks of a class's job are.

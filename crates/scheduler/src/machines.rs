@@ -64,13 +64,11 @@ impl Shifts {
 #[derive(Clone, Debug, Default)]
 struct Exact {
     id: MachineId,
-    here: bool,
     capacity: Resources,
     /// Those of the cell and the plan together.
     sums: Sums,
     planned: Sums,
     planned_ports: Vec<u16>,
-    crashes: bool,
 }
 
 /// The machines.
@@ -179,7 +177,7 @@ impl Machines {
             let length = next + BLOCK - next % BLOCK;
             self.exact.resize_with(length, Exact::default);
             for array in self.free.iter_mut().chain(&mut self.free_for_prod) {
-                array.resize(length, 0);
+                array.resize(length, -1);
             }
             self.ports.resize(length, -1);
             for array in &mut self.inverse {
@@ -207,8 +205,7 @@ impl Machines {
     pub(crate) fn describe(&mut self, cell: &Cell, id: MachineId) -> (Option<Slot>, Change) {
         let Some(machine) = cell.machine(id) else {
             let Some(slot) = self.slots.remove(&id) else { return (None, Change::None) };
-            self.exact[slot as usize].here = false;
-            self.ports[slot as usize] = -1;
+            self.write(slot as usize, -1);
             return (Some(slot), Change::Less);
         };
         let slot = match self.slots.get(&id) {
@@ -230,8 +227,6 @@ impl Machines {
         self.inverse[0][at] = inverse(units[0]);
         self.inverse[1][at] = inverse(units[1]);
         self.exact[at].capacity = capacity;
-        self.exact[at].here = true;
-        self.exact[at].crashes = !machine.crashes.is_empty();
         (Some(slot), self.count_again(machine, slot))
     }
 
@@ -240,7 +235,6 @@ impl Machines {
         let (Some(machine), Some(slot)) = (cell.machine(id), self.slots.get(&id).copied()) else {
             return self.describe(cell, id);
         };
-        self.exact[slot as usize].crashes = !machine.crashes.is_empty();
         (Some(slot), self.count_again(machine, slot))
     }
 
@@ -260,10 +254,14 @@ impl Machines {
     /// Writes what is left into the arrays, and says whether that is more.
     fn write(&mut self, at: usize, ports: i32) -> Change {
         let Exact { capacity, sums, .. } = &self.exact[at];
-        let free = self.shifts.up(&capacity.minus(sums.reservations));
-        let free_for_prod = self.shifts.up(&capacity.minus(sums.limits_of_prod));
+        let mut free = self.shifts.up(&capacity.minus(sums.reservations));
+        let mut free_for_prod = self.shifts.up(&capacity.minus(sums.limits_of_prod));
         let (mut more, mut less) = (ports > self.ports[at], ports < self.ports[at]);
         self.ports[at] = ports;
+        if ports < 0 {
+            // No task that asks for anything fits there.
+            (free, free_for_prod) = ([-1; 4], [-1; 4]);
+        }
         let arrays = self.free.iter_mut().chain(&mut self.free_for_prod);
         for (array, now) in arrays.zip(free.into_iter().chain(free_for_prod)) {
             more |= now > array[at];
@@ -271,8 +269,8 @@ impl Machines {
             array[at] = now;
         }
         let has = self.shifts.up(capacity)[0];
-        self.share_of_prod[at] =
-            WHOLE.saturating_sub(share(self.free_for_prod[0][at].min(has), self.inverse[0][at]));
+        self.share_of_prod[at] = WHOLE
+            .saturating_sub(share(self.free_for_prod[0][at].clamp(0, has), self.inverse[0][at]));
         match (more, less) {
             (true, _) => Change::More,
             (false, true) => Change::Less,
@@ -301,10 +299,10 @@ impl Machines {
 
     /// What a machine offers exactly, the plan's share taken.
     pub(crate) fn offer<'a>(&self, slot: Slot, machine: &'a Machine, beside: Beside) -> Offer<'a> {
-        let offer = Offer::of(machine);
-        let Some(exact) = self.exact.get(slot as usize) else { return offer };
+        let Some(exact) = self.exact.get(slot as usize) else { return Offer::of(machine) };
+        let offer = exact.sums.offered_by(machine);
         let free_ports = offer.free_ports.saturating_sub(exact.planned_ports.len());
-        Offer { free_ports, beside, ..exact.sums.offered_by(machine) }
+        Offer { free_ports, beside, ..offer }
     }
 
     /// What the plan holds of a machine.
@@ -315,11 +313,6 @@ impl Machines {
     /// The ports that the plan gives of a machine.
     pub(crate) fn planned_ports(&self, slot: Slot) -> &[u16] {
         self.exact.get(slot as usize).map_or(&[], |exact| &exact.planned_ports)
-    }
-
-    /// Whether a machine remembers crashes.
-    pub(crate) fn remembers_crashes(&self, slot: Slot) -> bool {
-        self.exact.get(slot as usize).is_some_and(|exact| exact.crashes)
     }
 
     /// What is asked, in the units of the arrays.

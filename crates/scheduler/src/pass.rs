@@ -95,7 +95,7 @@ impl Engine {
         {
             return self.take(cell, group, slot, victims);
         }
-        self.queue.classes.get_mut(id)?.places = Where::Nowhere;
+        self.queue.classes.now(id, Where::Nowhere);
         None
     }
 

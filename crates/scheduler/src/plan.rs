@@ -81,12 +81,23 @@ impl Scheduler {
                 _ => true,
             };
             for (position, assignment) in assignments.iter().enumerate() {
-                if let Some(planned) = self.forget(assignment.instance) {
-                    touched.machines.insert(planned.machine, false);
-                    if refused(position) {
+                let planned = self.forget(assignment.instance);
+                if let Some(planned) = &planned {
+                    touched.machines.entry(planned.machine).or_insert(false);
+                }
+                match (planned, refused(position)) {
+                    // It is where it was planned, and in the queue no longer.
+                    (Some(_), false) => {}
+                    (Some(_), true) => {
                         touched.left.insert(assignment.instance.collection);
                         touched.tasks.insert(assignment.instance.task());
                     }
+                    // Another scheduler's.
+                    (None, false) => {
+                        touched.left.insert(assignment.instance.collection);
+                        touched.tasks.insert(assignment.instance.task());
+                    }
+                    (None, true) => {}
                 }
             }
         }
@@ -243,13 +254,11 @@ impl Touched {
         for event in &applied.events {
             match event.subject {
                 Subject::Machine(id) => drop(touched.machines.insert(id, true)),
+                // What an assignment does is known from the assignment.
+                Subject::Task(_) if matches!(event.kind, EventKind::Schedule { .. }) => {}
                 Subject::Task(instance) => {
                     touched.tasks.insert(instance.task());
-                    let stays = matches!(
-                        event.kind,
-                        EventKind::Schedule { .. } | EventKind::Submit { .. } | EventKind::Queue
-                    );
-                    if !stays {
+                    if !matches!(event.kind, EventKind::Submit { .. } | EventKind::Queue) {
                         touched.left.insert(instance.collection);
                     }
                 }

@@ -9,7 +9,7 @@
 
 use crate::Policy;
 use crate::machines::{BLOCK, Machines, Slot, Units, share};
-use crate::score::{INFEASIBLE, Left, Weights, mixing, packing};
+use crate::score::{INFEASIBLE, Left, WHOLE, Weights, mixing, packing};
 
 /// What a scan asks of every machine.
 #[derive(Clone, Debug)]
@@ -51,88 +51,117 @@ impl Scan {
     /// The least that the score of a machine can be.
     #[inline]
     pub(crate) fn of(&self, machines: &Machines, marks: Option<&[u8]>, slot: Slot) -> u32 {
-        let mut score = [INFEASIBLE];
         let at = slot as usize;
-        self.over(machines, marks, at, &mut score);
-        score[0]
+        let above = |free: &[Vec<i32>; 4], asked: &Units| {
+            free.iter().zip(asked).any(|(array, asked)| array[at] < *asked)
+        };
+        let fits = machines.ports[at] >= self.ports
+            && !above(&machines.free, &self.reservation)
+            && !(self.prod && above(&machines.free_for_prod, &self.limit));
+        if !fits {
+            return INFEASIBLE;
+        }
+        let packing = packing(self.policy, self.left(machines, slot)) * self.packing;
+        let score = packing + mixing(self.prod, machines.share_of_prod[at]) * self.mixing;
+        match marks.and_then(|marks| marks.get(at)) {
+            None => score,
+            Some(&UNMATCHED) => INFEASIBLE,
+            Some(mark) => score + self.soft * u32::from(*mark),
+        }
     }
 
-    /// The least that the scores of the machines from `first` on can be; how many of them a task can
-    /// fit on.
-    fn over(
+    /// The least that the scores of a block of machines can be; on how many of them a task can fit.
+    fn block(
         &self,
         machines: &Machines,
         marks: Option<&[u8]>,
-        first: usize,
-        scores: &mut [u32],
+        block: usize,
+        scores: &mut [u32; BLOCK],
     ) -> usize {
-        let mut fits = match (self.policy, self.prod) {
-            (Policy::Hybrid, true) => self.scan::<0, true>(machines, first, scores),
-            (Policy::Hybrid, false) => self.scan::<0, false>(machines, first, scores),
-            (Policy::BestFit, true) => self.scan::<1, true>(machines, first, scores),
-            (Policy::BestFit, false) => self.scan::<1, false>(machines, first, scores),
-            (Policy::EPvm, true) => self.scan::<2, true>(machines, first, scores),
-            (Policy::EPvm, false) => self.scan::<2, false>(machines, first, scores),
-        };
-        if let Some(marks) = marks.and_then(|marks| marks.get(first..first + scores.len())) {
-            for (score, mark) in scores.iter_mut().zip(marks) {
-                if *score == INFEASIBLE || *mark == 0 {
-                    continue;
-                }
-                if *mark == UNMATCHED {
-                    (*score, fits) = (INFEASIBLE, fits - 1);
-                } else {
-                    *score += self.soft * u32::from(*mark);
-                }
+        let mut fits = [u32::MAX; BLOCK];
+        self.fitting(machines, block, &mut fits);
+        match self.policy {
+            Policy::Hybrid => self.scored::<0>(machines, block, scores),
+            Policy::BestFit => self.scored::<1>(machines, block, scores),
+            Policy::EPvm => self.scored::<2>(machines, block, scores),
+        }
+        if let Some(marks) = marks.map(|marks| part(marks, block)) {
+            for ((score, fits), mark) in scores.iter_mut().zip(&mut fits).zip(marks) {
+                *score += self.soft * u32::from(*mark);
+                *fits &= if *mark == UNMATCHED { 0 } else { u32::MAX };
             }
         }
-        fits
+        let mut count = 0;
+        for (score, fits) in scores.iter_mut().zip(&fits) {
+            *score |= !fits;
+            count += fits & 1;
+        }
+        count as usize
     }
 
-    /// One loop without branches, so that it becomes vector instructions.
-    #[inline]
-    fn scan<const POLICY: u8, const PROD: bool>(
+    /// All bits of those machines stay that a task can fit on.
+    fn fitting(&self, machines: &Machines, block: usize, fits: &mut [u32; BLOCK]) {
+        let mut at_least = |left: &[i32], asked: i32| {
+            for (fits, left) in fits.iter_mut().zip(part(left, block)) {
+                *fits &= u32::from(*left >= asked).wrapping_neg();
+            }
+        };
+        // A machine that takes no tasks has less than no CPU: the rest need only be looked at where
+        // something of it is asked.
+        at_least(&machines.free[0], self.reservation[0]);
+        if self.ports > 0 {
+            at_least(&machines.ports, self.ports);
+        }
+        for (array, asked) in machines.free.iter().zip(self.reservation).skip(1) {
+            if asked > 0 {
+                at_least(array, asked);
+            }
+        }
+        for (array, asked) in machines.free_for_prod.iter().zip(self.limit) {
+            if self.prod && asked > 0 {
+                at_least(array, asked);
+            }
+        }
+    }
+
+    /// The scores without regard to what fits: loops without branches, so that they become vector
+    /// instructions.
+    fn scored<const POLICY: u8>(
         &self,
         machines: &Machines,
-        first: usize,
-        scores: &mut [u32],
-    ) -> usize {
-        let range = first..first + scores.len();
-        let free = machines.free.each_ref().map(|array| &array[range.clone()]);
-        let prod = machines.free_for_prod.each_ref().map(|array| &array[range.clone()]);
-        let inverse = machines.inverse.each_ref().map(|array| &array[range.clone()]);
-        let (ports, share_of_prod) =
-            (&machines.ports[range.clone()], &machines.share_of_prod[range]);
+        block: usize,
+        scores: &mut [u32; BLOCK],
+    ) {
         let policy = match POLICY {
             0 => Policy::Hybrid,
             1 => Policy::BestFit,
             _ => Policy::EPvm,
         };
-        let (asked, limit) = (self.reservation, self.limit);
-        let mut fits = 0;
-        for at in 0..scores.len() {
-            let mut ok = ports[at] >= self.ports;
-            for dimension in 0..4 {
-                ok &= free[dimension][at] >= asked[dimension];
-                if PROD {
-                    ok &= prod[dimension][at] >= limit[dimension];
-                }
-            }
-            let (cpu, ram) = (free[0][at], free[1][at]);
+        let (cpu, ram) = (part(&machines.free[0], block), part(&machines.free[1], block));
+        let of_cpu = part(&machines.inverse[0], block);
+        let of_ram = part(&machines.inverse[1], block);
+        let of_prod = part(&machines.share_of_prod, block);
+        let (asked_cpu, asked_ram) = (self.reservation[0], self.reservation[1]);
+        for at in 0..BLOCK {
+            // What does not fit has a share beyond a whole, which only must not be too much.
+            let share = |left: i32, inverse: u32| share(left, inverse) & (2 * WHOLE - 1);
             let left = Left {
-                cpu_before: share(cpu, inverse[0][at]),
-                ram_before: share(ram, inverse[1][at]),
-                cpu: share(cpu.wrapping_sub(asked[0]), inverse[0][at]),
-                ram: share(ram.wrapping_sub(asked[1]), inverse[1][at]),
+                cpu_before: share(cpu[at], of_cpu[at]),
+                ram_before: share(ram[at], of_ram[at]),
+                cpu: share(cpu[at].wrapping_sub(asked_cpu), of_cpu[at]),
+                ram: share(ram[at].wrapping_sub(asked_ram), of_ram[at]),
             };
-            let score = packing(policy, left)
-                .wrapping_mul(self.packing)
-                .wrapping_add(mixing(PROD, share_of_prod[at]).wrapping_mul(self.mixing));
-            scores[at] = if ok { score } else { INFEASIBLE };
-            fits += u32::from(ok);
+            let mixing = mixing(self.prod, of_prod[at]);
+            scores[at] = packing(policy, left) * self.packing + mixing * self.mixing;
         }
-        fits as usize
     }
+}
+
+/// The part of an array that belongs to a block.
+#[inline]
+fn part<T>(array: &[T], block: usize) -> &[T; BLOCK] {
+    let (blocks, _) = array.as_chunks::<BLOCK>();
+    &blocks[block]
 }
 
 /// A window over the slots, with their scores.
@@ -147,12 +176,15 @@ pub(crate) struct Pool {
     fits: usize,
     /// Up to which change of a machine it is right.
     pub(crate) seen: u64,
+    /// How often it was looked at since it began.
+    pub(crate) looks: usize,
 }
 
 impl Pool {
-    /// An empty window that begins at a block.
-    pub(crate) fn at(start: usize, seen: u64) -> Self {
-        Self { start, seen, ..Self::default() }
+    /// Makes it an empty window that begins at a block. What it has of memory it keeps.
+    pub(crate) fn begin(&mut self, start: usize, seen: u64) {
+        self.clear();
+        (self.start, self.seen, self.looks) = (start, seen, 0);
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -185,18 +217,28 @@ impl Pool {
     }
 
     /// Widens the window until `enough` machines are in it that a task can fit on, or all are in it.
+    /// What more a machine's score is at least than what a scan finds is `more`.
     pub(crate) fn widen(
         &mut self,
         machines: &Machines,
         scan: &Scan,
         marks: Option<&[u8]>,
+        more: Option<&impl Fn(Slot) -> u32>,
         enough: usize,
     ) {
         let blocks = machines.len() / BLOCK;
         while self.fits < enough && self.lowest.len() < blocks {
             let block = (self.start + self.lowest.len()) % blocks;
             let mut scores = [INFEASIBLE; BLOCK];
-            self.fits += scan.over(machines, marks, block * BLOCK, &mut scores);
+            self.fits += scan.block(machines, marks, block, &mut scores);
+            if let Some(more) = more {
+                let first = Slot::try_from(block * BLOCK).unwrap_or(Slot::MAX);
+                for (slot, score) in (first..).zip(&mut scores) {
+                    if *score != INFEASIBLE {
+                        *score += more(slot);
+                    }
+                }
+            }
             self.lowest.push(lowest(&scores));
             self.scores.extend_from_slice(&scores);
         }
@@ -237,8 +279,14 @@ impl Pool {
         }
     }
 
-    /// The best machine by the real scores; none where no task of the class fits in the window.
-    pub(crate) fn best(&mut self, machines: &Machines, real: impl Fn(Slot) -> u32) -> Option<Slot> {
+    /// The best machine by the real scores, where tasks of the class really fit; none where they fit
+    /// nowhere in the window.
+    pub(crate) fn best(
+        &mut self,
+        machines: &Machines,
+        real: impl Fn(Slot) -> u32,
+        fits: impl Fn(Slot) -> bool,
+    ) -> Option<Slot> {
         let blocks = machines.len() / BLOCK;
         loop {
             let kept = lowest(&self.lowest);
@@ -250,9 +298,12 @@ impl Pool {
             let within = scores.iter().position(|score| *score == kept)?;
             let slot = ((self.start + block) % blocks) * BLOCK + within;
             let slot = Slot::try_from(slot).ok()?;
-            let score = real(slot);
+            let mut score = real(slot);
             if score <= kept {
-                return Some(slot);
+                if fits(slot) {
+                    return Some(slot);
+                }
+                score = INFEASIBLE;
             }
             self.set(block * BLOCK + within, score);
         }

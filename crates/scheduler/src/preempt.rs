@@ -15,7 +15,6 @@ use model::{Band, InstanceId, Priority, Resources};
 use crate::class::Class;
 use crate::engine::Engine;
 use crate::machines::{Machines, Slot};
-use crate::spread::Spread;
 
 /// What could leave each machine: an upper bound, to know quickly where preemption cannot help.
 #[derive(Clone, Debug, Default)]
@@ -126,16 +125,10 @@ impl Engine {
     }
 
     /// Whether preemption would help on a machine.
-    pub(crate) fn could_preempt(
-        &self,
-        cell: &Cell,
-        class: &Class,
-        spread: Option<&Spread>,
-        slot: Slot,
-    ) -> bool {
+    pub(crate) fn could_preempt(&self, cell: &Cell, class: &Class, slot: Slot) -> bool {
         Self::preempts(class)
             && self.is_possible(cell, class, slot)
-            && self.victims(cell, class, spread, slot).is_some()
+            && self.victims(cell, class, slot).is_some()
     }
 
     /// Where it costs least to make others leave for a task of a class, and whom.
@@ -151,13 +144,12 @@ impl Engine {
         if among.is_none() {
             self.evictable.catch_up(cell, &self.machines);
         }
-        let spread = self.spread(class);
         let all = Slot::try_from(self.machines.len()).unwrap_or(Slot::MAX);
         let every = among.is_none().then_some(0..all).into_iter().flatten();
         let slots = among.into_iter().flatten().copied().chain(every);
         let possible = slots.filter(|slot| self.is_possible(cell, class, *slot));
         let helped = possible.filter_map(|slot| {
-            let (cost, victims) = self.victims(cell, class, spread, slot)?;
+            let (cost, victims) = self.victims(cell, class, slot)?;
             Some((cost, slot, victims))
         });
         let best = helped.take(COMPARED).min_by_key(|(cost, slot, _)| (*cost, *slot))?;
@@ -166,13 +158,7 @@ impl Engine {
 
     /// Who has to leave a machine for a task of a class, lowest priority first, and what that costs;
     /// none where it does not help, or where it is enough that others are leaving.
-    fn victims(
-        &self,
-        cell: &Cell,
-        class: &Class,
-        spread: Option<&Spread>,
-        slot: Slot,
-    ) -> Option<(u64, Vec<InstanceId>)> {
+    fn victims(&self, cell: &Cell, class: &Class, slot: Slot) -> Option<(u64, Vec<InstanceId>)> {
         let machine = cell.machine(self.machines.id(slot))?;
         let mut staying = self.machines.planned(slot);
         let mut candidates: Vec<(Priority, Held, InstanceId)> = Vec::new();
@@ -188,7 +174,7 @@ impl Engine {
                 candidates.push((job.spec.priority, held, *instance));
             }
         }
-        let beside = spread.map(|spread| spread.beside(&self.machines, slot)).unwrap_or_default();
+        let beside = self.beside(class, slot);
         let free_ports = self.machines.offer(slot, machine, beside).free_ports;
         let helps = |sums: &Sums| {
             let offer = Offer { beside, free_ports, ..sums.offered_by(machine) };

@@ -18,7 +18,7 @@ impl Random {
 
     /// A number below `end`; 0 where that is 0.
     pub(crate) fn below(&mut self, end: usize) -> usize {
-        let drawn = u128::from(self.next()) * end as u128 >> 64;
+        let drawn = (u128::from(self.next()) * end as u128) >> 64;
         usize::try_from(drawn).unwrap_or(0)
     }
 

@@ -61,7 +61,7 @@ impl Default for Settings {
             classes: true,
             score_cache: true,
             relaxed: true,
-            enough: 1_024,
+            enough: 512,
             seed: 1,
             assignments_max: 5_000,
         }

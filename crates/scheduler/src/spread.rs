@@ -6,7 +6,7 @@ use cell::feasibility::Beside;
 use cell::{Job, TaskState};
 
 use crate::machines::{Machines, NOWHERE, Slot};
-use crate::score::share_lost;
+use crate::score::{Weights, share_lost};
 
 /// Where the tasks of one job are, those included that are planned.
 #[derive(Clone, Debug, Default)]
@@ -68,5 +68,49 @@ impl Spread {
             share(&self.racks, machines.rack(slot)),
             share(&self.powers, machines.power(slot)),
         ]
+    }
+}
+
+/// What the racks and power domains of a job add to the scores of their machines, to be looked up by
+/// domain while many machines are scanned.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct DomainScores {
+    racks: Vec<u32>,
+    powers: Vec<u32>,
+    /// Those that are not 0.
+    used: [Vec<u32>; 2],
+}
+
+impl DomainScores {
+    /// They are those of a job's tasks from here on.
+    pub(crate) fn set(&mut self, spread: Option<&Spread>, weights: &Weights) {
+        let of_racks = (&mut self.racks, weights.spread_rack);
+        let of_powers = (&mut self.powers, weights.spread_power);
+        let counts = spread.map(|spread| [&spread.racks, &spread.powers]);
+        let tasks = spread.map_or(1, |spread| spread.tasks);
+        for (number, (scores, weight)) in [of_racks, of_powers].into_iter().enumerate() {
+            let used = &mut self.used[number];
+            used.drain(..).for_each(|domain| scores[domain as usize] = 0);
+            for (domain, count) in counts.into_iter().flat_map(|counts| counts[number]) {
+                let score = share_lost(*count, tasks).saturating_mul(weight);
+                if score > 0 {
+                    if scores.len() <= *domain as usize {
+                        scores.resize(*domain as usize + 1, 0);
+                    }
+                    scores[*domain as usize] = score;
+                    used.push(*domain);
+                }
+            }
+        }
+    }
+
+    pub(crate) fn are_empty(&self) -> bool {
+        self.used.iter().all(Vec::is_empty)
+    }
+
+    /// What they add to the score of a machine.
+    pub(crate) fn of(&self, machines: &Machines, slot: Slot) -> u32 {
+        let of = |scores: &[u32], domain: u32| scores.get(domain as usize).copied().unwrap_or(0);
+        of(&self.racks, machines.rack(slot)).saturating_add(of(&self.powers, machines.power(slot)))
     }
 }

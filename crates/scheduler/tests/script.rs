@@ -146,8 +146,8 @@ fn the_fullest_machine_that_fits_is_taken_and_ports_are_given_once() {
         "ana/web 3 200 500 500 1",
         &expect![[r#"
             ana/web/0 -> small 1000
-            ana/web/1 -> small 1001
-            ana/web/2 -> large 1000
+            ana/web/1 -> large 1000
+            ana/web/2 -> small 1001
             unplaced 0
         "#]],
     );
@@ -205,10 +205,10 @@ fn hard_constraints_decide_and_soft_ones_come_before_the_fuller_machine() {
 /// none does.
 #[test]
 fn a_pairing_that_crashed_is_not_repeated_while_there_is_another() {
-    for (machines, again) in [("m1 900 900 0\nm2 1000 1000 0", 2), ("m1 900 900 0", 1)] {
+    for (machines, again) in [("m1 1000 1000 0\nm2 900 900 0", 2), ("m1 900 900 0", 1)] {
         let mut cell = cell(machines, "ana/web 1 200 600 100 0");
         let plan = Scheduler::new(cell.clone()).pass(Time(1_000_000));
-        assert_eq!(plan.assignments[0].machine, MachineId(1), "the fuller one");
+        assert_eq!(plan.assignments[0].machine, MachineId(1), "the one on which less is stranded");
         cell.apply(Time(1_000_000), &Op::Assign(plan.assignments.clone()));
         let (instance, end) = (plan.assignments[0].instance, model::End::Exited { code: 3 });
         let observations = vec![Observation::Ended { instance, end }];

@@ -11,7 +11,8 @@ use proptest::option;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 use spec::{
-    Constraint, HealthCheck, JobReference, JobSpec, Relation, RestartPolicy, TaskOverride, TaskSpec,
+    Constraint, HealthCheck, JobReference, JobSpec, Maximum, Relation, RestartPolicy, TaskOverride,
+    TaskSpec,
 };
 
 use crate::with_files;
@@ -77,6 +78,12 @@ fn canonical(job: &JobSpec) -> Value {
     field("after", job.after.iter().map(ToString::to_string).collect());
     if let Some(parent) = &job.parent {
         field("parent", json!(parent.to_string()));
+    }
+    let maxima = [("maxPerMachine", job.max_per_machine), ("maxPerSwitch", job.max_per_switch)];
+    for (name, maximum) in maxima {
+        if let Some(Maximum { tasks, hard }) = maximum {
+            field(name, json!({ "tasks": tasks, "hard": hard }));
+        }
     }
     field("constraints", constraints_json(&job.task.constraints));
     field("cmd", json!(job.task.cmd));
@@ -237,6 +244,10 @@ fn change() -> impl Strategy<Value = TaskOverride> {
     })
 }
 
+fn maximum() -> impl Strategy<Value = Maximum> {
+    (1..=100_000_u32, any::<bool>()).prop_map(|(tasks, hard)| Maximum { tasks, hard })
+}
+
 prop_compose! {
     fn job()(
         name in label(),
@@ -251,6 +262,7 @@ prop_compose! {
         delays in (spans(), spans()),
         after in btree_set(reference(), 0..3),
         parent in option::of(reference()),
+        maxima in (option::of(maximum()), option::of(maximum())),
     ) -> JobSpec {
         let (delay, delay_max) = (delays.0.min(delays.1), delays.0.max(delays.1));
         JobSpec {
@@ -262,6 +274,8 @@ prop_compose! {
             tasks,
             task,
             overrides,
+            max_per_machine: maxima.0,
+            max_per_switch: maxima.1,
             restart: RestartPolicy { failures_max, delay, delay_max },
             after,
             parent,
@@ -292,7 +306,8 @@ proptest! {
     #[test]
     fn whatever_a_field_holds_nothing_panics(
         field in "name|tasks|priority|cpu|cpuMilli|ram|ramBytes|notice|overrides|restart|labels|\
-                  schedulingClass|after|parent|constraints|ports|healthCheck",
+                  schedulingClass|after|parent|maxPerMachine|maxPerSwitch|constraints|\
+                  ports|healthCheck",
         value in prop_oneof![
             any::<f64>().prop_filter("a number", |number| number.is_finite()).prop_map(|n| json!(n)),
             any::<i64>().prop_map(|n| json!(n)),

@@ -17,6 +17,8 @@ fn usual() -> JobSpec {
         tasks: 1,
         task: TaskSpec::of(vec!["a".to_owned()]),
         overrides: BTreeMap::new(),
+        max_per_machine: None,
+        max_per_switch: None,
         restart: RestartPolicy::default(),
         after: BTreeSet::new(),
         parent: None,

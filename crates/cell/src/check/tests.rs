@@ -9,6 +9,7 @@ use model::{
 };
 use spec::{JobSpec, TaskSpec};
 
+use crate::feasibility::testing::resources;
 use crate::{
     Assignment, Cell, Job, JobState, Machine, MachineState, Mutation, Op, RequestId, Rescheduling,
     TaskState,
@@ -138,6 +139,8 @@ fn whatever_is_spoilt_is_named() {
                 "machine 2 lists 1-0-1, which is not placed there",
                 "machine 2 lists 1-1-1, which is not placed there",
                 "machine 2: 0.2 cores, 128 MiB taken, 0 cores, 0 B by its tasks' limits",
+                "machine 2: 0.2 cores, 128 MiB reserved and 0.2 cores, 128 MiB limits of production, by \
+                 its tasks 0 cores, 0 B reserved and 0 cores, 0 B limits of production",
                 "machine 2: ports [31000, 31001] taken, [] by its tasks",
             ],
         ),
@@ -215,6 +218,8 @@ fn whatever_is_spoilt_is_named() {
                 "1-0-1 is placed on machine 9, which does not exist",
                 "machine 1 lists 1-0-1, which is not placed there",
                 "machine 1: 0.2 cores, 128 MiB taken, 0.1 cores, 64 MiB by its tasks' limits",
+                "machine 1: 0.2 cores, 128 MiB reserved and 0.2 cores, 128 MiB limits of production, by \
+                 its tasks 0.1 cores, 64 MiB reserved and 0.1 cores, 64 MiB limits of production",
                 "machine 1: ports [31000, 31001] taken, [31001] by its tasks",
             ],
         ),
@@ -232,6 +237,29 @@ fn whatever_is_spoilt_is_named() {
         (
             |cell| machine(cell).taken = Resources::default(),
             &["machine 1: 0 cores, 0 B taken, 0.2 cores, 128 MiB by its tasks' limits"],
+        ),
+        (
+            |cell| machine(cell).taken_by_prod = resources(100, 0),
+            &[
+                "machine 1: 0.2 cores, 128 MiB reserved and 0.1 cores, 0 B limits of production, by \
+               its tasks 0.2 cores, 128 MiB reserved and 0.2 cores, 128 MiB limits of production",
+            ],
+        ),
+        (
+            |cell| {
+                let half = Arc::new(resources(50, 32 << 20));
+                job(cell).tasks.get_mut(0).expect("a task").reserved = Some(half);
+            },
+            &[
+                "machine 1: 0.2 cores, 128 MiB reserved and 0.2 cores, 128 MiB limits of production, by \
+               its tasks 0.15 cores, 96 MiB reserved and 0.2 cores, 128 MiB limits of production",
+            ],
+        ),
+        (
+            |cell| {
+                cell.switches.insert(("s1".into(), MACHINE));
+            },
+            &["that machine 1 is of switch s1 is kept or true, and not both"],
         ),
         (
             |cell| machine(cell).ports_taken.clear(),

@@ -275,7 +275,7 @@ pub enum Violation {
         counted: Resources,
     },
     /// The sums by which a machine is judged are not those of its tasks.
-    #[error("machine {machine}: {kept:?} taken, {counted:?} by its tasks")]
+    #[error("machine {machine}: {kept}, by its tasks {counted}")]
     Sums {
         /// The machine.
         machine: MachineId,

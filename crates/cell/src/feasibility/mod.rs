@@ -224,6 +224,14 @@ impl Beside {
     }
 }
 
+/// `0.2 cores, 64 MiB reserved and 0 cores, 0 B limits of production`.
+impl std::fmt::Display for Sums {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { reservations, limits_of_prod } = self;
+        write!(f, "{reservations} reserved and {limits_of_prod} limits of production")
+    }
+}
+
 impl Sums {
     /// Those that a machine keeps.
     #[must_use]

@@ -33,6 +33,7 @@ fn job(id: u64, state: JobState, ports: &[u16]) -> Arc<Job> {
         failures: 0,
         last_life: None,
         crashes: None,
+        reserved: None,
         state: TaskState::Running(placement),
     };
     let spec = submitted("web", 1, &["ports=http"]);

@@ -7,14 +7,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
 use std::sync::Arc;
 
-use cell::{Assignment, Mutation, Observation, Op, RequestId};
+use cell::{Assignment, Mutation, Observation, Op, RequestId, Reservation};
 use model::{
     Appclass, Band, Bytes, CollectionId, End, GcuFactor, Generation, InstanceId, Level, MachineId,
     MachineReport, MilliCores, NameError, PortRange, Resources, SchedulingClass, SessionId, Span,
     TaskIndex, TaskSelection,
 };
 use spec::{
-    Constraint, HealthCheck, JobReference, JobSpec, Relation, RestartPolicy, TaskOverride, TaskSpec,
+    Constraint, HealthCheck, JobReference, JobSpec, Maximum, Relation, RestartPolicy, TaskOverride,
+    TaskSpec,
 };
 
 pub(crate) fn name<N: FromStr<Err = NameError>>(text: &str) -> N {
@@ -101,6 +102,8 @@ pub(crate) fn full_job() -> JobSpec {
         tasks: 8,
         task,
         overrides: [(TaskIndex(6), empty), (TaskIndex(7), change)].into(),
+        max_per_machine: None,
+        max_per_switch: None,
         restart: RestartPolicy {
             failures_max: Some(0),
             delay: Span::ZERO,
@@ -189,16 +192,26 @@ pub(crate) fn all_ops() -> Vec<Op> {
         Op::Forget { collections: vec![CollectionId(1), CollectionId(300)] },
         Op::RaiseLevel { to: Level(2) },
     ];
+    let reserved = |index, amount| Reservation { instance: instance(index), amount };
+    let mut later = vec![Op::Reserve(vec![
+        reserved(0, resources(150, 40 << 20, 0, 0)),
+        reserved(1, Resources::default()),
+    ])];
+    let mut apart = full_job();
+    apart.max_per_machine = Some(Maximum { tasks: 1, hard: true });
+    apart.max_per_switch = Some(Maximum { tasks: 2, hard: false });
     let id = RequestId { session: SessionId(1), sequence: 2 };
     let request = |mutation| Op::Request { id, by: name("ana"), mutation };
     ops.extend(requests().into_iter().map(request));
     // From level 2 on.
-    ops.extend([
+    later.extend([
         Op::MachineUnreachable { machine },
         Op::StopRescheduling { silent: 4, of: 9 },
         Op::AllowRescheduling,
         request(Mutation::ResumeRescheduling),
     ]);
+    later.push(request(Mutation::Submit(Arc::new(apart))));
+    ops.extend(later);
     ops
 }
 
@@ -230,5 +243,6 @@ pub(crate) fn kind(op: &Op) -> &'static str {
         Op::MachineUnreachable { .. } => "machine unreachable",
         Op::StopRescheduling { .. } => "stop rescheduling",
         Op::AllowRescheduling => "allow rescheduling",
+        Op::Reserve(_) => "reserve",
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use cell::{
     Assignment, Cell, Image, Job, Machine, MachineState, Mutation, Observation, Op, RequestId,
-    TaskState,
+    Reservation, TaskState,
 };
 use model::{
     Band, Bytes, CollectionId, End, GcuFactor, InstanceId, MachineName, MachineReport, MilliCores,
@@ -44,6 +44,8 @@ pub(crate) enum Step {
     Rescheduling(u32),
     Back(usize),
     ForgetDead,
+    /// So many thousandths of its limit for a task of a job.
+    Reserve(u64, u64),
     /// Mostly nonsense.
     Anything(Box<Op>),
 }
@@ -74,6 +76,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => any::<bool>().prop_map(Step::Health),
         5 => (any::<u64>(), end()).prop_map(|(which, end)| Step::Ended(which, end)),
         1 => Just(Step::ForgetDead),
+        3 => (any::<u64>(), 0..1_200_u64).prop_map(|(job, part)| Step::Reserve(job, part)),
         1 => op().prop_map(|op| Step::Anything(Box::new(op))),
     ]
 }
@@ -203,6 +206,18 @@ impl Life {
                 let dead = self.cell.jobs().filter(|job| !job.is_alive());
                 let collections = dead.map(|job| job.id).collect();
                 self.apply(Op::Forget { collections });
+            }
+            Step::Reserve(job, part) => {
+                if let Some(job) = self.job(job) {
+                    let amount = |index| {
+                        let limit = job.limit(index);
+                        let ram = Bytes(limit.ram.0 / 1_000 * part);
+                        Resources { ram, ..limit }
+                    };
+                    let index = TaskIndex(u32::try_from(part).unwrap_or(0) % job.spec.tasks);
+                    let one = |instance| Reservation { instance, amount: amount(index) };
+                    self.apply(Op::Reserve(job.instance(index).map(one).into_iter().collect()));
+                }
             }
             Step::Anything(op) => self.apply(*op),
         }

@@ -108,16 +108,14 @@ fn found(wanted: &Wanted) -> anyhow::Result<Found> {
     let snapshot = source.read()?;
     let chosen = input::all(&snapshot);
     let cell = input::cell(&snapshot, &chosen)?;
-    let snapshot = if wanted.dump.is_some() { Some(snapshot) } else { None };
-    let settings = source.settings();
-    let run = from_scratch(&cell, settings.clone(), usize::MAX)?;
+    let (machines, tasks) = (cell.machine_count(), cell.task_count());
+    let run = from_scratch(cell, source.settings(), usize::MAX)?;
     let peak_rss_bytes = peak_rss_bytes()?;
-    if let (Some(path), Some(snapshot)) = (&wanted.dump, &snapshot) {
-        Dump::create(path, "")?.cell(snapshot, &chosen, run.scheduler.cell(), "")?;
+    if let Some(path) = &wanted.dump {
+        Dump::create(path, "")?.cell(&snapshot, &chosen, run.scheduler.cell(), "")?;
     }
     let all = run.planning.plus(run.following);
     let seconds = |time: std::time::Duration| (time.as_secs_f64() * 1e4).round() / 1e4;
-    let tasks = cell.task_count();
     let (placed, pending, passes) = (run.placed, run.pending, run.passes);
     let (planning, following) = (run.planning, run.following);
     drop(run);
@@ -131,11 +129,12 @@ fn found(wanted: &Wanted) -> anyhow::Result<Found> {
             ("all three", Settings { seed: source.seed, ..Settings::exhaustive() }),
         ];
         for (switched_off, settings) in off {
-            let run = from_scratch(&cell, settings, usize::MAX)?;
+            let cell = input::cell(&snapshot, &chosen)?;
+            let run = from_scratch(cell, settings, usize::MAX)?;
             let spent = run.planning.plus(run.following);
             without.push(Without {
                 switched_off,
-                machines: cell.machine_count(),
+                machines,
                 tasks,
                 placed: run.placed,
                 seconds: seconds(spent.wall),
@@ -150,7 +149,7 @@ fn found(wanted: &Wanted) -> anyhow::Result<Found> {
         cell: source.says(),
         reservations: STATEMENT,
         seed: source.seed,
-        machines: cell.machine_count(),
+        machines,
         tasks,
         placed,
         pending,

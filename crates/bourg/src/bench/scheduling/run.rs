@@ -69,13 +69,13 @@ pub(crate) fn peak_rss_bytes() -> anyhow::Result<u64> {
 /// Places every task of a cell, as far as it goes. With `pending_most`, it stops as soon as more
 /// cannot be placed.
 pub(crate) fn from_scratch(
-    cell: &Cell,
+    cell: Cell,
     settings: Settings,
     pending_most: usize,
 ) -> anyhow::Result<Run> {
     let (mut planning, mut following) = (Spent::default(), Spent::default());
     let watch = Watch::start()?;
-    let mut scheduler = Scheduler::with(cell.clone(), settings);
+    let mut scheduler = Scheduler::with(cell, settings);
     let (mut placed, mut passes, mut evicted) = (0, 0, 0);
     loop {
         let begun = if passes == 0 { None } else { Some(Watch::start()?) };

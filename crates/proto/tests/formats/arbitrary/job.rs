@@ -9,7 +9,8 @@ use proptest::option::of;
 use proptest::prelude::*;
 use proptest::sample::select;
 use spec::{
-    Constraint, HealthCheck, JobReference, JobSpec, Relation, RestartPolicy, TaskOverride, TaskSpec,
+    Constraint, HealthCheck, JobReference, JobSpec, Maximum, Relation, RestartPolicy, TaskOverride,
+    TaskSpec,
 };
 
 use super::{Words, any_span, appclass, name, priority, resources, scheduling_class, words};
@@ -119,6 +120,10 @@ fn reference() -> impl Strategy<Value = JobReference> {
     (of(name()), name()).prop_map(|(user, job)| JobReference { user, job })
 }
 
+fn maximum(tasks: std::ops::RangeInclusive<u32>) -> impl Strategy<Value = Maximum> {
+    (tasks, any::<bool>()).prop_map(|(tasks, hard)| Maximum { tasks, hard })
+}
+
 fn references() -> impl Strategy<Value = BTreeSet<JobReference>> {
     prop_oneof![2 => Just(BTreeSet::new()), 1 => btree_set(reference(), 1..3)]
 }
@@ -134,8 +139,9 @@ pub(crate) fn valid_job() -> BoxedStrategy<JobSpec> {
     let overrides = vec((0..100_u32, valid_override()), 0..3);
     let classes = (priority(), appclass(), scheduling_class());
     let job = (name(), classes, valid_labels(), 1..100_u32, valid_task(), overrides, restart);
-    let job = (job, references(), of(reference())).prop_map(
-        |((name, classes, labels, tasks, task, overrides, restart), after, parent)| {
+    let maxima = (of(maximum(1..=100_000)), of(maximum(1..=100_000)));
+    let job = (job, references(), of(reference()), maxima).prop_map(
+        |((name, classes, labels, tasks, task, overrides, restart), after, parent, maxima)| {
             let (priority, appclass, scheduling_class) = classes;
             let overrides = overrides.into_iter().map(|(at, o)| (TaskIndex(at % tasks), o));
             JobSpec {
@@ -147,6 +153,8 @@ pub(crate) fn valid_job() -> BoxedStrategy<JobSpec> {
                 tasks,
                 task,
                 overrides: overrides.collect(),
+                max_per_machine: maxima.0,
+                max_per_switch: maxima.1,
                 restart,
                 after,
                 parent,
@@ -215,8 +223,10 @@ pub(crate) fn any_job() -> BoxedStrategy<JobSpec> {
         });
     let classes = (priority(), appclass(), scheduling_class());
     let job = (name(), classes, words(), any::<u32>(), any_task(), overrides, restart);
-    (job, references(), of(reference()))
-        .prop_map(|((name, classes, labels, tasks, task, overrides, restart), after, parent)| {
+    let maxima = (of(maximum(0..=u32::MAX)), of(maximum(0..=u32::MAX)));
+    (job, references(), of(reference()), maxima)
+        .prop_map(|(job, after, parent, maxima)| {
+            let (name, classes, labels, tasks, task, overrides, restart) = job;
             let (priority, appclass, scheduling_class) = classes;
             JobSpec {
                 name,
@@ -227,6 +237,8 @@ pub(crate) fn any_job() -> BoxedStrategy<JobSpec> {
                 tasks,
                 task,
                 overrides,
+                max_per_machine: maxima.0,
+                max_per_switch: maxima.1,
                 restart,
                 after,
                 parent,

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
-use cell::feasibility::Misfit;
-use cell::{Assignment, Mutation, Observation, Op, Rejection, Reply, RequestId, Submission};
+use cell::feasibility::{CountedAt, Misfit};
+use cell::{
+    Assignment, Mutation, Observation, Op, Rejection, Reply, RequestId, Reservation, Submission,
+};
 use model::{CollectionId, Dimension, Level, SessionId, TaskId, TaskIndex};
 use proptest::collection::{btree_map, vec};
 use proptest::option::of;
@@ -11,7 +13,9 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 use super::job::{any_constraint, any_job};
-use super::{collection, end, factor, instance, machine, machine_report, name, selection};
+use super::{
+    collection, end, factor, instance, machine, machine_report, name, resources, selection,
+};
 
 fn mutation() -> BoxedStrategy<Mutation> {
     prop_oneof![
@@ -49,6 +53,8 @@ pub(crate) fn op() -> BoxedStrategy<Op> {
         (instance(), machine(), vec(any::<u16>(), 0..3), vec(instance(), 0..3)).prop_map(
             |(instance, machine, ports, victims)| Assignment { instance, machine, ports, victims },
         );
+    let reservation =
+        (instance(), resources()).prop_map(|(instance, amount)| Reservation { instance, amount });
     let requests =
         (id, name(), mutation()).prop_map(|(id, by, mutation)| Op::Request { id, by, mutation });
     let others = prop_oneof![
@@ -63,6 +69,7 @@ pub(crate) fn op() -> BoxedStrategy<Op> {
         machine().prop_map(|machine| Op::MachineSilent { machine }),
         machine().prop_map(|machine| Op::MachineBack { machine }),
         vec(collection(), 0..4).prop_map(|collections| Op::Forget { collections }),
+        vec(reservation, 0..3).prop_map(Op::Reserve),
         any::<u32>().prop_map(|level| Op::RaiseLevel { to: Level(level) }),
         machine().prop_map(|machine| Op::MachineUnreachable { machine }),
         any::<(u32, u32)>().prop_map(|(silent, of)| Op::StopRescheduling { silent, of }),
@@ -86,6 +93,8 @@ fn misfit() -> impl Strategy<Value = Misfit> {
         (dimension(), any::<u64>(), any::<u64>())
             .prop_map(|(dimension, asked, free)| Misfit::Lacks { dimension, asked, free }),
         any::<(usize, usize)>().prop_map(|(asked, free)| Misfit::LacksPorts { asked, free }),
+        (select(vec![CountedAt::Machine, CountedAt::Switch]), any::<(u32, u32)>())
+            .prop_map(|(place, (has, most))| Misfit::Maximum { place, has, most }),
     ]
 }
 

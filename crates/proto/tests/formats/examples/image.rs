@@ -123,6 +123,7 @@ fn task(end: Option<End>, state: TaskState) -> Task {
         failures: 3,
         last_life: end.map(|end| Arc::new(LastLife { generation, machine, end })),
         crashes: None,
+        reserved: None,
         state,
     }
 }

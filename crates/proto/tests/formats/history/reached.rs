@@ -36,6 +36,8 @@ fn histories_reach_every_state_and_every_event() {
         cell: rescheduling stopped
         job: failed
         job: finished
+        job: has a maximum per machine
+        job: has a maximum per switch
         job: has a parent
         job: killed by a user
         job: killed with its parent
@@ -67,6 +69,7 @@ fn histories_reach_every_state_and_every_event() {
         task: pending, new
         task: pending, preempted
         task: queued
+        task: reserves less than its limit
         task: started
         task: starting
         task: stopping, killed by a user
@@ -130,6 +133,9 @@ fn see(cell: &Cell, seen: &mut Seen) {
             if task.crashes.is_some() {
                 seen.insert("task: crashed".to_owned());
             }
+            if task.reserved.is_some() {
+                seen.insert("task: reserves less than its limit".to_owned());
+            }
         }
     }
 }
@@ -163,6 +169,8 @@ fn of_job(job: &Job) -> impl Iterator<Item = String> {
         (!job.after.is_empty(), "runs after others".to_owned()),
         (!job.waits_for.is_empty(), "waits for others".to_owned()),
         (job.parent.is_some(), "has a parent".to_owned()),
+        (job.spec.max_per_machine.is_some(), "has a maximum per machine".to_owned()),
+        (job.spec.max_per_switch.is_some(), "has a maximum per switch".to_owned()),
     ];
     words.into_iter().filter_map(|(is, word)| is.then_some(word))
 }
