@@ -144,6 +144,8 @@ impl Engine {
                 self.suspects.entry(slot).or_default();
             }
             if described {
+                // It may be in other failure domains now.
+                self.spreads.clear();
                 for (constraints, marks) in &mut self.marks {
                     marks.resize(self.machines.len(), UNMATCHED);
                     marks[slot as usize] = mark(constraints, machine);
@@ -194,10 +196,17 @@ impl Engine {
         }
     }
 
-    /// Tasks of a job have left their machines, or are planned no more: what was known of where they
-    /// are is wrong, and scores that counted them are too high.
-    pub(crate) fn job_left(&mut self, job: CollectionId) {
-        self.spreads.remove(&job);
+    /// A task of a job has left its machine, or is planned on it no more: scores that counted it are
+    /// too high. Of some it is not known where they were.
+    pub(crate) fn job_left(&mut self, job: CollectionId, machine: Option<MachineId>) {
+        match machine.and_then(|machine| self.machines.slot(machine)) {
+            Some(slot) => {
+                if let Some(spread) = self.spreads.get_mut(&job) {
+                    spread.remove(&self.machines, slot);
+                }
+            }
+            None => drop(self.spreads.remove(&job)),
+        }
         for id in self.queue.classes_of(job) {
             let Some(class) = self.queue.classes.get(id) else { continue };
             let per_switch = class.ask().max_per_switch.is_some_and(|maximum| maximum.hard);
@@ -222,7 +231,8 @@ impl Engine {
             !machine.crashes.is_empty()
         });
         let improved = std::mem::take(&mut self.improved);
-        if !improved.is_empty() {
+        if !improved.is_empty() && !self.queue.classes.blocked.is_empty() {
+            self.evictable.catch_up(cell, &self.machines);
             for id in self.queue.classes.blocked.clone() {
                 self.look_again(cell, id, &improved);
             }

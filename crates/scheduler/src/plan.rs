@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use cell::lifecycle::Stage;
 use cell::{Applied, Assignment, Cell, EventKind, Held, Op, Outcome, Subject, TaskState};
 use model::{Generation, InstanceId, LogIndex, MachineId, TaskId, Time};
 
@@ -73,7 +74,7 @@ impl Scheduler {
     /// An operation has been committed. What it did to the copy.
     pub fn follow(&mut self, at: Time, op: &Op) -> Applied {
         let applied = self.cell.apply(at, op);
-        let mut touched = Touched::by(op, &applied);
+        let mut touched = Touched::by(&self.cell, op, &applied);
         if let Op::Assign(assignments) = op {
             // Accepted or not, the cell's own account is right about it from here on.
             let refused = |position: usize| match &applied.outcome {
@@ -88,13 +89,13 @@ impl Scheduler {
                 match (planned, refused(position)) {
                     // It is where it was planned, and in the queue no longer.
                     (Some(_), false) => {}
-                    (Some(_), true) => {
-                        touched.left.insert(assignment.instance.collection);
+                    (Some(planned), true) => {
+                        touched.left.insert((assignment.instance.task(), Some(planned.machine)));
                         touched.tasks.insert(assignment.instance.task());
                     }
                     // Another scheduler's.
                     (None, false) => {
-                        touched.left.insert(assignment.instance.collection);
+                        touched.left.insert((assignment.instance.task(), None));
                         touched.tasks.insert(assignment.instance.task());
                     }
                     (None, true) => {}
@@ -112,7 +113,7 @@ impl Scheduler {
         for instance in assignments {
             if let Some(planned) = self.forget(instance) {
                 touched.machines.insert(planned.machine, false);
-                touched.left.insert(instance.collection);
+                touched.left.insert((instance.task(), Some(planned.machine)));
                 touched.tasks.insert(instance.task());
             }
         }
@@ -146,9 +147,11 @@ impl Scheduler {
             ended.extend(self.planned.range(of).filter_map(stale));
         }
         let mut machines = touched.machines.clone();
+        let mut left = touched.left.clone();
         for instance in ended {
             if let Some(planned) = self.forget(instance) {
                 machines.entry(planned.machine).or_insert(false);
+                left.insert((instance.task(), Some(planned.machine)));
             }
         }
         for (id, described) in &machines {
@@ -157,8 +160,8 @@ impl Scheduler {
         for task in &touched.tasks {
             self.sort_in(*task);
         }
-        for job in &touched.left {
-            self.engine.job_left(*job);
+        for (task, machine) in left {
+            self.engine.job_left(task.collection, machine);
         }
     }
 
@@ -229,12 +232,13 @@ struct Touched {
     /// Machines, and whether what is said of them has changed.
     machines: BTreeMap<MachineId, bool>,
     tasks: BTreeSet<TaskId>,
-    /// Jobs of which tasks are where they were no longer.
-    left: BTreeSet<model::CollectionId>,
+    /// Tasks that are where they were no longer, and where that was; nothing where only they are new
+    /// somewhere.
+    left: BTreeSet<(TaskId, Option<MachineId>)>,
 }
 
 impl Touched {
-    fn by(op: &Op, applied: &Applied) -> Self {
+    fn by(cell: &Cell, op: &Op, applied: &Applied) -> Self {
         let mut touched = Self::default();
         for id in &applied.reordered {
             touched.machines.insert(*id, false);
@@ -258,8 +262,11 @@ impl Touched {
                 Subject::Task(_) if matches!(event.kind, EventKind::Schedule { .. }) => {}
                 Subject::Task(instance) => {
                     touched.tasks.insert(instance.task());
-                    if !matches!(event.kind, EventKind::Submit { .. } | EventKind::Queue) {
-                        touched.left.insert(instance.collection);
+                    let to = event.kind.transition().and_then(|step| Stage::Running.after(step));
+                    let life = cell.task(instance.task()).and_then(|task| task.last_life.as_ref());
+                    let on = life.filter(|life| life.generation == instance.generation);
+                    if let Some(life) = on.filter(|_| to == Some(Stage::Dead)) {
+                        touched.left.insert((instance.task(), Some(life.machine)));
                     }
                 }
                 Subject::Cell | Subject::Job(_) => {}

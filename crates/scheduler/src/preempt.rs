@@ -14,25 +14,28 @@ use model::{Band, InstanceId, Priority, Resources};
 
 use crate::class::Class;
 use crate::engine::Engine;
-use crate::machines::{Machines, Slot};
+use crate::machines::{Machines, Slot, Units};
 
 /// What could leave each machine: an upper bound, to know quickly where preemption cannot help.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Evictable {
     /// By slot.
     of: Vec<Holds>,
+    /// The slots of which it is not known.
+    stale: Vec<Slot>,
     /// Victims in the plan: they are leaving.
     pub(crate) planned: BTreeSet<InstanceId>,
 }
 
 /// What the tasks of a machine hold, by what it takes to make them leave.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Holds {
-    known: bool,
-    /// By band, lowest first: reservations. What is leaving counts for the lowest.
-    by_band: [Resources; 5],
-    /// Limits of production, and of what is leaving.
-    production: Resources,
+    stale: bool,
+    /// What is leaving already: reservations, and limits of production.
+    leaving: [Units; 2],
+    /// By priority, lowest first: what tasks of at most that priority hold together, and what is
+    /// leaving. Reservations, and limits of production.
+    up_to: Vec<(Priority, [Units; 2])>,
 }
 
 /// How many machines on which it helps are compared.
@@ -43,46 +46,51 @@ const VICTIM: u64 = 500;
 impl Evictable {
     /// What is on a machine has changed.
     pub(crate) fn spoil(&mut self, slot: Slot) {
-        if let Some(holds) = self.of.get_mut(slot as usize) {
-            holds.known = false;
+        let at = slot as usize;
+        if self.of.len() <= at {
+            self.of.resize_with(at + 1, Holds::default);
+        }
+        if !std::mem::replace(&mut self.of[at].stale, true) {
+            self.stale.push(slot);
         }
     }
 
     /// What is known is brought up to date.
     pub(crate) fn catch_up(&mut self, cell: &Cell, machines: &Machines) {
-        self.of.resize_with(machines.len(), Holds::default);
-        for (slot, holds) in (0..).zip(&mut self.of) {
-            if !holds.known {
-                *holds = count(cell, &self.planned, machines, slot);
-            }
+        for slot in std::mem::take(&mut self.stale) {
+            let holds = count(cell, &self.planned, machines, slot);
+            self.of[slot as usize] = holds;
         }
     }
 
-    fn holds(&self, cell: &Cell, machines: &Machines, slot: Slot) -> Holds {
-        match self.of.get(slot as usize) {
-            Some(holds) if holds.known => *holds,
-            _ => count(cell, &self.planned, machines, slot),
-        }
+    /// What those hold of a machine that can be made to leave for a priority, and those that leave.
+    fn held_below(&self, slot: Slot, priority: Priority) -> [Units; 2] {
+        let Some(holds) = self.of.get(slot as usize) else { return Default::default() };
+        let lower = holds.up_to.iter().rev().find(|(theirs, _)| may_leave(*theirs, priority));
+        lower.map_or(holds.leaving, |(_, held)| *held)
     }
-}
-
-fn band_number(band: Band) -> usize {
-    Band::ALL.iter().position(|other| *other == band).unwrap_or(0)
 }
 
 fn count(cell: &Cell, planned: &BTreeSet<InstanceId>, machines: &Machines, slot: Slot) -> Holds {
-    let mut holds = Holds { known: true, ..Holds::default() };
+    let mut holds = Holds::default();
     let Some(machine) = cell.machine(machines.id(slot)) else { return holds };
+    let mut tasks: Vec<(Option<Priority>, Held)> = Vec::with_capacity(machine.instances().len());
     for instance in machine.instances() {
         let Some(job) = cell.job(instance.collection) else { continue };
-        let held = job.held(instance.index);
         let stops = cell.placement(*instance).is_some_and(|placed| placed.stop.is_some());
-        let leaves = stops || planned.contains(instance);
-        let band = job.spec.priority.band();
-        let number = if leaves { 0 } else { band_number(band) };
-        holds.by_band[number] = holds.by_band[number].plus(held.reservation);
-        if held.prod && (leaves || band == Band::Production) {
-            holds.production = holds.production.plus(held.limit);
+        let stays = !stops && !planned.contains(instance);
+        tasks.push((stays.then_some(job.spec.priority), job.held(instance.index)));
+    }
+    tasks.sort_unstable_by_key(|(priority, _)| *priority);
+    let mut sums = Sums::default();
+    for (priority, held) in tasks {
+        sums.add(&held);
+        let Sums { reservations, limits_of_prod } = &sums;
+        let units = [machines.offered(reservations), machines.offered(limits_of_prod)];
+        match (priority, holds.up_to.last_mut()) {
+            (None, _) => holds.leaving = units,
+            (Some(priority), Some((last, held))) if *last == priority => *held = units,
+            (Some(priority), _) => holds.up_to.push((priority, units)),
         }
     }
     holds
@@ -100,34 +108,26 @@ impl Engine {
         class.priority().number() > 0
     }
 
-    /// Whether there could be room on a machine if everything left it that may be made to.
-    fn is_possible(&self, cell: &Cell, class: &Class, slot: Slot) -> bool {
+    /// Whether there could be room on a machine if everything left it that may be made to. What is
+    /// evictable must be known.
+    fn is_possible(&self, class: &Class, slot: Slot) -> bool {
         let at = slot as usize;
         if self.machines.ports[at] < class.scan.ports {
             return false;
         }
-        let holds = self.evictable.holds(cell, &self.machines, slot);
-        let band = class.priority().band();
-        let of_own = usize::from(band < Band::Production);
-        let lower = holds.by_band.iter().take(band_number(band) + of_own);
-        let lower = lower.fold(Resources::default(), |sum, one| sum.plus(*one));
-        let production = match band {
-            Band::Monitoring => holds.production,
-            _ => Resources::default(),
-        };
-        let enough = |free: &[Vec<i32>; 4], more: &Resources, asked: &[i32; 4]| {
-            let more = self.machines.offered(more);
+        let [reservations, limits] = self.evictable.held_below(slot, class.priority());
+        let enough = |free: &[Vec<i32>; 4], more: &Units, asked: &Units| {
             (0..4).all(|dimension| free[dimension][at] + more[dimension] >= asked[dimension])
         };
-        enough(&self.machines.free, &lower, &class.scan.reservation)
+        enough(&self.machines.free, &reservations, &class.scan.reservation)
             && (!class.held.prod
-                || enough(&self.machines.free_for_prod, &production, &class.scan.limit))
+                || enough(&self.machines.free_for_prod, &limits, &class.scan.limit))
     }
 
     /// Whether preemption would help on a machine.
     pub(crate) fn could_preempt(&self, cell: &Cell, class: &Class, slot: Slot) -> bool {
         Self::preempts(class)
-            && self.is_possible(cell, class, slot)
+            && self.is_possible(class, slot)
             && self.victims(cell, class, slot).is_some()
     }
 
@@ -141,13 +141,11 @@ impl Engine {
         if !Self::preempts(class) {
             return None;
         }
-        if among.is_none() {
-            self.evictable.catch_up(cell, &self.machines);
-        }
+        self.evictable.catch_up(cell, &self.machines);
         let all = Slot::try_from(self.machines.len()).unwrap_or(Slot::MAX);
         let every = among.is_none().then_some(0..all).into_iter().flatten();
         let slots = among.into_iter().flatten().copied().chain(every);
-        let possible = slots.filter(|slot| self.is_possible(cell, class, *slot));
+        let possible = slots.filter(|slot| self.is_possible(class, *slot));
         let helped = possible.filter_map(|slot| {
             let (cost, victims) = self.victims(cell, class, slot)?;
             Some((cost, slot, victims))

@@ -49,6 +49,14 @@ impl Spread {
         }
     }
 
+    /// One task less.
+    pub(crate) fn remove(&mut self, machines: &Machines, slot: Slot) {
+        less(&mut self.machines, slot);
+        less(&mut self.racks, machines.rack(slot));
+        less(&mut self.powers, machines.power(slot));
+        less(&mut self.switches, machines.switch(slot));
+    }
+
     /// How many are on a machine and at its switch.
     pub(crate) fn beside(&self, machines: &Machines, slot: Slot) -> Beside {
         let count = |counts: &BTreeMap<u32, u32>, at| counts.get(&at).copied().unwrap_or(0);
@@ -68,6 +76,15 @@ impl Spread {
             share(&self.racks, machines.rack(slot)),
             share(&self.powers, machines.power(slot)),
         ]
+    }
+}
+
+fn less(counts: &mut BTreeMap<u32, u32>, domain: u32) {
+    if let Some(count) = counts.get_mut(&domain) {
+        *count -= 1;
+        if *count == 0 {
+            counts.remove(&domain);
+        }
     }
 }
 

@@ -51,6 +51,10 @@ pub(crate) enum Benchmark {
     },
     /// The scheduler: a whole cell from scratch, on one core.
     Cell(scheduling::cell::Wanted),
+    /// The scheduler: how many machines a cell's tasks take, by packing policy.
+    Pack(scheduling::pack::Wanted),
+    /// The scheduler: passes over a long queue while tasks come and go.
+    Pass(scheduling::pass::Wanted),
     /// The state machine: operations a second, snapshots, and the size of the state.
     Apply {
         /// Machines of the cell.
@@ -98,6 +102,8 @@ impl Benchmark {
             Self::Recovery { operations, json } => recovery::recovery(operations, json),
             Self::History { operations, json } => history::history(operations, json),
             Self::Cell(wanted) => scheduling::cell::measure(&wanted),
+            Self::Pack(wanted) => scheduling::pack::measure(&wanted),
+            Self::Pass(wanted) => scheduling::pass::measure(&wanted),
             Self::Apply { machines, tasks, operations, seed, json } => {
                 apply::apply(apply::Size { machines, tasks, operations, seed }, json)
             }

@@ -5,4 +5,5 @@ pub(crate) mod cell;
 mod dump;
 mod input;
 pub(crate) mod pack;
+pub(crate) mod pass;
 mod run;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use anyhow::ensure;
 use cell::{Cell, Op, Outcome};
 use nix::sys::resource::{UsageWho, getrusage};
+use nix::time::{ClockId, clock_gettime};
 use scheduler::{Scheduler, Settings};
 
 use super::input::NOW;
@@ -53,11 +54,7 @@ impl Watch {
 
 /// The CPU time of this thread so far.
 fn cpu() -> anyhow::Result<Duration> {
-    let usage = getrusage(UsageWho::RUSAGE_THREAD)?;
-    let time: nix::sys::time::TimeVal = usage.user_time() + usage.system_time();
-    Ok(Duration::from_micros(
-        u64::try_from(nix::sys::time::TimeValLike::num_microseconds(&time)).unwrap_or(0),
-    ))
+    Ok(clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID)?.into())
 }
 
 /// The most memory that this process has had.
