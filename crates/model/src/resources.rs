@@ -49,6 +49,9 @@ impl GcuFactor {
     /// What cores of this platform do, in normalised ones.
     #[must_use]
     pub fn normalised(self, cores: MilliCores) -> MilliCores {
+        if self == Self::ONE {
+            return cores;
+        }
         MilliCores(scale(cores.0, self.0, Self::ONE.0))
     }
 

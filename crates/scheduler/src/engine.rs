@@ -15,7 +15,7 @@ use crate::preempt::Evictable;
 use crate::queue::Queue;
 use crate::random::Random;
 use crate::score::{INFEASIBLE, Term, Terms, mixing, over_a_maximum, packing, unmatched};
-use crate::spread::{DomainScores, Spread};
+use crate::spread::Spread;
 
 /// Marks are kept for so many sets of constraints.
 const MARKS_MAX: usize = 1_000;
@@ -37,7 +37,6 @@ pub(crate) struct Engine {
     ordered: usize,
     marks: BTreeMap<Vec<Constraint>, Vec<u8>>,
     spreads: BTreeMap<CollectionId, Spread>,
-    domains: DomainScores,
     changes: Changes,
     /// The machines with more room than before, since the last pass looked.
     improved: BTreeSet<Slot>,
@@ -123,7 +122,6 @@ impl Engine {
             random,
             marks: BTreeMap::new(),
             spreads: BTreeMap::new(),
-            domains: DomainScores::default(),
             changes: Changes::default(),
             improved: BTreeSet::new(),
             last: None,
@@ -336,27 +334,7 @@ impl Engine {
         pool.seen = self.changes.end();
     }
 
-    fn best_of_pool(
-        &mut self,
-        cell: &Cell,
-        id: ClassId,
-        pool: &mut Pool,
-        now: Time,
-    ) -> Option<Slot> {
-        let mut domains = std::mem::take(&mut self.domains);
-        let found = self.search(cell, id, pool, &mut domains, now);
-        self.domains = domains;
-        found
-    }
-
-    fn search(
-        &self,
-        cell: &Cell,
-        id: ClassId,
-        pool: &mut Pool,
-        domains: &mut DomainScores,
-        now: Time,
-    ) -> Option<Slot> {
+    fn best_of_pool(&self, cell: &Cell, id: ClassId, pool: &mut Pool, now: Time) -> Option<Slot> {
         let class = self.queue.classes.get(id)?;
         let marks = self.marks.get(&class.key.constraints).map(Vec::as_slice);
         let spread = self.spread(class);
@@ -364,9 +342,9 @@ impl Engine {
         let mut widens = pool.fits() < enough / 2 || pool.is_empty();
         loop {
             if widens {
-                domains.set(spread, &self.settings.weights);
+                let weights = &self.settings.weights;
                 let more =
-                    (!domains.are_empty()).then_some(|slot| domains.of(&self.machines, slot));
+                    spread.map(|spread| |slot| spread.of_domains(&self.machines, slot, weights));
                 pool.widen(&self.machines, &class.scan, marks, more.as_ref(), enough);
             }
             let real = |slot| self.score(cell, class, marks, slot, now);

@@ -83,8 +83,16 @@ impl Scheduler {
             };
             for (position, assignment) in assignments.iter().enumerate() {
                 let planned = self.forget(assignment.instance);
-                if let Some(planned) = &planned {
-                    touched.machines.entry(planned.machine).or_insert(false);
+                // As it was planned, nothing of the machine is other than it was known to be.
+                let as_planned = planned.as_ref().is_some_and(|planned| {
+                    planned.machine == assignment.machine && planned.victims.is_empty()
+                });
+                if !as_planned || refused(position) {
+                    touched.machines.insert(assignment.machine, false);
+                    let of_plan = planned.as_ref().map(|planned| (planned.machine, false));
+                    touched.machines.extend(of_plan);
+                } else if let Some(planned) = &planned {
+                    self.engine.evictable.spoil(planned.slot);
                 }
                 match (planned, refused(position)) {
                     // It is where it was planned, and in the queue no longer.
@@ -240,8 +248,9 @@ struct Touched {
 impl Touched {
     fn by(cell: &Cell, op: &Op, applied: &Applied) -> Self {
         let mut touched = Self::default();
-        for id in &applied.reordered {
-            touched.machines.insert(*id, false);
+        // What an assignment does is known from the assignment, and mostly from the plan.
+        if !matches!(op, Op::Assign(_)) {
+            touched.machines.extend(applied.reordered.iter().map(|id| (*id, false)));
         }
         if let Op::Reserve(reservations) = op {
             touched.tasks.extend(reservations.iter().map(|one| one.instance.task()));

@@ -13,9 +13,58 @@ use crate::score::{Weights, share_lost};
 pub(crate) struct Spread {
     tasks: u32,
     machines: BTreeMap<Slot, u32>,
-    racks: BTreeMap<u32, u32>,
-    powers: BTreeMap<u32, u32>,
-    switches: BTreeMap<u32, u32>,
+    racks: Counts,
+    powers: Counts,
+    switches: Counts,
+}
+
+/// How many tasks are in each domain of a kind: as a list while there are few, by number after that.
+#[derive(Clone, Debug, Default)]
+struct Counts {
+    few: Vec<(u32, u32)>,
+    many: Vec<u32>,
+}
+
+/// How many domains are few.
+const FEW: usize = 32;
+
+impl Counts {
+    fn get(&self, domain: u32) -> u32 {
+        if !self.many.is_empty() {
+            return self.many.get(domain as usize).copied().unwrap_or(0);
+        }
+        let found = self.few.iter().find(|(other, _)| *other == domain);
+        found.map_or(0, |(_, count)| *count)
+    }
+
+    fn change(&mut self, domain: u32, change: impl FnOnce(u32) -> u32) {
+        if domain == NOWHERE {
+            return;
+        }
+        if self.many.is_empty() {
+            if let Some((_, count)) = self.few.iter_mut().find(|(other, _)| *other == domain) {
+                *count = change(*count);
+                return;
+            }
+            if self.few.len() < FEW {
+                self.few.push((domain, change(0)));
+                return;
+            }
+            for (domain, count) in std::mem::take(&mut self.few) {
+                *self.numbered(domain) = count;
+            }
+        }
+        let count = self.numbered(domain);
+        *count = change(*count);
+    }
+
+    fn numbered(&mut self, domain: u32) -> &mut u32 {
+        let at = domain as usize;
+        if self.many.len() <= at {
+            self.many.resize(at + 1, 0);
+        }
+        &mut self.many[at]
+    }
 }
 
 impl Spread {
@@ -38,96 +87,49 @@ impl Spread {
     /// One task more.
     pub(crate) fn add(&mut self, machines: &Machines, slot: Slot) {
         *self.machines.entry(slot).or_default() += 1;
-        for (counts, domain) in [
-            (&mut self.racks, machines.rack(slot)),
-            (&mut self.powers, machines.power(slot)),
-            (&mut self.switches, machines.switch(slot)),
-        ] {
-            if domain != NOWHERE {
-                *counts.entry(domain).or_default() += 1;
-            }
-        }
+        let more = |count: u32| count.saturating_add(1);
+        self.racks.change(machines.rack(slot), more);
+        self.powers.change(machines.power(slot), more);
+        self.switches.change(machines.switch(slot), more);
     }
 
     /// One task less.
     pub(crate) fn remove(&mut self, machines: &Machines, slot: Slot) {
-        less(&mut self.machines, slot);
-        less(&mut self.racks, machines.rack(slot));
-        less(&mut self.powers, machines.power(slot));
-        less(&mut self.switches, machines.switch(slot));
+        let less = |count: u32| count.saturating_sub(1);
+        if let Some(count) = self.machines.get_mut(&slot) {
+            *count = less(*count);
+        }
+        self.racks.change(machines.rack(slot), less);
+        self.powers.change(machines.power(slot), less);
+        self.switches.change(machines.switch(slot), less);
     }
 
     /// How many are on a machine and at its switch.
     pub(crate) fn beside(&self, machines: &Machines, slot: Slot) -> Beside {
-        let count = |counts: &BTreeMap<u32, u32>, at| counts.get(&at).copied().unwrap_or(0);
         Beside {
-            machine: count(&self.machines, slot),
-            switch: count(&self.switches, machines.switch(slot)),
+            machine: self.machines.get(&slot).copied().unwrap_or(0),
+            switch: self.switches.get(machines.switch(slot)),
         }
     }
 
     /// The shares of the job that are on a machine, in its rack and on its power domain already.
     pub(crate) fn shares(&self, machines: &Machines, slot: Slot) -> [u32; 3] {
-        let share = |counts: &BTreeMap<u32, u32>, at| {
-            share_lost(counts.get(&at).copied().unwrap_or(0), self.tasks)
-        };
+        let share = |count| share_lost(count, self.tasks);
         [
-            share(&self.machines, slot),
-            share(&self.racks, machines.rack(slot)),
-            share(&self.powers, machines.power(slot)),
+            share(self.machines.get(&slot).copied().unwrap_or(0)),
+            share(self.racks.get(machines.rack(slot))),
+            share(self.powers.get(machines.power(slot))),
         ]
     }
-}
 
-fn less(counts: &mut BTreeMap<u32, u32>, domain: u32) {
-    if let Some(count) = counts.get_mut(&domain) {
-        *count -= 1;
-        if *count == 0 {
-            counts.remove(&domain);
-        }
-    }
-}
-
-/// What the racks and power domains of a job add to the scores of their machines, to be looked up by
-/// domain while many machines are scanned.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct DomainScores {
-    racks: Vec<u32>,
-    powers: Vec<u32>,
-    /// Those that are not 0.
-    used: [Vec<u32>; 2],
-}
-
-impl DomainScores {
-    /// They are those of a job's tasks from here on.
-    pub(crate) fn set(&mut self, spread: Option<&Spread>, weights: &Weights) {
-        let of_racks = (&mut self.racks, weights.spread_rack);
-        let of_powers = (&mut self.powers, weights.spread_power);
-        let counts = spread.map(|spread| [&spread.racks, &spread.powers]);
-        let tasks = spread.map_or(1, |spread| spread.tasks);
-        for (number, (scores, weight)) in [of_racks, of_powers].into_iter().enumerate() {
-            let used = &mut self.used[number];
-            used.drain(..).for_each(|domain| scores[domain as usize] = 0);
-            for (domain, count) in counts.into_iter().flat_map(|counts| counts[number]) {
-                let score = share_lost(*count, tasks).saturating_mul(weight);
-                if score > 0 {
-                    if scores.len() <= *domain as usize {
-                        scores.resize(*domain as usize + 1, 0);
-                    }
-                    scores[*domain as usize] = score;
-                    used.push(*domain);
-                }
-            }
-        }
-    }
-
-    pub(crate) fn are_empty(&self) -> bool {
-        self.used.iter().all(Vec::is_empty)
-    }
-
-    /// What they add to the score of a machine.
-    pub(crate) fn of(&self, machines: &Machines, slot: Slot) -> u32 {
-        let of = |scores: &[u32], domain: u32| scores.get(domain as usize).copied().unwrap_or(0);
-        of(&self.racks, machines.rack(slot)).saturating_add(of(&self.powers, machines.power(slot)))
+    /// What its rack and its power domain add to the score of a machine.
+    pub(crate) fn of_domains(&self, machines: &Machines, slot: Slot, weights: &Weights) -> u32 {
+        let share = |count, weight: u32| match count {
+            0 => 0,
+            count => share_lost(count, self.tasks).saturating_mul(weight),
+        };
+        let rack = share(self.racks.get(machines.rack(slot)), weights.spread_rack);
+        let power = share(self.powers.get(machines.power(slot)), weights.spread_power);
+        rack.saturating_add(power)
     }
 }
