@@ -59,6 +59,13 @@ impl Random {
         of.get(self.index(of.len()))
     }
 
+    /// Puts things in any order.
+    pub fn shuffle<T>(&mut self, all: &mut [T]) {
+        for last in (1..all.len()).rev() {
+            all.swap(last, self.index(last + 1));
+        }
+    }
+
     /// True so many times in a thousand.
     pub fn chance(&mut self, permille: u64) -> bool {
         self.below(1_000) < permille

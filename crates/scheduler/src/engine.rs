@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cell::feasibility::{Beside, fits};
 use cell::{Cell, Held, Machine};
-use model::{CollectionId, MachineId, Time};
+use model::{CollectionId, MachineId, Random, Time};
 use spec::Constraint;
 
 use crate::Settings;
@@ -13,7 +13,6 @@ use crate::machines::{BLOCK, Change, Machines, Slot};
 use crate::pool::{Pool, UNMATCHED};
 use crate::preempt::Evictable;
 use crate::queue::Queue;
-use crate::random::Random;
 use crate::score::{INFEASIBLE, Term, Terms, mixing, over_a_maximum, packing, unmatched};
 use crate::spread::Spread;
 
@@ -266,7 +265,7 @@ impl Engine {
             Where::Few(slots) => self.best_of_few(cell, id, slots, now),
             Where::Unknown => {
                 let blocks = (self.machines.len() / BLOCK).max(1);
-                let start = if self.settings.relaxed { self.random.below(blocks) } else { 0 };
+                let start = if self.settings.relaxed { self.random.index(blocks) } else { 0 };
                 let mut pool = self.queue.classes.window(POOL_BYTES_MAX);
                 let bytes = pool.bytes();
                 pool.begin(start, self.changes.end());
@@ -280,7 +279,7 @@ impl Engine {
                 pool.looks += 1;
                 if self.settings.relaxed && pool.looks >= LOOKS && !pool.is_whole(&self.machines) {
                     let blocks = (self.machines.len() / BLOCK).max(1);
-                    pool.begin(self.random.below(blocks), self.changes.end());
+                    pool.begin(self.random.index(blocks), self.changes.end());
                 }
                 self.refresh(id, pool);
                 let found = self.best_of_pool(cell, id, pool, now);

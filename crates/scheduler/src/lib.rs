@@ -21,7 +21,6 @@ mod plan;
 mod pool;
 mod preempt;
 mod queue;
-mod random;
 mod score;
 mod settings;
 mod spread;

@@ -9,9 +9,8 @@ use std::collections::BTreeMap;
 
 use cell::feasibility::{Beside, Offer, Sums};
 use cell::{Cell, FailureDomain, Held, Machine, MachineState};
-use model::{Dimension, MachineId, Resources};
+use model::{Dimension, MachineId, Random, Resources};
 
-use crate::random::Random;
 use crate::score::WHOLE;
 
 /// Slots are looked at in blocks of so many; there are always whole blocks of them.

@@ -9,10 +9,11 @@ use std::path::PathBuf;
 
 use cell::Held;
 use clap::Args;
+use model::Random;
 use model::{Dimension, Resources};
 use scheduler::{Policy, Settings};
 use serde::Serialize;
-use trace::{CellSnapshot, Random};
+use trace::CellSnapshot;
 
 use super::dump::Dump;
 use super::input::{Maker, STATEMENT, Source};

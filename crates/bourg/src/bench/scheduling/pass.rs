@@ -15,13 +15,14 @@ use cell::{
     TaskState,
 };
 use clap::Args;
+use model::Random;
 use model::{
     CollectionId, End, InstanceId, JobName, MachineId, SessionId, Span, TaskIndex, Time, UserName,
 };
 use scheduler::Scheduler;
 use serde::Serialize;
 use spec::JobSpec;
-use trace::{CellSnapshot, PerMille, Random};
+use trace::{CellSnapshot, PerMille};
 
 use super::input::{Maker, NOW, STATEMENT, Source, reservations};
 use super::run::{Spent, Watch, from_scratch, peak_rss_bytes};
