@@ -167,13 +167,7 @@ impl<C: Codec> World<C> {
     pub(crate) fn fault(&mut self, number: usize, begins: bool) {
         let Fault { kind, lasts, .. } = self.faults[number].clone();
         match (kind, begins) {
-            (FaultKind::Network(disturbance), true) => {
-                let stream = self.network.is_cut(Node::Master, Node::Scheduler);
-                self.network.disturb(number, disturbance);
-                if !stream && self.network.is_cut(Node::Master, Node::Scheduler) {
-                    self.stream_breaks(Span::from_secs(5));
-                }
-            }
+            (FaultKind::Network(disturbance), true) => self.disturb(number, disturbance),
             (FaultKind::Network(_), false) => self.network.calm(number),
             (FaultKind::Off(range), true) => range.for_each(|machine| self.power_off(machine)),
             (FaultKind::Off(range), false) => range.for_each(|machine| self.boot(machine)),
@@ -215,6 +209,15 @@ impl<C: Codec> World<C> {
                 | FaultKind::Restore,
                 false,
             ) => {}
+        }
+    }
+
+    /// A part of the network is disturbed; the number is that by which it ends.
+    pub(crate) fn disturb(&mut self, number: usize, disturbance: Disturbance) {
+        let stream = self.network.is_cut(Node::Master, Node::Scheduler);
+        self.network.disturb(number, disturbance);
+        if !stream && self.network.is_cut(Node::Master, Node::Scheduler) {
+            self.stream_breaks(Span::from_secs(5));
         }
     }
 

@@ -36,6 +36,8 @@ pub(crate) struct Judge {
     names: BTreeMap<TaskId, (Generation, MachineId)>,
     /// How far a reader of the events has come, and what it has read.
     reader: Reader,
+    /// Every event with its moment, where they are to be looked at.
+    told: Option<Vec<(Time, Event)>>,
 }
 
 /// Somebody who reads the events and resumes where it was, over every restart of the master.
@@ -75,6 +77,7 @@ impl Judge {
             killed: BTreeMap::new(),
             names: BTreeMap::new(),
             reader: Reader::default(),
+            told: None,
         }
     }
 
@@ -85,6 +88,16 @@ impl Judge {
     /// The first counts: what follows it may follow from it.
     pub(crate) fn violated(&mut self, what: String) {
         self.violation.get_or_insert(what);
+    }
+
+    /// Every event is kept from now on.
+    pub(crate) fn keep_events(&mut self) {
+        self.told.get_or_insert_default();
+    }
+
+    /// The events that are kept, each with its moment.
+    pub(crate) fn told(&self) -> &[(Time, Event)] {
+        self.told.as_deref().unwrap_or_default()
     }
 
     pub(crate) fn digest(&self) -> String {
@@ -128,6 +141,9 @@ impl Judge {
         if let Some(applied) = applied {
             self.reader.next(applied.events.len() as u64);
             applied.events.iter().for_each(|event| self.happened(event));
+            if let Some(told) = &mut self.told {
+                told.extend(applied.events.iter().map(|event| (at, event.clone())));
+            }
         }
         true
     }

@@ -226,8 +226,10 @@ impl<C: Codec> World<C> {
                 self.master.term = entry.term;
                 let applied = applied.iter().find(|(index, _)| *index == entry.index);
                 let applied = applied.map(|(_, applied)| applied);
-                self.counts.operations +=
-                    u64::from(self.judge.committed(&entry, at, &events, applied));
+                if self.judge.committed(&entry, at, &events, applied) {
+                    self.counts.operations += 1;
+                    self.operations.count(self.age());
+                }
                 self.stream(entry);
             }
             Output::Leads(term) => {
@@ -310,6 +312,7 @@ impl<C: Codec> World<C> {
     /// Sends a poll; in the end it is answered, or given up.
     fn poll(&mut self, mut poll: Poll) {
         self.counts.polls += 1;
+        self.polls.count(self.age());
         let (number, hold) = (self.next_call(), poll.hold);
         let call = Call {
             number,

@@ -223,6 +223,7 @@ impl<C: Codec> World<C> {
         };
         let Some(scheduler) = &mut host.scheduler else { return };
         let refused = refused.unwrap_or(instances);
+        self.counts.refused += refused.len() as u64;
         if !refused.is_empty() {
             host.rest_until = self.now + REFUSED_REST;
         }
@@ -249,6 +250,19 @@ impl Rival {
 }
 
 impl<C: Codec> World<C> {
+    /// The other scheduler takes its turns from now on, at a mean distance.
+    pub(crate) fn rival_begins(&mut self, pace: Span) {
+        self.rival.pace = pace;
+        if !std::mem::replace(&mut self.rival.active, true) {
+            self.agenda.at(self.now, Event::RivalTurn);
+        }
+    }
+
+    /// And no more.
+    pub(crate) fn rival_ends(&mut self) {
+        self.rival.active = false;
+    }
+
     pub(crate) fn rival_turn(&mut self) {
         if !self.rival.active {
             self.rival.copy = None;
@@ -293,7 +307,7 @@ fn proposals(cell: &Cell, now: Time, random: &mut Random) -> Vec<Assignment> {
 }
 
 /// Those of lower priority, lowest first, as many as make room.
-fn victims(
+pub(crate) fn victims(
     cell: &Cell,
     job: &cell::Job,
     index: TaskIndex,

@@ -24,6 +24,7 @@ use crate::load::Load;
 use crate::machine::{Call, Machine, Step};
 use crate::master::MasterHost;
 use crate::network::Network;
+use crate::pace::Pace;
 use crate::planted::Planted;
 use crate::program::Programs;
 use crate::scheduling::{Rival, SchedulerHost};
@@ -119,6 +120,8 @@ pub struct Counts {
     pub masters: u64,
     /// Processes that were started.
     pub processes: u64,
+    /// Assignments of the scheduler that were refused, or of which nobody knows.
+    pub refused: u64,
 }
 
 /// A world.
@@ -139,6 +142,9 @@ pub struct World<C: Codec> {
     pub(crate) faults: Vec<Fault>,
     pub(crate) judge: Judge,
     pub(crate) counts: Counts,
+    /// Polls and operations by the second.
+    pub(crate) polls: Pace,
+    pub(crate) operations: Pace,
     pub(crate) planted: Option<Planted>,
     calls: u64,
 }
@@ -183,6 +189,8 @@ impl<C: Codec> World<C> {
             faults,
             judge: Judge::new(setting.planted, setting.checking != Checking::Off),
             counts: Counts::default(),
+            polls: Pace::default(),
+            operations: Pace::default(),
             planted: setting.planted,
             calls: 0,
         };
