@@ -216,7 +216,7 @@ impl Machine {
             Effect::PersistStamp(stamp) => self.stamp = stamp,
             Effect::Start(launch) => {
                 let generation = launch.instance.generation;
-                let life = programs.life(&launch.desired, generation, &mut self.random);
+                let life = programs.life(now, &launch.desired, generation, &mut self.random);
                 let (id, begins) = (launch.instance, life.begins);
                 let step = match &life.end {
                     end @ End::NotStarted { .. } => Step::Ends(end.clone()),
@@ -278,7 +278,13 @@ impl Machine {
     }
 
     /// A step of a task comes to pass; what its Borglet is told of it, if it is there to be told.
-    pub(crate) fn pass(&mut self, now: Time, id: InstanceId, step: Step) -> Option<Passed> {
+    pub(crate) fn pass(
+        &mut self,
+        now: Time,
+        id: InstanceId,
+        step: Step,
+        programs: &dyn Programs,
+    ) -> Option<Passed> {
         let process = self.processes.get_mut(&id)?;
         match (step, &process.phase) {
             (Step::Begins, Phase::Starting) => {
@@ -287,6 +293,9 @@ impl Machine {
                 Some(Passed { input: Input::Started(id), then: runs, ended: None })
             }
             (Step::Ends(end), Phase::Starting | Phase::Running(_)) => {
+                if !process.ending && end == process.life.end {
+                    programs.came_to_its_end(&process.launch.desired);
+                }
                 process.phase = Phase::Ended(end.clone());
                 Some(Passed { input: Input::Ended(id, end.clone()), then: None, ended: Some(end) })
             }

@@ -152,7 +152,10 @@ impl<C: Codec> World<C> {
     }
 
     fn task_step(&mut self, number: usize, instance: InstanceId, step: Step) {
-        let Some(passed) = self.machines[number].pass(self.now, instance, step) else { return };
+        let programs = self.programs.as_ref();
+        let Some(passed) = self.machines[number].pass(self.now, instance, step, programs) else {
+            return;
+        };
         if let Some((runs, end)) = passed.then {
             let boot = self.machines[number].boot;
             let step = Step::Ends(end);
@@ -190,6 +193,7 @@ impl<C: Codec> World<C> {
         if self.machines[number].power == Power::Off {
             return;
         }
+        self.counts.removals += 1;
         self.thaw(number);
         for held in std::mem::take(&mut self.machines[number].held) {
             self.gives_call_up(held.call);

@@ -323,7 +323,7 @@ impl<C: Codec> World<C> {
             ghost: false,
         };
         self.judge.orders(&mut poll);
-        let Some(machine) = number_of(&poll.name).filter(|number| *number < self.machines.len())
+        let Some(machine) = number_of(&poll.address).filter(|number| *number < self.machines.len())
         else {
             return self.agenda.at(call.deadline, Event::Answered { call, answer: Answer::Failed });
         };

@@ -1,7 +1,7 @@
 //! The programs that simulated tasks run: how long, how they end, and how they behave on the way.
 
 use borglet::Desired;
-use model::{End, Generation, Random, Span};
+use model::{End, Generation, Random, Span, Time};
 
 /// What one life of a task does on its machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,8 +36,17 @@ impl Default for Life {
 
 /// Whoever knows what the programs do.
 pub trait Programs {
-    /// What this life of a task does.
-    fn life(&self, desired: &Desired, generation: Generation, random: &mut Random) -> Life;
+    /// What a life of a task does that begins now.
+    fn life(
+        &self,
+        now: Time,
+        desired: &Desired,
+        generation: Generation,
+        random: &mut Random,
+    ) -> Life;
+
+    /// A life came to the end that it was said to have.
+    fn came_to_its_end(&self, _desired: &Desired) {}
 }
 
 /// Programs that say in their command what they do: `run for=90s exit=0 heeds=200ms fails=300`.
@@ -54,7 +63,7 @@ pub trait Programs {
 pub struct Commands;
 
 impl Programs for Commands {
-    fn life(&self, desired: &Desired, _: Generation, random: &mut Random) -> Life {
+    fn life(&self, _: Time, desired: &Desired, _: Generation, random: &mut Random) -> Life {
         let mut life = Life { begins: Span(5_000 + random.below(60_000)), ..Life::default() };
         for word in &desired.spec.cmd {
             let (name, value) = word.split_once('=').unwrap_or((word, ""));

@@ -222,12 +222,19 @@ impl<C: Codec> World<C> {
             return;
         };
         let Some(scheduler) = &mut host.scheduler else { return };
-        let refused = refused.unwrap_or(instances);
-        self.counts.refused += refused.len() as u64;
-        if !refused.is_empty() {
+        let count = match refused {
+            // The copy will show it when it has come as far.
+            Some(refused) => refused.len(),
+            None => {
+                let count = instances.len();
+                scheduler.not_judged(instances);
+                count
+            }
+        };
+        self.counts.refused += count as u64;
+        if count > 0 {
             host.rest_until = self.now + REFUSED_REST;
         }
-        scheduler.refused(refused);
         self.plan_turn(self.now + BATCH);
     }
 }

@@ -37,7 +37,7 @@ impl<C: Codec> World<C> {
             for instance in machine.running() {
                 let there =
                     cell.placement(instance).and_then(|placed| cell.machine(placed.machine));
-                if there.is_none_or(|there| number_of(&there.name) != Some(number)) {
+                if there.is_none_or(|there| number_of(&there.address) != Some(number)) {
                     return Some(format!("{instance} runs on m{number}, where it is not to run"));
                 }
             }
@@ -79,7 +79,7 @@ impl<C: Codec> World<C> {
         if let Some(stop) = &placement.stop {
             return Some(format!("{id} is still being stopped: {stop:?}"));
         }
-        let process = number_of(&machine.name)
+        let process = number_of(&machine.address)
             .and_then(|number| self.machines.get(number))
             .and_then(|there| there.processes.get(&id));
         let runs = process.is_some_and(|there| matches!(there.phase, machine::Phase::Running(_)));

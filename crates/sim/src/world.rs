@@ -122,6 +122,8 @@ pub struct Counts {
     pub processes: u64,
     /// Assignments of the scheduler that were refused, or of which nobody knows.
     pub refused: u64,
+    /// Times that a machine lost power.
+    pub removals: u64,
 }
 
 /// A world.
@@ -203,7 +205,7 @@ impl<C: Codec> World<C> {
         self.agenda.at(self.now, Event::SchedulerConnects { life: self.scheduler.life });
         for number in 0..self.machines.len() {
             let name = self.machines[number].name.clone();
-            let address = format!("{name}:7");
+            let address = address(number);
             self.ask(0, Mutation::AddMachine { name, address });
         }
         self.note_wish();
@@ -356,9 +358,14 @@ pub fn capacity(cores: u64, gib: u64) -> Resources {
     }
 }
 
-/// The number of a machine in its world, by its name.
-pub(crate) fn number_of(name: &MachineName) -> Option<usize> {
-    name.as_str().strip_prefix('m')?.parse().ok()
+/// Where a machine's Borglet answers: it says which of the world's machines that is.
+pub(crate) fn address(number: usize) -> String {
+    format!("machine-{number}:7")
+}
+
+/// Which of the world's machines answers at an address.
+pub(crate) fn number_of(address: &str) -> Option<usize> {
+    address.strip_prefix("machine-")?.strip_suffix(":7")?.parse().ok()
 }
 
 /// The name of every simulated cell.

@@ -23,6 +23,12 @@ const LAYERS: &[(&str, Kind, &[&str])] = &[
     ("replica", Kind::Pure, &["model", "cell", "master"]),
     // The harness.
     ("trace", Kind::Pure, &["model", "spec"]),
+    // The harness.
+    (
+        "sim",
+        Kind::Pure,
+        &["model", "spec", "cell", "borglet", "scheduler", "master", "replica", "trace"],
+    ),
     // The boundary.
     ("proto", Kind::Boundary, &["model", "spec", "cell", "borglet"]),
     ("store", Kind::Boundary, &[]),
@@ -42,6 +48,7 @@ const LAYERS: &[(&str, Kind, &[&str])] = &[
             "master",
             "replica",
             "sim",
+            "trace",
             "proto",
             "store",
             "linux",

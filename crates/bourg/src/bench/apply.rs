@@ -23,6 +23,7 @@ use serde::Serialize;
 use spec::{JobSpec, TaskSpec};
 use store::DataDirectory;
 
+use super::thread_time;
 use crate::checkpoint::{self, Origin};
 use crate::cli::Done;
 use crate::cli::output::{self, Format};
@@ -317,12 +318,6 @@ fn rate(operations: u64, time: Duration) -> f64 {
 
 fn milliseconds(time: Duration) -> f64 {
     (time.as_secs_f64() * 1e6).round() / 1e3
-}
-
-/// The CPU time of this thread so far.
-fn thread_time() -> Duration {
-    use nix::time::{ClockId, clock_gettime};
-    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from)
 }
 
 /// The resident memory of this process.

@@ -3,9 +3,15 @@
 mod apply;
 mod history;
 mod recovery;
+mod sim;
 mod start;
+mod trace_files;
+
+use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Subcommand;
+use model::Span;
 
 #[cfg(test)]
 pub(crate) use history::write_history;
@@ -60,6 +66,25 @@ pub(crate) enum Benchmark {
         #[arg(long)]
         json: bool,
     },
+    /// Simulated cells: one under the churn of a real one, and one under faults.
+    Sim {
+        /// Google's trace of 2011, as docs/traces.md says. Default: a twenty-fifth of it, which is
+        /// part of this program.
+        #[arg(long, value_name = "DIR")]
+        trace: Option<PathBuf>,
+        /// How much of the trace is played, in its own time; 83 minutes of it are known.
+        #[arg(long, default_value_t = 20)]
+        minutes: u64,
+        /// The time between two polls of a Borglet, in seconds.
+        #[arg(long, default_value_t = 5)]
+        poll_interval: u64,
+        /// What everything that the trace does not say begins with.
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
 }
 
 impl Benchmark {
@@ -72,6 +97,17 @@ impl Benchmark {
             Self::Apply { machines, tasks, operations, seed, json } => {
                 apply::apply(apply::Size { machines, tasks, operations, seed }, json)
             }
+            Self::Sim { trace, minutes, poll_interval, seed, json } => {
+                let poll_interval = Span::from_secs(poll_interval);
+                let trace = trace.as_deref();
+                sim::sim(&sim::Size { trace, minutes, poll_interval, seed }, json)
+            }
         }
     }
+}
+
+/// The CPU time of this thread so far.
+fn thread_time() -> Duration {
+    use nix::time::{ClockId, clock_gettime};
+    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from)
 }

@@ -16,6 +16,7 @@ mod roles;
 mod run;
 mod show;
 mod silence;
+mod sim;
 mod why;
 
 use std::net::SocketAddr;
@@ -78,6 +79,8 @@ enum Command {
     /// The whole cell in one file: save it, verify it, look at it, edit it, go on from it.
     #[command(subcommand)]
     Checkpoint(checkpoint::Command),
+    /// Whole cells in this process, in time of their own and under faults, by their seeds.
+    Sim(sim::SimArgs),
     /// Measure this program on this machine.
     #[command(subcommand)]
     Bench(bench::Benchmark),
@@ -413,6 +416,7 @@ fn execute(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Machine(command) => machine::machine(cell, &command)?,
         Command::Cell(args) => cell::cell(cell, &args)?,
         Command::Checkpoint(command) => checkpoint::checkpoint(cell, &command)?,
+        Command::Sim(args) => sim::sim(&args)?,
         Command::Bench(what) => what.measure()?,
         Command::Master(args) => roles::master(args)?,
         Command::Scheduler(args) => roles::scheduler(args)?,

@@ -7,7 +7,7 @@
 mod agents;
 mod changes;
 mod checkpoint;
-mod core;
+pub(crate) mod core;
 mod events;
 mod log;
 mod machines;

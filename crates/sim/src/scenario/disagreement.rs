@@ -43,7 +43,7 @@ pub(super) fn play<C: Codec>(cast: Cast<C>) -> Stage<C> {
             1 => "refused assignments of one that was cut off",
             _ => "refused assignments of one that hears late",
         };
-        stage.figure(what, refused, if trouble == 2 { 200 } else { 40 });
+        stage.figure(what, refused, if trouble == 2 { 120 } else { 12 });
     }
     stage
 }

@@ -2,7 +2,7 @@
 
 use borglet::Desired;
 use cell::EventKind;
-use model::{End, Generation, Random, Span};
+use model::{End, Generation, Random, Span, Time};
 use replica::Codec;
 
 use super::stage::{Cast, Scene, Stage, running};
@@ -25,7 +25,7 @@ const TASKS: u64 = 300;
 struct Crashing;
 
 impl Programs for Crashing {
-    fn life(&self, _: &Desired, generation: Generation, random: &mut Random) -> Life {
+    fn life(&self, _: Time, _: &Desired, generation: Generation, random: &mut Random) -> Life {
         let mut life = Life { begins: Span(20_000 + random.below(20_000)), ..Life::default() };
         if generation.0 <= CRASHES {
             life.runs = Some(Span::from_millis(100));

@@ -16,9 +16,9 @@ second stay bounded, no machine is marked down, no task moves, and all is right 
 
 const MACHINES: usize = 1_000;
 /// A machine with news is polled with an order, for the news, and once more.
-const POLLS_MAX: u64 = 4 * MACHINES as u64;
+const POLLS_MAX: u64 = 3 * MACHINES as u64;
 /// That a machine is back, that its tasks have ended, and who comes in their place.
-const OPERATIONS_MAX: u64 = 3 * MACHINES as u64;
+const OPERATIONS_MAX: u64 = 2 * MACHINES as u64;
 
 pub(super) fn play<C: Codec>(cast: Cast<C>) -> Stage<C> {
     let mut stage = Stage::set(cast, Scene::of(MACHINES));

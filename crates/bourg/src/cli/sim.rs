@@ -1,0 +1,266 @@
+//! `bourg sim`: whole cells in this process, under faults, by their seeds.
+
+use std::fmt::Write as _;
+use std::ops::Range;
+use std::str::FromStr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::Instant;
+
+use clap::Args;
+use model::Span;
+use serde::Serialize;
+use sim::{Family, Plan, Verdict};
+
+use super::exit::{Done, Failure};
+use super::output::{self, Format};
+use crate::master::core::Records;
+
+/// What is played.
+#[derive(Debug, Args)]
+pub(super) struct SimArgs {
+    /// The world of this seed.
+    #[arg(long, conflicts_with = "seeds", required_unless_present = "seeds")]
+    seed: Option<u64>,
+    /// The worlds of these seeds, as FROM..TO; TO is not one of them.
+    #[arg(long, value_name = "FROM..TO")]
+    seeds: Option<Seeds>,
+    /// For how many hours of its own time a world has faults.
+    #[arg(long, default_value_t = 0.5, value_parser = hours)]
+    hours: f64,
+    /// Which faults: all, none, or some of network, machines, master, scheduler, disk.
+    #[arg(long, default_value = "all", value_delimiter = ',', value_parser = families)]
+    faults: Vec<Families>,
+    /// Of the world's faults only these, by their numbers.
+    #[arg(long, value_delimiter = ',', conflicts_with = "seeds")]
+    only: Option<Vec<usize>>,
+    /// How many machines. Default: 3 to 100, as the seed says.
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=10_000))]
+    machines: Option<u16>,
+    /// How many worlds at once. Default: as many as there are cores.
+    #[arg(long)]
+    threads: Option<usize>,
+    /// Do not look for the fewest faults that give the same failure.
+    #[arg(long)]
+    no_shrink: bool,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Seeds, the last one excluded.
+#[derive(Clone, Debug)]
+pub(super) struct Seeds(Range<u64>);
+
+impl FromStr for Seeds {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let range = text
+            .split_once("..")
+            .and_then(|(from, to)| Some(from.trim().parse().ok()?..to.trim().parse().ok()?));
+        match range {
+            Some(range) if range.start < range.end => Ok(Self(range)),
+            _ => Err("seeds are a range such as 0..300".to_owned()),
+        }
+    }
+}
+
+/// A word of `--faults`.
+#[derive(Clone, Debug)]
+struct Families(Vec<Family>);
+
+fn families(text: &str) -> Result<Families, String> {
+    match text {
+        "all" => return Ok(Families(Family::ALL.to_vec())),
+        "none" => return Ok(Families(Vec::new())),
+        _ => {}
+    }
+    let names = || Family::ALL.map(Family::name).join(", ");
+    let family = Family::ALL.into_iter().find(|family| family.name() == text);
+    let family = family.ok_or_else(|| format!("faults are all, none, {}", names()))?;
+    Ok(Families(vec![family]))
+}
+
+fn hours(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(hours) if (0.01..=10_000.0).contains(&hours) => Ok(hours),
+        _ => Err("a world has 0.01 to 10000 hours".to_owned()),
+    }
+}
+
+/// What was found.
+#[derive(Debug, Default, Serialize)]
+struct Found {
+    worlds: u64,
+    virtual_seconds: f64,
+    seconds: f64,
+    virtual_seconds_per_second: f64,
+    operations: u64,
+    polls: u64,
+    processes: u64,
+    /// The longest that a world took to come to rest after its faults.
+    rested_after_s_max: f64,
+    /// The digest of the events, of one world.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    digest: Option<String>,
+    failures: Vec<Failed>,
+}
+
+#[derive(Debug, Serialize)]
+struct Failed {
+    seed: u64,
+    failure: String,
+    faults: Vec<String>,
+    command: String,
+}
+
+/// How many worlds are played to find the fewest faults.
+const SHRINK_WORLDS: usize = 200;
+/// So many failures are enough to look at.
+const FAILURES_MAX: usize = 10;
+
+/// Plays the worlds, and says what was wrong in them.
+pub(super) fn sim(args: &SimArgs) -> Done {
+    let seeds = match (&args.seeds, args.seed) {
+        (Some(Seeds(seeds)), _) => seeds.clone(),
+        (None, seed) => seed.unwrap_or(0)..seed.unwrap_or(0).saturating_add(1),
+    };
+    let begun = Instant::now();
+    let one = seeds.end - seeds.start == 1;
+    let verdicts = play(args, seeds);
+    let mut found = summary(&verdicts, begun.elapsed().as_secs_f64());
+    found.digest = verdicts.first().filter(|_| one).map(|verdict| verdict.digest.clone());
+    let failed = verdicts.iter().filter(|verdict| verdict.failure.is_some());
+    found.failures = failed.take(FAILURES_MAX).map(|verdict| explained(args, verdict)).collect();
+    let format = if args.json { Format::Json } else { Format::Table };
+    output::object(&format, &found, "simulation", || text(&found))?;
+    match found.failures.len() {
+        0 => Ok(()),
+        count => Err(Failure::failed(format!("{count} of {} worlds failed", found.worlds))),
+    }
+}
+
+fn plan(args: &SimArgs, seed: u64) -> Plan {
+    // Hours are 0.01 to 10,000.
+    let lasts = Span::from_millis((args.hours * 3_600_000.0) as u64);
+    let mut families: Vec<Family> =
+        args.faults.iter().flat_map(|Families(some)| some.clone()).collect();
+    families.sort_unstable();
+    families.dedup();
+    let (only, machines) = (args.only.clone(), args.machines.map(usize::from));
+    Plan { families, only, machines, ..Plan::of(seed, lasts) }
+}
+
+/// Plays every world, several at once; the verdicts by seed. Few failures are enough.
+fn play(args: &SimArgs, seeds: Range<u64>) -> Vec<Verdict> {
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    let (next, failures) = (AtomicU64::new(seeds.start), AtomicU64::new(0));
+    let work = || {
+        let mut verdicts = Vec::new();
+        while failures.load(Ordering::Relaxed) < FAILURES_MAX as u64 {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= seeds.end {
+                break;
+            }
+            let verdict = plan(args, seed).run(Records);
+            failures.fetch_add(u64::from(verdict.failure.is_some()), Ordering::Relaxed);
+            verdicts.push(verdict);
+            if (seed - seeds.start + 1).is_multiple_of(1_000) {
+                eprintln!("{} worlds", seed - seeds.start + 1);
+            }
+        }
+        verdicts
+    };
+    let mut verdicts = thread::scope(|scope| {
+        let threads = args.threads.unwrap_or(cores).clamp(1, 1_024);
+        let running: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        running.into_iter().filter_map(|thread| thread.join().ok()).flatten().collect::<Vec<_>>()
+    });
+    verdicts.sort_by_key(|verdict| verdict.seed);
+    verdicts
+}
+
+fn summary(verdicts: &[Verdict], seconds: f64) -> Found {
+    let sum = |of: fn(&Verdict) -> u64| verdicts.iter().map(of).sum();
+    let age = |verdict: &Verdict| verdict.age.to_std().as_secs_f64();
+    let virtual_seconds: f64 = verdicts.iter().map(age).sum();
+    let rested = verdicts.iter().filter_map(|verdict| verdict.rested_after).max();
+    Found {
+        worlds: verdicts.len() as u64,
+        virtual_seconds,
+        seconds,
+        virtual_seconds_per_second: virtual_seconds / seconds.max(1e-9),
+        operations: sum(|verdict| verdict.counts.operations),
+        polls: sum(|verdict| verdict.counts.polls),
+        processes: sum(|verdict| verdict.counts.processes),
+        rested_after_s_max: rested.unwrap_or_default().to_std().as_secs_f64(),
+        digest: None,
+        failures: Vec::new(),
+    }
+}
+
+/// What is needed to see a failure again.
+fn explained(args: &SimArgs, verdict: &Verdict) -> Failed {
+    let plan = plan(args, verdict.seed);
+    let (plan, least) = match args.no_shrink {
+        true => (plan, verdict.clone()),
+        false => plan.shrink(|| Records, SHRINK_WORLDS),
+    };
+    let faults = plan.faults();
+    let played = faults.iter().enumerate().filter(|(_, (_, played))| *played);
+    let faults = played.map(|(number, (fault, _))| format!("{number}: {fault}")).collect();
+    Failed {
+        seed: verdict.seed,
+        failure: least.failure.or_else(|| verdict.failure.clone()).unwrap_or_default(),
+        faults,
+        command: command(args, &plan),
+    }
+}
+
+fn command(args: &SimArgs, plan: &Plan) -> String {
+    let mut command = format!("bourg sim --seed {} --hours {}", plan.seed, args.hours);
+    let names: Vec<_> = plan.families.iter().map(|family| family.name()).collect();
+    let all = plan.families.len() == Family::ALL.len();
+    let faults = match names.is_empty() {
+        _ if all => "all".to_owned(),
+        true => "none".to_owned(),
+        false => names.join(","),
+    };
+    let _infallible = write!(command, " --faults {faults}");
+    if let Some(machines) = args.machines {
+        let _infallible = write!(command, " --machines {machines}");
+    }
+    // Without any fault there is nothing to name.
+    if let Some(only) = plan.only.as_ref().filter(|only| !only.is_empty()) {
+        let only: Vec<_> = only.iter().map(ToString::to_string).collect();
+        let _infallible = write!(command, " --only {}", only.join(","));
+    }
+    command
+}
+
+fn text(found: &Found) -> String {
+    let mut text = format!(
+        "{} worlds, {} of their time in {:.1} s ({:.0} times as fast): {} operations, {} polls, {} \
+         processes; at rest within {:.0} s of the last fault\n",
+        found.worlds,
+        Span::from_secs(found.virtual_seconds as u64),
+        found.seconds,
+        found.virtual_seconds_per_second,
+        found.operations,
+        found.polls,
+        found.processes,
+        found.rested_after_s_max,
+    );
+    if let Some(digest) = &found.digest {
+        let _infallible = writeln!(text, "events {digest}");
+    }
+    for failed in &found.failures {
+        let _infallible = writeln!(text, "\nseed {}: {}", failed.seed, failed.failure);
+        for fault in &failed.faults {
+            let _infallible = writeln!(text, "  fault {fault}");
+        }
+        let _infallible = writeln!(text, "  again: {}", failed.command);
+    }
+    text
+}

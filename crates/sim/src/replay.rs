@@ -1,0 +1,219 @@
+//! The churn of a real cell: the jobs, ends, kills and removals of Google's trace of 2011, lived
+//! through by a simulated cell.
+//!
+//! What the trace says of people and hardware happens when it did; what followed from where Borg had
+//! placed things is this cell's own. A task runs as long as it did there, whenever that begins here.
+//! The world's beginning is the trace's time 0. As the trace says little of usage, and the scheduler
+//! places by limits, each task asks for a share of what it asked for then.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use borglet::Desired;
+use cell::{Cell, Mutation, Rejection, Reply};
+use model::{
+    CollectionId, End, Generation, JobName, MachineName, MachineReport, PortRange, Random, Span,
+    TaskIndex, TaskSelection, Time, UserName,
+};
+use trace::google2011::{Happening, JobIn, Life as Lived, Outcome, START, Whole};
+use trace::{Job, PerMille};
+
+use crate::load::{Load, Wish};
+use crate::program::{Life, Programs};
+use crate::world::BEGIN;
+
+/// When the jobs of time 0 are submitted: the machines have joined by then.
+const SUBMITTED: Span = Span::from_secs(120);
+/// How many of them at once.
+const TOGETHER: usize = 50;
+
+/// The churn, as a load and as what programs do.
+#[derive(Clone)]
+pub struct Replay {
+    shared: Rc<Shared>,
+    /// How many of the jobs of time 0, and of the steps, have happened.
+    submitted: usize,
+    stepped: usize,
+    stopped: bool,
+    collections: BTreeMap<JobName, CollectionId>,
+}
+
+struct Shared {
+    whole: Whole,
+    share: PerMille,
+    clients: BTreeMap<UserName, usize>,
+    users: Vec<UserName>,
+    jobs: BTreeMap<JobName, JobIn>,
+    /// How many lives each task has come to the end of.
+    lived: RefCell<BTreeMap<(JobName, TaskIndex), usize>>,
+}
+
+impl Replay {
+    /// The churn of a cell whose tasks ask for a share of what they asked for.
+    #[must_use]
+    pub fn new(whole: Whole, share: PerMille) -> Self {
+        let mut users: Vec<UserName> = UserName::new("root").into_iter().collect();
+        let mut clients = BTreeMap::new();
+        let mut jobs = BTreeMap::new();
+        let snapshot = whole.snapshot.jobs.iter().enumerate();
+        let arrivals = whole.churn.arrivals.iter().enumerate();
+        let snapshot = snapshot.map(|(place, job)| (JobIn::Snapshot(place), job));
+        let arrivals = arrivals.map(|(place, arrival)| (JobIn::Arrivals(place), &arrival.job));
+        for (place, job) in snapshot.chain(arrivals) {
+            clients.entry(job.owner.clone()).or_insert_with(|| {
+                users.push(job.owner.clone());
+                users.len() - 1
+            });
+            jobs.insert(job.name.clone(), place);
+        }
+        let lived = RefCell::default();
+        let shared = Rc::new(Shared { whole, share, clients, users, jobs, lived });
+        let (submitted, stepped, stopped) = (0, 0, false);
+        Self { shared, submitted, stepped, stopped, collections: BTreeMap::new() }
+    }
+
+    /// Those who submit the jobs; the first administers the cell.
+    #[must_use]
+    pub fn users(&self) -> Vec<UserName> {
+        self.shared.users.clone()
+    }
+
+    /// The machines, with ports for as many tasks as fit.
+    #[must_use]
+    pub fn machines(&self) -> Vec<(MachineName, Arc<MachineReport>)> {
+        let ports = PortRange { first: 31_000, last: 31_999 };
+        let machine = |machine: &trace::Machine| {
+            let (capacity, attributes) = (machine.capacity, machine.attributes.clone());
+            (machine.name.clone(), Arc::new(MachineReport { capacity, ports, attributes }))
+        };
+        self.shared.whole.snapshot.machines.iter().map(machine).collect()
+    }
+
+    /// How long after its beginning what happens is known.
+    #[must_use]
+    pub fn lasts(&self) -> Span {
+        self.shared.whole.churn.until.since(Time::ZERO)
+    }
+
+    /// What the programs of its tasks do.
+    #[must_use]
+    pub fn programs(&self) -> Box<dyn Programs> {
+        Box::new(self.clone())
+    }
+
+    fn submit(&self, job: &Job) -> Option<Wish> {
+        let client = *self.shared.clients.get(&job.owner)?;
+        Some(Wish::Ask(client, Mutation::Submit(Arc::new(job.spec(self.shared.share)))))
+    }
+
+    fn step(&self, what: &Happening) -> Option<Wish> {
+        let churn = &self.shared.whole.churn;
+        match what {
+            Happening::Remove(place) => {
+                let away = churn.away.get(*place)?;
+                Some(Wish::Remove(away.machine, away.lasts))
+            }
+            Happening::Arrive(place) => self.submit(&churn.arrivals.get(*place)?.job),
+            Happening::Kill { job, tasks } => {
+                let job = self.shared.job(*job)?;
+                let client = *self.shared.clients.get(&job.owner)?;
+                // One that was never admitted here has nothing to be killed.
+                let collection = *self.collections.get(&job.name)?;
+                let index = |place: &usize| Some(TaskIndex(u32::try_from(*place).ok()?));
+                let ranges = tasks.iter().filter_map(index).map(|index| (index, index));
+                let tasks = TaskSelection::Some(ranges.collect());
+                Some(Wish::Ask(client, Mutation::Kill { collection, tasks }))
+            }
+        }
+    }
+}
+
+impl Shared {
+    fn job(&self, job: JobIn) -> Option<&Job> {
+        match job {
+            JobIn::Snapshot(place) => self.whole.snapshot.jobs.get(place),
+            JobIn::Arrivals(place) => Some(&self.whole.churn.arrivals.get(place)?.job),
+        }
+    }
+
+    fn lives(&self, job: JobIn, index: TaskIndex) -> Option<&[Lived]> {
+        let place = usize::try_from(index.0).ok()?;
+        let lives = match job {
+            JobIn::Snapshot(job) => self.whole.churn.standing.get(job)?.get(place)?,
+            JobIn::Arrivals(job) => self.whole.churn.arrivals.get(job)?.lives.get(place)?,
+        };
+        Some(lives)
+    }
+}
+
+impl Load for Replay {
+    fn next(&mut self, now: Time) -> Option<Time> {
+        if self.stopped {
+            return None;
+        }
+        if self.submitted < self.shared.whole.snapshot.jobs.len() {
+            return Some((BEGIN + SUBMITTED).max(now + Span::from_millis(1)));
+        }
+        let step = self.shared.whole.churn.steps.get(self.stepped)?;
+        Some(BEGIN + step.at.since(Time::ZERO))
+    }
+
+    fn wish(&mut self, now: Time, _: Option<&Cell>, _: &mut Random) -> Vec<Wish> {
+        let shared = Rc::clone(&self.shared);
+        let jobs = &shared.whole.snapshot.jobs;
+        if self.submitted < jobs.len() {
+            let some = &jobs[self.submitted..(self.submitted + TOGETHER).min(jobs.len())];
+            self.submitted += some.len();
+            return some.iter().filter_map(|job| self.submit(job)).collect();
+        }
+        let mut wishes = Vec::new();
+        while let Some(step) = shared.whole.churn.steps.get(self.stepped)
+            && BEGIN + step.at.since(Time::ZERO) <= now
+        {
+            wishes.extend(self.step(&step.what));
+            self.stepped += 1;
+        }
+        wishes
+    }
+
+    fn answered(&mut self, _: &UserName, what: &Mutation, answer: &Result<Reply, Rejection>) {
+        if let (Mutation::Submit(spec), Ok(Reply::Submitted { collection, .. })) = (what, answer) {
+            self.collections.insert(spec.name.clone(), *collection);
+        }
+    }
+
+    fn stop(&mut self) {
+        self.stopped = true;
+    }
+}
+
+impl Programs for Replay {
+    fn life(&self, now: Time, desired: &Desired, _: Generation, _: &mut Random) -> Life {
+        let (name, index) = (&desired.job, desired.instance.index);
+        let Some(job) = self.shared.jobs.get(name) else { return Life::default() };
+        let lived = self.shared.lived.borrow().get(&(name.clone(), index)).copied().unwrap_or(0);
+        let lives = self.shared.lives(*job, index).unwrap_or_default();
+        let Some(life) = lives.get(lived) else { return Life::default() };
+        let is_last = lived + 1 == lives.len();
+        let end = match life.outcome {
+            Outcome::Finished => End::Exited { code: 0 },
+            Outcome::Failed => End::Exited { code: 1 },
+            // Somebody will ask for that.
+            Outcome::Killed if is_last => return Life::default(),
+            Outcome::Killed => End::Signalled { signal: 9 },
+        };
+        let before = match job {
+            JobIn::Snapshot(_) if lived == 0 => (BEGIN + START.since(Time::ZERO)).since(now),
+            _ => Span::ZERO,
+        };
+        let runs = Some(before + life.run.unwrap_or_default());
+        Life { runs, end, ..Life::default() }
+    }
+
+    fn came_to_its_end(&self, desired: &Desired) {
+        let task = (desired.job.clone(), desired.instance.index);
+        *self.shared.lived.borrow_mut().entry(task).or_default() += 1;
+    }
+}
