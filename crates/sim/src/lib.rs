@@ -10,6 +10,7 @@
 //! What is deliberately absent: any clock, socket, file or thread; and every decision, which is the
 //! production code's. Tasks are simulated: a program is how long it runs and how it ends.
 
+mod account;
 mod agenda;
 mod campaign;
 mod clients;
@@ -25,6 +26,7 @@ mod network;
 mod pace;
 mod planted;
 mod program;
+mod promises;
 mod replay;
 mod scenario;
 mod scheduling;

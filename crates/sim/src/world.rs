@@ -163,7 +163,11 @@ impl<C: Codec> World<C> {
         faults: Vec<Fault>,
     ) -> Self {
         let mut random = Random::new(setting.seed);
-        let seen = Rc::new(RefCell::new(Seen::new(setting.checking, setting.planted)));
+        let master = setting.replica.master;
+        let silence_min =
+            master.poll_interval.saturating_mul(master.missed_polls_max.saturating_sub(1).into());
+        let seen = Seen::new(setting.checking, setting.planted, silence_min);
+        let seen = Rc::new(RefCell::new(seen));
         let mut disk = Disk::new(random.fork());
         disk.acknowledges_early = setting.planted == Some(Planted::LostWrite);
         let machine = |(name, report): (MachineName, Arc<MachineReport>)| {

@@ -1,5 +1,6 @@
 //! A scheduler whose copy of the cell is old.
 
+use cell::EventKind;
 use model::{Span, TaskSelection};
 use replica::Codec;
 
@@ -20,7 +21,7 @@ pub(super) fn play<C: Codec>(cast: Cast<C>) -> Stage<C> {
     let mut names = 0;
     for trouble in 0..3 {
         stage.world.rival_begins(Span::from_millis(500));
-        let refused = stage.world.counts().refused;
+        let (begin, refused) = (stage.world.now(), stage.world.counts().refused);
         let number = match trouble {
             0 => {
                 stage.world.freeze_scheduler(true);
@@ -43,7 +44,9 @@ pub(super) fn play<C: Codec>(cast: Cast<C>) -> Stage<C> {
             1 => "refused assignments of one that was cut off",
             _ => "refused assignments of one that hears late",
         };
-        stage.figure(what, refused, if trouble == 2 { 120 } else { 12 });
+        // Each life of a task once.
+        let lives = stage.happened(begin, |_, kind| matches!(kind, EventKind::Submit { .. }));
+        stage.figure(what, refused, lives);
     }
     stage
 }
