@@ -176,6 +176,12 @@ impl Disk {
         recovered
     }
 
+    /// The newest checkpoint cannot be read any more. The one before it is why the log is kept back
+    /// to there; where there is none, nothing rots.
+    pub(crate) fn newest_checkpoint_rots(&mut self) {
+        self.checkpoints.truncate(1);
+    }
+
     /// Goes on from the older checkpoint that is kept, as an operator does who loads a backup: what
     /// came after it is lost, and machines obey none but the restored cell. The cell of that
     /// checkpoint; none where there is no checkpoint yet.

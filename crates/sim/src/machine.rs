@@ -9,7 +9,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use borglet::{Borglet, Effect, Input, Launch, Recovered, RecoveredStatus, Report, Settings};
-use model::{End, InstanceId, MachineId, MachineName, MachineReport, Random, Span, Stamp, Time};
+use model::{
+    End, InstanceId, MachineId, MachineName, MachineReport, Random, Resources, Span, Stamp, Time,
+};
 
 use crate::program::{Life, Programs};
 
@@ -75,14 +77,20 @@ pub(crate) enum Step {
     Ends(End),
     /// Its health check was answered.
     Answers(Result<(), String>),
+    /// It was not started: somebody else has its user id.
+    UidTaken,
 }
 
 /// A machine.
 #[derive(Debug)]
 pub(crate) struct Machine {
     pub(crate) name: MachineName,
+    /// What it says of itself, and what it says when nothing is wrong with it.
     pub(crate) report: Arc<MachineReport>,
+    pub(crate) whole: Arc<MachineReport>,
     pub(crate) power: Power,
+    /// Its Borglet stands still: what it is to be told waits.
+    pub(crate) untold: Option<Vec<Input>>,
     /// Counts its boots: what belongs to an earlier one does not happen any more.
     pub(crate) boot: u64,
     pub(crate) borglet: Option<Borglet>,
@@ -114,8 +122,10 @@ impl Machine {
     pub(crate) fn new(name: MachineName, report: Arc<MachineReport>, random: Random) -> Self {
         let mut machine = Self {
             name,
+            whole: Arc::clone(&report),
             report,
             power: Power::On,
+            untold: None,
             boot: 0,
             borglet: None,
             processes: BTreeMap::new(),
@@ -154,6 +164,7 @@ impl Machine {
     /// The Borglet is killed.
     pub(crate) fn kill_borglet(&mut self) {
         self.borglet = None;
+        self.untold = None;
     }
 
     /// Every task is lost, and the Borglet with them.
@@ -214,6 +225,11 @@ impl Machine {
     ) {
         match effect {
             Effect::PersistStamp(stamp) => self.stamp = stamp,
+            // Somebody who is not ours has the user id, now and then.
+            Effect::Start(launch) if self.random.chance(10) => {
+                let after = Span::from_millis(2);
+                consequences.push(Consequence::After(after, launch.instance, Step::UidTaken));
+            }
             Effect::Start(launch) => {
                 let generation = launch.instance.generation;
                 let life = programs.life(now, &launch.desired, generation, &mut self.random);
@@ -244,11 +260,15 @@ impl Machine {
                 consequences.push(Consequence::After(after, instance, Step::Answers(answer)));
             }
             Effect::Resize { instance, limit } => {
+                // Memory that is in use is not given back at once.
+                let refuses = self.random.chance(200);
                 let process =
                     self.processes.get_mut(&instance).filter(|process| process.is_there());
                 let held = process.map(|process| {
-                    Arc::make_mut(&mut process.launch.desired.spec).limit = limit;
-                    limit
+                    let own = &mut Arc::make_mut(&mut process.launch.desired.spec).limit;
+                    let ram = if refuses { own.ram.max(limit.ram) } else { limit.ram };
+                    *own = Resources { ram, ..limit };
+                    *own
                 });
                 // The kernel does it at once.
                 let mut more = Vec::new();
@@ -285,6 +305,11 @@ impl Machine {
         step: Step,
         programs: &dyn Programs,
     ) -> Option<Passed> {
+        if let Step::UidTaken = step {
+            let never_started = !self.processes.contains_key(&id);
+            let input = Input::UidTaken(id);
+            return never_started.then_some(Passed { input, then: None, ended: None });
+        }
         let process = self.processes.get_mut(&id)?;
         match (step, &process.phase) {
             (Step::Begins, Phase::Starting) => {

@@ -207,16 +207,21 @@ impl<C: Codec> World<C> {
     fn begin(&mut self) {
         self.agenda.at(self.now, Event::MasterStarts);
         self.agenda.at(self.now, Event::SchedulerConnects { life: self.scheduler.life });
-        for number in 0..self.machines.len() {
-            let name = self.machines[number].name.clone();
-            let address = address(number);
-            self.ask(0, Mutation::AddMachine { name, address });
-        }
+        self.add_machines();
         self.note_wish();
         for (number, fault) in self.faults.iter().enumerate() {
             self.agenda.at(BEGIN + fault.after, Event::Fault { number, begins: true });
             let ends = BEGIN + fault.after + fault.lasts;
             self.agenda.at(ends, Event::Fault { number, begins: false });
+        }
+    }
+
+    /// An administrator adds every machine; one that is there stays as it is.
+    pub(crate) fn add_machines(&mut self) {
+        for number in 0..self.machines.len() {
+            let name = self.machines[number].name.clone();
+            let address = address(number);
+            self.ask(0, Mutation::AddMachine { name, address });
         }
     }
 
