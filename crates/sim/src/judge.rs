@@ -31,7 +31,9 @@ pub(crate) struct Judge {
     pace: (Time, u64),
     /// What was acknowledged reaches up to here.
     acknowledged: LogIndex,
-    started: BTreeSet<InstanceId>,
+    /// What was started, and how often the cell had been restored by then: lives of a time that is
+    /// lost may be begun again, and are other lives then.
+    started: BTreeSet<(u64, InstanceId)>,
     ended: BTreeMap<InstanceId, Vec<End>>,
     killed: BTreeMap<CollectionId, BTreeSet<UserName>>,
     /// Where each task runs, by the events alone: what names are made of.
@@ -194,8 +196,6 @@ impl Judge {
         self.records.truncate(usize::try_from(index.0).unwrap_or(usize::MAX));
         self.acknowledged = index;
         self.pace.1 = index.0;
-        // Lives of the lost time may be begun again, and are other lives then.
-        self.started.clear();
         self.names = placed(cell).collect();
         self.account = Account::of(cell);
         self.promises.lost_after(index);
@@ -245,7 +245,7 @@ impl Judge {
         if !self.active {
             return;
         }
-        if !self.started.insert(instance) {
+        if !self.started.insert((machine.obeyed.restore_epoch, instance)) {
             self.violated(format!("{instance} is started a second time, on m{number}"));
         }
         let Some(process) = machine.processes.get(&instance) else { return };

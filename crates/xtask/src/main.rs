@@ -3,6 +3,7 @@
 //! - `cargo xtask test`: every test, after making sure that what they need is there
 //! - `cargo xtask emulated`: of these, only the tests with real tasks on pure cgroup v2
 //! - `cargo xtask fuzz`: what comes from outside, made up by a fuzzer for a while
+//! - `cargo xtask soak`: the fault campaign over many thousand seeds
 //! - `cargo xtask lint`: rustfmt and clippy, without a warning
 //! - `cargo xtask trace`: the whole of Google's trace, held against what is known of it, and the
 //!   slice of it that the repository has
@@ -11,6 +12,7 @@
 //! The tests of the house as a whole (its layers, its list of features, its sources) are this
 //! crate's tests.
 
+mod campaign;
 mod emulated;
 mod fuzz;
 mod lint;
@@ -28,6 +30,8 @@ usage: cargo xtask TASK
   emulated  run the tests with real tasks on pure cgroup v2, in an emulated machine
   fuzz      run the fuzz targets: fuzz [--seconds N] [TARGET]..., 60 s each unless it is
             said, as many at once as there are cores
+  soak      play the fault campaign over many seeds, and write down what came of it:
+            soak [--seeds N], 20,000 unless it is said
   trace     trace check DIR: hold the whole trace of 2011 against what is known of it
             trace slice DIR: make the repository's slice of it again
             trace shapes DIR: make the repository's tables of the cells of 2019 again
@@ -41,6 +45,7 @@ fn main() -> ExitCode {
         ["test"] => suite::test(),
         ["emulated"] => emulated::test(&["--package", "linux"]),
         ["fuzz", ref rest @ ..] => fuzz::fuzz(rest),
+        ["soak", ref rest @ ..] => campaign::soak(rest),
         ["trace", "check", directory] => trace_data::check(directory.as_ref()),
         ["trace", "slice", directory] => trace_data::slice(directory.as_ref()),
         ["trace", "shapes", directory] => trace_data::shapes(directory.as_ref()),

@@ -5,6 +5,7 @@
 //! | build | everything that is tested, in one profile |
 //! | pure | tables, scripts and properties: no process, cgroup or socket of another program |
 //! | system | the test binaries of the crates in [`SYSTEM`]: real tasks on the real kernel |
+//! | campaign | a few hundred simulated cells under faults, see [`crate::campaign`] |
 //! | v2 | the tests of the crate `linux` again, on pure cgroup v2, see [`crate::emulated`] |
 //!
 //! Where `cargo nextest` is there it runs them, else `cargo test`: the same tests either way.
@@ -17,6 +18,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 
+use crate::campaign;
 use crate::emulated;
 use crate::needs;
 use crate::run::{cargo_build, root, succeed};
@@ -62,13 +64,19 @@ pub(crate) fn test() -> anyhow::Result<()> {
         }
     }
     if done.len() > 1 {
-        let begun = Instant::now();
-        let tested = emulated::test(&["--workspace"]).inspect_err(|e| eprintln!("error: {e:#}"));
-        done.push(Tier { name: "v2", passed: tested.is_ok(), time: begun.elapsed() });
+        done.push(timed("campaign", campaign::campaign));
+        done.push(timed("v2", || emulated::test(&["--workspace"])));
     }
     println!("\n{}", table(&done));
     ensure!(done.iter().all(|tier| tier.passed), "not every test passed");
     Ok(())
+}
+
+/// Runs one tier of which the commands are elsewhere.
+fn timed(name: &'static str, tier: impl FnOnce() -> anyhow::Result<()>) -> Tier {
+    let begun = Instant::now();
+    let passed = tier().inspect_err(|error| eprintln!("error: {error:#}")).is_ok();
+    Tier { name, passed, time: begun.elapsed() }
 }
 
 fn with_nextest() -> Vec<(&'static str, Vec<Command>)> {
@@ -148,7 +156,7 @@ fn list(directory: &Path) -> anyhow::Result<Vec<std::path::PathBuf>> {
 
 /// The tiers and their times, as they stand at the end of the output.
 fn table(tiers: &[Tier]) -> String {
-    let line = |name: &str, result: &str, time: &str| format!("{name:<8}{result:<8}{time:>9}\n");
+    let line = |name: &str, result: &str, time: &str| format!("{name:<10}{result:<8}{time:>9}\n");
     let mut text = line("tier", "result", "time");
     for tier in tiers {
         let result = if tier.passed { "passed" } else { "FAILED" };
@@ -173,10 +181,10 @@ mod tests {
         let tier =
             |name, passed, seconds| Tier { name, passed, time: Duration::from_secs(seconds) };
         let text = table(&[tier("build", true, 250), tier("pure", false, 9)]);
-        let expected = "tier    result       time\n\
-                        build   passed   4 m 10 s\n\
-                        pure    FAILED      9.0 s\n\
-                        all              4 m 19 s\n";
+        let expected = "tier      result       time\n\
+                        build     passed   4 m 10 s\n\
+                        pure      FAILED      9.0 s\n\
+                        all                4 m 19 s\n";
         assert_eq!(text, expected);
     }
 

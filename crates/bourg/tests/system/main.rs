@@ -31,5 +31,6 @@ mod relations;
 mod restart;
 mod rootless;
 mod shown;
+mod sim;
 mod tasks;
 mod updates;

@@ -1,0 +1,149 @@
+//! The fault campaign: simulated cells by their seeds, through the program that ships.
+//!
+//! `cargo xtask test` plays a few hundred, `cargo xtask soak` many thousands, and writes into
+//! `docs/soak.md` what came of them.
+
+use std::fs;
+use std::process::Stdio;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, ensure};
+use serde_json::Value;
+
+use crate::run::{cargo, cargo_build, root, succeed};
+
+/// How many worlds are played with every run of the tests.
+const SEEDS: u64 = 300;
+/// How many are played by a soak, unless another number is said.
+const SOAK_SEEDS: u64 = 20_000;
+
+/// Plays the worlds of the tests' tier.
+///
+/// # Errors
+/// Where one of them fails, with the command that plays it again.
+pub(crate) fn campaign() -> anyhow::Result<()> {
+    let seeds = format!("0..{SEEDS}");
+    let run = ["run", "--quiet", "--package", "bourg"];
+    succeed(cargo_build(&run).args(["--", "sim", "--seeds", &seeds]))
+}
+
+/// Plays many worlds with a release build, and writes down what came of them.
+///
+/// # Errors
+/// Where one of them fails: then it is written down all the same.
+pub(crate) fn soak(arguments: &[&str]) -> anyhow::Result<()> {
+    let seeds = match arguments {
+        [] => SOAK_SEEDS,
+        ["--seeds", number] => number.parse().context("soak [--seeds N]: N is a number")?,
+        _ => anyhow::bail!("usage: cargo xtask soak [--seeds N]"),
+    };
+    succeed(&mut cargo_build(&["build", "--release", "--package", "bourg"]))?;
+    let range = format!("0..{seeds}");
+    let run = ["run", "--release", "--quiet", "--package", "bourg", "--"];
+    let mut played = cargo(&run);
+    let arguments = ["sim", "--seeds", &range, "--json"];
+    let output = played.args(arguments).stderr(Stdio::inherit()).output()?;
+    let found: Value = serde_json::from_slice(&output.stdout)
+        .context("the campaign said something that is not JSON")?;
+    let path = root().join("docs/soak.md");
+    fs::write(&path, report(&range, &found)).context("cannot write docs/soak.md")?;
+    ensure!(output.status.success(), "worlds failed: {} says which", path.display());
+    println!("written down in docs/soak.md");
+    Ok(())
+}
+
+/// What came of it, for `docs/`.
+fn report(range: &str, found: &Value) -> String {
+    let number = |name: &str| found[name].as_f64().unwrap_or_default();
+    let failures = found["failures"].as_array().map_or(&[][..], Vec::as_slice);
+    let revision = revision(&root());
+    let mut text = format!(
+        "# The long campaign\n\n\
+         What `cargo xtask soak` played last: simulated cells under faults, each from its seed (see \
+         [simulation.md](simulation.md)). This page is written by that command.\n\n\
+         | | |\n|---|---|\n\
+         | program | {} |\n\
+         | when | {} |\n\
+         | command | `bourg sim --seeds {range}` |\n\
+         | worlds | {} |\n\
+         | of their time | {:.0} days |\n\
+         | operations | {} |\n\
+         | polls | {} |\n\
+         | processes | {} |\n\
+         | the longest that a cell took to come to rest after its faults | {:.0} s |\n\
+         | took | {:.0} s, {:.0} times as fast as real time |\n\
+         | worlds that failed | {} |\n",
+        revision.unwrap_or_else(|| "unknown".to_owned()),
+        today(),
+        number("worlds"),
+        number("virtual_seconds") / 86_400.0,
+        number("operations"),
+        number("polls"),
+        number("processes"),
+        number("rested_after_s_max"),
+        number("seconds"),
+        number("virtual_seconds_per_second"),
+        failures.len(),
+    );
+    for failed in failures {
+        let word = |name: &str| failed[name].as_str().unwrap_or_default().to_owned();
+        text += &format!("\n`{}`: {}\n", word("command"), word("failure"));
+    }
+    text
+}
+
+/// The revision that is checked out.
+fn revision(directory: &std::path::Path) -> Option<String> {
+    let mut git = std::process::Command::new("git");
+    git.args(["describe", "--always", "--dirty"]).current_dir(directory);
+    let output = git.output().ok().filter(|output| output.status.success())?;
+    Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+/// The day, as `2026-11-21`.
+fn today() -> String {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    date(since.as_secs() / 86_400)
+}
+
+/// A day of so many since the start of 1970 (Hinnant, "chrono-compatible low-level date
+/// algorithms", `civil_from_days`).
+fn date(days: u64) -> String {
+    let days = days + 719_468;
+    let (era, day_of_era) = (days / 146_097, days % 146_097);
+    let year_of_era =
+        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * shifted + 2) / 5 + 1;
+    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
+    let year = year_of_era + era * 400 + u64::from(month <= 2);
+    format!("{year}-{month:02}-{day:02}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_are_those_of_the_calendar() {
+        for (days, day) in [
+            (0, "1970-01-01"),
+            (11_016, "2000-02-29"),
+            (11_017, "2000-03-01"),
+            (20_778, "2026-11-21"),
+        ] {
+            assert_eq!(date(days), day);
+        }
+    }
+
+    #[test]
+    fn a_failure_is_written_down_with_its_command() {
+        let failed = r#"{"command": "bourg sim --seed 7", "failure": "7-0-1 is started twice"}"#;
+        let found = format!(r#"{{"worlds": 3, "failures": [{failed}]}}"#);
+        let found: Value = serde_json::from_str(&found).expect("JSON");
+        let text = report("0..3", &found);
+        assert!(text.contains("| worlds that failed | 1 |"), "{text}");
+        assert!(text.contains("`bourg sim --seed 7`: 7-0-1 is started twice"), "{text}");
+    }
+}
