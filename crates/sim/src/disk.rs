@@ -261,7 +261,7 @@ mod tests {
                 disk.crash(how);
             }
         };
-        let table: [(&str, (u64, u64), (u64, u64)); 5] = [
+        let table = [
             ("killed while it wrote", survive(|disk| disk.crash(Crash::Killed)), (10, 15)),
             ("power lost while it wrote", survive(|disk| disk.crash(Crash::PowerLost)), (10, 15)),
             (

@@ -405,7 +405,8 @@ mod tests {
         };
         let running = TaskStatus::Running { healthy: Some(true) };
         let lost = End::Lost { reason: "its machine was rebooted".to_owned() };
-        let table: [(&str, &dyn Fn(&mut Machine), usize, TaskStatus); 6] = [
+        type Happens<'a> = &'a dyn Fn(&mut Machine);
+        let table: [(&str, Happens<'_>, usize, TaskStatus); 6] = [
             ("it runs", &|_| {}, 1, running.clone()),
             ("its Borglet was killed", &restarts, 1, running),
             (

@@ -130,12 +130,12 @@ impl Mixed {
     fn update(&mut self, cell: &Cell) -> Option<Wish> {
         let (owner, job) = self.alive(cell)?;
         let mut spec = JobSpec::clone(&job.spec);
-        match self.random.below(8) {
+        match self.random.below(12) {
             0 => spec.priority = Priority::new(i64::try_from(self.random.below(451)).ok()?).ok()?,
             1 => spec.task.constraints.clear(),
             2 => spec.task.constraints.extend(self.constraint()),
             3 => {
-                spec.restart.failures_max = None;
+                spec.restart.failures_max = Some(u32::try_from(self.random.below(6)).ok()?);
                 spec.restart.delay = Span::from_millis(self.random.within(100..3_000));
             }
             4 => {

@@ -229,7 +229,7 @@ pub(super) fn job(
 ) -> Option<JobSpec> {
     let cmd = std::iter::once("run").chain(words.split_whitespace());
     let mut task = TaskSpec::of(cmd.map(str::to_owned).collect());
-    let (cpu, ram) = (MilliCores(slots * 1_000), Bytes(slots * 4 << 30));
+    let (cpu, ram) = (MilliCores(slots * 1_000), Bytes((slots * 4) << 30));
     task.limit = Resources { cpu, ram, ..Resources::default() };
     let (name, priority) = (JobName::new(name).ok()?, Priority::new(priority.into()).ok()?);
     Some(JobSpec::of(name, priority, tasks, task))
