@@ -265,6 +265,8 @@ impl<C: Codec> World<C> {
         if let Some(cell) = self.master.disk.restore() {
             self.judge.restored(&cell);
             self.clients.forget_sessions();
+            // Of machines that joined since, the cell does not know.
+            self.add_machines();
         }
     }
 }

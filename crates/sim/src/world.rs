@@ -216,7 +216,7 @@ impl<C: Codec> World<C> {
         }
     }
 
-    /// An administrator adds every machine; one that is there stays as it is.
+    /// The administrator adds every machine; one that the cell knows stays as it is.
     pub(crate) fn add_machines(&mut self) {
         for number in 0..self.machines.len() {
             let name = self.machines[number].name.clone();
