@@ -67,7 +67,7 @@ found! {
 
 #[test]
 fn a_failure_is_shrunk_to_the_faults_that_it_needs() {
-    let plan = Plan { planted: Some(Planted::OrderTwice), ..plan(1) };
+    let plan = Plan { planted: Some(Planted::OrderTwice), machines: Some(6), ..plan(1) };
     let (shrunk, verdict) = plan.shrink(Table::default, 60);
     assert!(verdict.failure.is_some_and(|failure| failure.contains("a second time")));
     let played: Vec<_> = shrunk.faults().into_iter().filter(|(_, played)| *played).collect();
