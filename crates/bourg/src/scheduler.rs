@@ -185,21 +185,21 @@ async fn propose(mut client: SchedulingClient<Channel>, plan: Plan) -> Judged {
     (instances, client.propose(request).await.map(tonic::Response::into_inner))
 }
 
-/// Rolls back what was refused; whether anything was.
+/// Whether anything was refused. One by one, that is for the copy to show: until it has come as far
+/// as the master was, the same plan would be refused for the same reason.
 fn settle(scheduler: &mut Scheduler, (instances, judged): Judged) -> bool {
     match judged {
         Ok(judged) => {
             for (instance, cause) in instances.iter().zip(&judged.refused) {
                 if !cause.is_empty() {
                     tracing::info!("{instance} was refused: {cause}");
-                    scheduler.refused([*instance]);
                 }
             }
             judged.refused.iter().any(|cause| !cause.is_empty())
         }
         Err(status) => {
             tracing::warn!("a proposal failed: {}", rpc::transport::explain(&status));
-            scheduler.refused(instances);
+            scheduler.not_judged(instances);
             true
         }
     }

@@ -114,9 +114,11 @@ impl Scheduler {
         applied
     }
 
-    /// The master has judged a proposal, or nobody knows whether it has: what was refused, or is
-    /// not known to be accepted, is considered again.
-    pub fn refused(&mut self, assignments: impl IntoIterator<Item = InstanceId>) {
+    /// A proposal was not judged, or nobody knows whether it was: what it was about is considered
+    /// again. Of one that was judged the operation itself tells ([`Scheduler::follow`]): whatever was
+    /// refused in it was refused by a cell that is newer than the copy, and the same plan made on the
+    /// same copy would be refused once more.
+    pub fn not_judged(&mut self, assignments: impl IntoIterator<Item = InstanceId>) {
         let mut touched = Touched::default();
         for instance in assignments {
             if let Some(planned) = self.forget(instance) {

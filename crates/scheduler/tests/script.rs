@@ -154,19 +154,36 @@ fn the_fullest_machine_that_fits_is_taken_and_ports_are_given_once() {
 }
 
 #[test]
-fn what_is_planned_is_not_booked_twice_and_what_is_refused_is_tried_again() {
+fn what_is_planned_is_not_booked_twice_and_what_was_not_judged_is_tried_again() {
     let cell = cell("m1 1000 1000 0", "ana/web 2 200 600 100 0");
     let mut scheduler = Scheduler::new(cell);
     let first = scheduler.pass(Time(1_000_000));
     assert_eq!((first.assignments.len(), first.unplaced), (1, 1));
     assert_eq!(scheduler.pass(Time(1_000_000)).assignments, [], "its room is taken by the plan");
-    scheduler.refused(first.assignments.iter().map(|assignment| assignment.instance));
+    scheduler.not_judged(first.assignments.iter().map(|assignment| assignment.instance));
     assert_eq!(scheduler.pass(Time(1_000_000)).assignments, first.assignments);
     scheduler.follow(Time(1_000_000), &Op::Assign(first.assignments.clone()));
     let (instance, end) = (first.assignments[0].instance, model::End::Exited { code: 0 });
     let observations = vec![Observation::Ended { instance, end }];
     scheduler.follow(Time(1_000_001), &Op::Observe { machine: MachineId(1), observations });
     assert_eq!(scheduler.pass(Time(1_000_001)).assignments.len(), 1, "its end makes room");
+}
+
+#[test]
+fn what_was_refused_is_tried_again_when_the_copy_shows_why_and_not_before() {
+    let cell = cell("m1 1000 1000 0\n m2 1000 1000 0", "ana/web 1 200 600 100 0");
+    let mut scheduler = Scheduler::new(cell);
+    let first = scheduler.pass(Time(1_000_000));
+    assert_eq!(first.assignments[0].machine, MachineId(1));
+    // The master has marked that machine down and refused the assignment; the records are late.
+    for _ in 0..3 {
+        assert_eq!(scheduler.pass(Time(1_000_000)).assignments, []);
+    }
+    scheduler.follow(Time(1_000_000), &Op::MachineSilent { machine: MachineId(1) });
+    assert_eq!(scheduler.pass(Time(1_000_000)).assignments, []);
+    scheduler.follow(Time(1_000_000), &Op::Assign(first.assignments));
+    let second = scheduler.pass(Time(1_000_000));
+    assert_eq!(second.assignments[0].machine, MachineId(2));
 }
 
 #[test]

@@ -177,7 +177,7 @@ impl<C: Codec> World<C> {
                 client.session = None;
                 self.attempt(number);
             }
-            Ok((_, Outcome::Request(answer))) => self.answered_request(number, answer),
+            Ok((index, Outcome::Request(answer))) => self.answered_request(number, index, answer),
             Ok(_) => self.judge.violated("a client was answered something else".to_owned()),
             // A refusal says nothing about what was done: it is asked again in a moment.
             Err(_) => {
@@ -187,13 +187,21 @@ impl<C: Codec> World<C> {
         }
     }
 
-    fn answered_request(&mut self, number: usize, answer: Result<Reply, Rejection>) {
+    fn answered_request(
+        &mut self,
+        number: usize,
+        index: LogIndex,
+        answer: Result<Reply, Rejection>,
+    ) {
         let client = &mut self.clients.all[number];
         let (Some(mutation), Some(session)) = (client.queue.pop_front(), client.session) else {
             return;
         };
         let id = RequestId { session, sequence: client.sequence };
         client.sequence += 1;
+        if let Ok(reply) = &answer {
+            self.judge.promises.made(index, &client.user, &mutation, reply);
+        }
         self.load.answered(&client.user, &mutation, &answer);
         client.answered = Some((id, mutation, answer));
         self.attempt(number);

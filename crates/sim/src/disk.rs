@@ -176,6 +176,12 @@ impl Disk {
         recovered
     }
 
+    /// The newest checkpoint cannot be read any more. The one before it is why the log is kept back
+    /// to there; where there is none, nothing rots.
+    pub(crate) fn newest_checkpoint_rots(&mut self) {
+        self.checkpoints.truncate(1);
+    }
+
     /// Goes on from the older checkpoint that is kept, as an operator does who loads a backup: what
     /// came after it is lost, and machines obey none but the restored cell. The cell of that
     /// checkpoint; none where there is no checkpoint yet.
@@ -189,5 +195,151 @@ impl Disk {
         self.queue.clear();
         self.restore_epoch += 1;
         Some(cell)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cell::Op;
+    use model::{Level, Time};
+
+    fn entries(range: std::ops::RangeInclusive<u64>) -> Vec<LogEntry> {
+        let entry = |index| LogEntry {
+            term: Term(1),
+            index: LogIndex(index),
+            level: Level(1),
+            data: Vec::new().into(),
+        };
+        range.map(entry).collect()
+    }
+
+    fn persist(number: u64, range: std::ops::RangeInclusive<u64>) -> Persist {
+        let hard_state = (number == 1).then_some(HardState { term: Term(1), vote: 1 });
+        Persist { number, entries: entries(range), hard_state }
+    }
+
+    fn checkpoint(index: u64) -> Checkpoint {
+        let mut cell = Cell::default();
+        (0..index).for_each(|_| drop(cell.apply(Time(1), &Op::Nothing)));
+        Checkpoint { cell, term: Term(1) }
+    }
+
+    /// What is found: from which checkpoint on, and up to which record.
+    fn found(disk: &Disk) -> (u64, u64) {
+        let recovered = disk.recover();
+        let from = recovered.checkpoint.map_or(0, |(cell, _)| cell.index().0);
+        let indexes: Vec<u64> = recovered.entries.iter().map(|entry| entry.index.0).collect();
+        let expected: Vec<u64> = (from + 1..).take(indexes.len()).collect();
+        assert_eq!(indexes, expected, "no record is missing");
+        (from, from + indexes.len() as u64)
+    }
+
+    /// What several disks hold at least and at most, after ten records were written and synced, five
+    /// more handed over, and then that happened.
+    fn survive(happens: impl Fn(&mut Disk)) -> (u64, u64) {
+        let last = (0..200).map(|seed| {
+            let mut disk = Disk::new(Random::new(seed));
+            disk.write(persist(1, 1..=10));
+            assert!(disk.finish(1));
+            disk.write(persist(2, 11..=15));
+            happens(&mut disk);
+            assert_eq!(disk.promise().term, Term(1));
+            found(&disk).1
+        });
+        let last: Vec<u64> = last.collect();
+        let (least, most) = (last.iter().min(), last.iter().max());
+        (least.copied().unwrap_or(0), most.copied().unwrap_or(0))
+    }
+
+    #[test]
+    fn what_survives_which_end() {
+        let full = |how: Crash| {
+            move |disk: &mut Disk| {
+                disk.full = true;
+                assert!(!disk.finish(2), "nothing is written without room");
+                disk.crash(how);
+            }
+        };
+        let table = [
+            ("killed while it wrote", survive(|disk| disk.crash(Crash::Killed)), (10, 15)),
+            ("power lost while it wrote", survive(|disk| disk.crash(Crash::PowerLost)), (10, 15)),
+            (
+                "power lost after the sync",
+                survive(|disk| {
+                    assert!(disk.finish(2));
+                    disk.crash(Crash::PowerLost);
+                }),
+                (15, 15),
+            ),
+            ("killed without room", survive(full(Crash::Killed)), (10, 10)),
+            ("power lost without room", survive(full(Crash::PowerLost)), (10, 10)),
+        ];
+        for (what, survived, expected) in table {
+            assert_eq!(survived, expected, "{what}");
+        }
+    }
+
+    #[test]
+    fn a_disk_that_lies_keeps_what_it_says_until_power_is_lost() {
+        let lied = |how: Crash| {
+            survive(move |disk| {
+                disk.lies = true;
+                assert!(disk.finish(2), "so it says");
+                disk.crash(how);
+            })
+        };
+        assert_eq!(lied(Crash::Killed), (15, 15));
+        assert_eq!(lied(Crash::PowerLost), (10, 15));
+    }
+
+    #[test]
+    fn what_waited_for_room_is_written_when_there_is_some_and_in_order() {
+        let mut disk = Disk::new(Random::new(1));
+        disk.full = true;
+        disk.write(persist(1, 1..=3));
+        disk.write(persist(2, 4..=6));
+        assert_eq!((disk.finish(1), disk.waiting(), found(&disk)), (false, Some(2), (0, 0)));
+        disk.full = false;
+        assert!(disk.finish(2));
+        assert_eq!((disk.waiting(), found(&disk)), (None, (0, 6)));
+    }
+
+    #[test]
+    fn a_record_that_is_written_again_takes_the_place_of_those_after_it() {
+        let mut disk = Disk::new(Random::new(1));
+        for (number, range) in [(1, 1..=6), (2, 4..=5)] {
+            disk.write(persist(number, range));
+            assert!(disk.finish(number));
+        }
+        assert_eq!(found(&disk), (0, 5));
+    }
+
+    #[test]
+    fn the_log_reaches_back_to_the_older_of_two_checkpoints() {
+        let mut disk = Disk::new(Random::new(1));
+        disk.write(persist(1, 1..=20));
+        assert!(disk.finish(1) && !disk.has_checkpoint());
+        for (at, needed_from) in [(5, 5), (9, 5), (14, 9)] {
+            assert_eq!(disk.checkpoint(checkpoint(at)), LogIndex(needed_from));
+            assert_eq!(found(&disk), (at, 20));
+            assert_eq!(disk.promise().term, Term(1), "a promise outlives the log before it");
+        }
+        disk.newest_checkpoint_rots();
+        assert_eq!(found(&disk), (9, 20));
+        disk.newest_checkpoint_rots();
+        assert_eq!(found(&disk), (9, 20));
+    }
+
+    #[test]
+    fn a_backup_is_the_older_checkpoint_and_nothing_after_it() {
+        let mut disk = Disk::new(Random::new(1));
+        assert!(disk.restore().is_none());
+        disk.write(persist(1, 1..=20));
+        assert!(disk.finish(1));
+        disk.checkpoint(checkpoint(5));
+        disk.checkpoint(checkpoint(9));
+        let restored = disk.restore().map(|cell| cell.index());
+        assert_eq!((restored, disk.restore_epoch, found(&disk)), (Some(LogIndex(5)), 1, (5, 5)));
     }
 }

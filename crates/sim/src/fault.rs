@@ -33,6 +33,10 @@ pub enum FaultKind {
     Frozen(Range<usize>),
     /// A Borglet is killed.
     Borglet(usize),
+    /// A Borglet stands still, and its tasks run on.
+    BorgletFrozen(usize),
+    /// A machine says that it has half of the memory that it had.
+    Smaller(usize),
     /// A task's shim is killed with it: which task, of which machine.
     Task(usize, usize),
     /// The master comes to an end, and is started again when the fault ends.
@@ -50,6 +54,8 @@ pub enum FaultKind {
     /// The master's disk says that it has synced, and has not; in the end it loses power, and the
     /// cell goes on from the older checkpoint that is kept.
     LyingDisk,
+    /// The newest checkpoint cannot be read, and the master's machine loses power.
+    RottenCheckpoint,
     /// Somebody loads the older checkpoint that is kept.
     Restore,
     /// Another scheduler proposes whatever it likes, and evicts whom it may.
@@ -126,14 +132,16 @@ fn kind(random: &mut Random, family: Family, machines: usize) -> FaultKind {
     let rack = machine / RACK * RACK;
     let some =
         if random.chance(250) { rack..(rack + RACK).min(machines) } else { machine..machine + 1 };
-    match (family, random.below(8)) {
+    match (family, random.below(10)) {
         (Family::Network, _) => FaultKind::Network(disturbance(random, some)),
         (Family::Machines, 0..3) => FaultKind::Off(some),
         (Family::Machines, 3..5) => FaultKind::Frozen(some),
         (Family::Machines, 5..7) => FaultKind::Borglet(machine),
-        (Family::Machines, _) => FaultKind::Task(machine, random.index(4)),
-        (Family::Master, 0..3) => FaultKind::Master(Crash::Killed),
-        (Family::Master, 3..6) => FaultKind::Master(Crash::PowerLost),
+        (Family::Machines, 7) => FaultKind::Task(machine, random.index(4)),
+        (Family::Machines, 8) => FaultKind::BorgletFrozen(machine),
+        (Family::Machines, _) => FaultKind::Smaller(machine),
+        (Family::Master, 0..4) => FaultKind::Master(Crash::Killed),
+        (Family::Master, 4..8) => FaultKind::Master(Crash::PowerLost),
         (Family::Master, _) => FaultKind::MasterFrozen,
         (Family::Scheduler, 0..2) => FaultKind::Scheduler,
         (Family::Scheduler, 2..4) => FaultKind::SchedulerFrozen,
@@ -141,7 +149,8 @@ fn kind(random: &mut Random, family: Family, machines: usize) -> FaultKind {
         (Family::Disk, 0..3) => FaultKind::SlowDisk(Span::from_millis(1 << random.below(12))),
         (Family::Disk, 3..6) => FaultKind::FullDisk,
         (Family::Disk, 6) => FaultKind::LyingDisk,
-        (Family::Disk, _) => FaultKind::Restore,
+        (Family::Disk, 7) => FaultKind::Restore,
+        (Family::Disk, _) => FaultKind::RottenCheckpoint,
     }
 }
 
@@ -167,19 +176,16 @@ impl<C: Codec> World<C> {
     pub(crate) fn fault(&mut self, number: usize, begins: bool) {
         let Fault { kind, lasts, .. } = self.faults[number].clone();
         match (kind, begins) {
-            (FaultKind::Network(disturbance), true) => {
-                let stream = self.network.is_cut(Node::Master, Node::Scheduler);
-                self.network.disturb(number, disturbance);
-                if !stream && self.network.is_cut(Node::Master, Node::Scheduler) {
-                    self.stream_breaks(Span::from_secs(5));
-                }
-            }
+            (FaultKind::Network(disturbance), true) => self.disturb(number, disturbance),
             (FaultKind::Network(_), false) => self.network.calm(number),
             (FaultKind::Off(range), true) => range.for_each(|machine| self.power_off(machine)),
             (FaultKind::Off(range), false) => range.for_each(|machine| self.boot(machine)),
             (FaultKind::Frozen(range), true) => range.for_each(|machine| self.freeze(machine)),
             (FaultKind::Frozen(range), false) => range.for_each(|machine| self.thaw(machine)),
             (FaultKind::Borglet(machine), true) => self.kill_borglet(machine),
+            (FaultKind::BorgletFrozen(machine), true) => self.freeze_borglet(machine),
+            (FaultKind::BorgletFrozen(machine), false) => self.thaw_borglet(machine),
+            (FaultKind::Smaller(machine), begins) => self.shrink(machine, begins),
             (FaultKind::Task(machine, which), true) => self.lose_task(machine, which),
             (FaultKind::Master(how), true) => self.crash_master(how, lasts),
             (FaultKind::MasterFrozen, begins) => self.freeze_master(begins),
@@ -194,6 +200,10 @@ impl<C: Codec> World<C> {
                 self.master.disk.lies = self.master.disk.has_checkpoint();
             }
             (FaultKind::LyingDisk, false) if self.master.disk.lies => {
+                self.crash_master(Crash::PowerLost, Span::from_secs(2));
+            }
+            (FaultKind::RottenCheckpoint, true) => {
+                self.master.disk.newest_checkpoint_rots();
                 self.crash_master(Crash::PowerLost, Span::from_secs(2));
             }
             (FaultKind::Restore, true) => {
@@ -212,9 +222,19 @@ impl<C: Codec> World<C> {
                 | FaultKind::Master(_)
                 | FaultKind::Scheduler
                 | FaultKind::LyingDisk
+                | FaultKind::RottenCheckpoint
                 | FaultKind::Restore,
                 false,
             ) => {}
+        }
+    }
+
+    /// A part of the network is disturbed; the number is that by which it ends.
+    pub(crate) fn disturb(&mut self, number: usize, disturbance: Disturbance) {
+        let stream = self.network.is_cut(Node::Master, Node::Scheduler);
+        self.network.disturb(number, disturbance);
+        if !stream && self.network.is_cut(Node::Master, Node::Scheduler) {
+            self.stream_breaks(Span::from_secs(5));
         }
     }
 
@@ -225,13 +245,16 @@ impl<C: Codec> World<C> {
         }
         for machine in 0..self.machines.len() {
             self.thaw(machine);
+            self.thaw_borglet(machine);
             self.boot(machine);
+            self.shrink(machine, false);
         }
         self.freeze_master(false);
         self.freeze_scheduler(false);
         self.rival.active = false;
         self.master.disk.slow = Span::ZERO;
         self.disk_has_room();
+        self.add_machines();
     }
 
     /// The operator loads the older checkpoint, where there is one and no master runs.
@@ -274,6 +297,8 @@ impl fmt::Display for FaultKind {
             Self::Off(range) => write!(f, "{} off", Machines(range)),
             Self::Frozen(range) => write!(f, "{} frozen", Machines(range)),
             Self::Borglet(machine) => write!(f, "the Borglet of m{machine} killed"),
+            Self::BorgletFrozen(machine) => write!(f, "the Borglet of m{machine} frozen"),
+            Self::Smaller(machine) => write!(f, "m{machine} with half of its memory"),
             Self::Task(machine, which) => write!(f, "task {which} on m{machine} lost"),
             Self::Master(Crash::Killed) => f.write_str("the master killed"),
             Self::Master(Crash::PowerLost) => f.write_str("the master's machine off"),
@@ -283,6 +308,7 @@ impl fmt::Display for FaultKind {
             Self::SlowDisk(by) => write!(f, "each write of the master takes up to {by}"),
             Self::FullDisk => f.write_str("the master's disk full"),
             Self::LyingDisk => f.write_str("the master's disk lies about syncs"),
+            Self::RottenCheckpoint => f.write_str("the newest checkpoint unreadable"),
             Self::Restore => f.write_str("the older checkpoint loaded"),
             Self::Rival => f.write_str("another scheduler"),
         }

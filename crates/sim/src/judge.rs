@@ -14,8 +14,10 @@ use model::{
 };
 use replica::LogEntry;
 
+use crate::account::Account;
 use crate::machine::Machine;
 use crate::planted::Planted;
+use crate::promises::Promises;
 
 /// The judge.
 pub(crate) struct Judge {
@@ -38,6 +40,11 @@ pub(crate) struct Judge {
     names: BTreeMap<TaskId, (Generation, MachineId)>,
     /// How far a reader of the events has come, and what it has read.
     reader: Reader,
+    /// Machines and lives, by the events.
+    account: Account,
+    pub(crate) promises: Promises,
+    /// Every event with its moment, where they are to be looked at.
+    told: Option<Vec<(Time, Event)>>,
 }
 
 /// Somebody who reads the events and resumes where it was, over every restart of the master.
@@ -77,6 +84,9 @@ impl Judge {
             killed: BTreeMap::new(),
             names: BTreeMap::new(),
             reader: Reader::default(),
+            account: Account::default(),
+            promises: Promises::default(),
+            told: None,
         }
     }
 
@@ -87,6 +97,22 @@ impl Judge {
     /// The first counts: what follows it may follow from it.
     pub(crate) fn violated(&mut self, what: String) {
         self.violation.get_or_insert(what);
+    }
+
+    /// The lives that ended since this was asked last, each with its machine: nothing of them may
+    /// run there.
+    pub(crate) fn take_ended(&mut self) -> Vec<(InstanceId, MachineId)> {
+        self.account.take_ended()
+    }
+
+    /// Every event is kept from now on.
+    pub(crate) fn keep_events(&mut self) {
+        self.told.get_or_insert_default();
+    }
+
+    /// The events that are kept, each with its moment.
+    pub(crate) fn told(&self) -> &[(Time, Event)] {
+        self.told.as_deref().unwrap_or_default()
     }
 
     pub(crate) fn digest(&self) -> String {
@@ -130,6 +156,12 @@ impl Judge {
         if let Some(applied) = applied {
             self.reader.next(applied.events.len() as u64);
             applied.events.iter().for_each(|event| self.happened(event));
+            if let Err(wrong) = self.account.happened(&applied.events) {
+                self.violated(wrong);
+            }
+            if let Some(told) = &mut self.told {
+                told.extend(applied.events.iter().map(|event| (at, event.clone())));
+            }
         }
         true
     }
@@ -165,6 +197,8 @@ impl Judge {
         self.acknowledged = index;
         self.pace.1 = index.0;
         self.names = placed(cell).collect();
+        self.account = Account::of(cell);
+        self.promises.lost_after(index);
         self.events.update(b"restored");
     }
 
@@ -322,6 +356,9 @@ impl Judge {
         if let Some(task) = dead.or(missing) {
             let (named, is) = (self.names.get(&task), should.get(&task));
             self.violated(format!("the names say {named:?} of {task}, the cell {is:?}"));
+        }
+        if let Err(broken) = self.promises.kept(cell) {
+            self.violated(format!("a promise is broken: {broken}"));
         }
         if self.reader.read != self.reader.kept {
             let Reader { read, kept, .. } = self.reader;

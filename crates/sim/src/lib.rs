@@ -10,6 +10,7 @@
 //! What is deliberately absent: any clock, socket, file or thread; and every decision, which is the
 //! production code's. Tasks are simulated: a program is how long it runs and how it ends.
 
+mod account;
 mod agenda;
 mod campaign;
 mod clients;
@@ -22,9 +23,12 @@ mod machines;
 mod master;
 mod mixed;
 mod network;
+mod pace;
 mod planted;
 mod program;
+mod promises;
 mod replay;
+mod scenario;
 mod scheduling;
 mod settled;
 mod tap;
@@ -39,5 +43,6 @@ pub use network::{Disturbance, Node, Nodes, Trouble};
 pub use planted::Planted;
 pub use program::{Commands, Life, Programs};
 pub use replay::Replay;
+pub use scenario::{Figure, Played, Scenario};
 pub use tap::Checking;
 pub use world::{BEGIN, Counts, Setting, World, capacity, machines};

@@ -9,7 +9,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use borglet::{Borglet, Effect, Input, Launch, Recovered, RecoveredStatus, Report, Settings};
-use model::{End, InstanceId, MachineId, MachineName, MachineReport, Random, Span, Stamp, Time};
+use model::{
+    End, InstanceId, MachineId, MachineName, MachineReport, Random, Resources, Span, Stamp, Time,
+};
 
 use crate::program::{Life, Programs};
 
@@ -75,14 +77,20 @@ pub(crate) enum Step {
     Ends(End),
     /// Its health check was answered.
     Answers(Result<(), String>),
+    /// It was not started: somebody else has its user id.
+    UidTaken,
 }
 
 /// A machine.
 #[derive(Debug)]
 pub(crate) struct Machine {
     pub(crate) name: MachineName,
+    /// What it says of itself, and what it says when nothing is wrong with it.
     pub(crate) report: Arc<MachineReport>,
+    pub(crate) whole: Arc<MachineReport>,
     pub(crate) power: Power,
+    /// Its Borglet stands still: what it is to be told waits.
+    pub(crate) untold: Option<Vec<Input>>,
     /// Counts its boots: what belongs to an earlier one does not happen any more.
     pub(crate) boot: u64,
     pub(crate) borglet: Option<Borglet>,
@@ -114,8 +122,10 @@ impl Machine {
     pub(crate) fn new(name: MachineName, report: Arc<MachineReport>, random: Random) -> Self {
         let mut machine = Self {
             name,
+            whole: Arc::clone(&report),
             report,
             power: Power::On,
+            untold: None,
             boot: 0,
             borglet: None,
             processes: BTreeMap::new(),
@@ -154,6 +164,7 @@ impl Machine {
     /// The Borglet is killed.
     pub(crate) fn kill_borglet(&mut self) {
         self.borglet = None;
+        self.untold = None;
     }
 
     /// Every task is lost, and the Borglet with them.
@@ -214,6 +225,11 @@ impl Machine {
     ) {
         match effect {
             Effect::PersistStamp(stamp) => self.stamp = stamp,
+            // Somebody who is not ours has the user id, now and then.
+            Effect::Start(launch) if self.random.chance(10) => {
+                let after = Span::from_millis(2);
+                consequences.push(Consequence::After(after, launch.instance, Step::UidTaken));
+            }
             Effect::Start(launch) => {
                 let generation = launch.instance.generation;
                 let life = programs.life(now, &launch.desired, generation, &mut self.random);
@@ -244,11 +260,15 @@ impl Machine {
                 consequences.push(Consequence::After(after, instance, Step::Answers(answer)));
             }
             Effect::Resize { instance, limit } => {
+                // Memory that is in use is not given back at once.
+                let refuses = self.random.chance(200);
                 let process =
                     self.processes.get_mut(&instance).filter(|process| process.is_there());
                 let held = process.map(|process| {
-                    Arc::make_mut(&mut process.launch.desired.spec).limit = limit;
-                    limit
+                    let own = &mut Arc::make_mut(&mut process.launch.desired.spec).limit;
+                    let ram = if refuses { own.ram.max(limit.ram) } else { limit.ram };
+                    *own = Resources { ram, ..limit };
+                    *own
                 });
                 // The kernel does it at once.
                 let mut more = Vec::new();
@@ -285,6 +305,11 @@ impl Machine {
         step: Step,
         programs: &dyn Programs,
     ) -> Option<Passed> {
+        if let Step::UidTaken = step {
+            let never_started = !self.processes.contains_key(&id);
+            let input = Input::UidTaken(id);
+            return never_started.then_some(Passed { input, then: None, ended: None });
+        }
         let process = self.processes.get_mut(&id)?;
         match (step, &process.phase) {
             (Step::Begins, Phase::Starting) => {
@@ -316,4 +341,153 @@ pub(crate) struct Passed {
     pub(crate) then: Option<(Span, End)>,
     /// How it ended.
     pub(crate) ended: Option<End>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use borglet::{Order, TaskStatus};
+    use model::{CollectionId, Generation, TaskIndex};
+
+    use crate::program::{Commands, desired};
+    use crate::world::{capacity, machines};
+
+    const NOW: Time = Time(1_000_000);
+
+    fn id() -> InstanceId {
+        let (collection, index) = (CollectionId(1), TaskIndex(0));
+        InstanceId { collection, index, generation: Generation(1) }
+    }
+
+    fn order(index: u64) -> Order {
+        let stamp = Stamp { index: model::LogIndex(index), ..Stamp::default() };
+        Order { stamp, tasks: vec![desired("run heeds=40")] }
+    }
+
+    /// A machine on which a task runs, by an order of index 3.
+    fn machine() -> Machine {
+        let (name, report) = machines(1, 1, capacity(8, 32)).remove(0);
+        let mut machine = Machine::new(name, report, Random::new(3));
+        let consequences = obey(&mut machine, order(3));
+        assert!(
+            matches!(consequences.as_slice(), [Consequence::Started(started), _] if *started == id())
+        );
+        pass(&mut machine, Step::Begins);
+        machine
+    }
+
+    fn obey(machine: &mut Machine, order: Order) -> Vec<Consequence> {
+        let (mut effects, mut consequences) = (Vec::new(), Vec::new());
+        let borglet = machine.borglet.as_mut().expect("a Borglet");
+        borglet.obey(NOW, order, &mut effects).expect("a newer order");
+        for effect in effects {
+            machine.execute(NOW, effect, &Commands, &mut consequences);
+        }
+        machine.refresh();
+        consequences
+    }
+
+    /// A step comes to pass, and the Borglet is told if it is there.
+    fn pass(machine: &mut Machine, step: Step) {
+        let Some(passed) = machine.pass(NOW, id(), step, &Commands) else { return };
+        if let Some(borglet) = &mut machine.borglet {
+            borglet.step(NOW, passed.input, &mut Vec::new());
+        }
+        machine.refresh();
+    }
+
+    #[test]
+    fn what_is_reported_after_what() {
+        let exited = || Step::Ends(End::Exited { code: 3 });
+        let restarts = |machine: &mut Machine| {
+            machine.kill_borglet();
+            machine.start_borglet();
+        };
+        let running = TaskStatus::Running { healthy: Some(true) };
+        let lost = End::Lost { reason: "its machine was rebooted".to_owned() };
+        type Happens<'a> = &'a dyn Fn(&mut Machine);
+        let table: [(&str, Happens<'_>, usize, TaskStatus); 6] = [
+            ("it runs", &|_| {}, 1, running.clone()),
+            ("its Borglet was killed", &restarts, 1, running),
+            (
+                "it ended",
+                &|machine| pass(machine, exited()),
+                0,
+                TaskStatus::Ended(End::Exited { code: 3 }),
+            ),
+            (
+                "it ended while there was no Borglet",
+                &|machine| {
+                    machine.kill_borglet();
+                    pass(machine, exited());
+                    machine.start_borglet();
+                },
+                0,
+                TaskStatus::Ended(End::Exited { code: 3 }),
+            ),
+            (
+                "it ended a second time",
+                &|machine| {
+                    pass(machine, exited());
+                    pass(machine, Step::Ends(End::Exited { code: 0 }));
+                },
+                0,
+                TaskStatus::Ended(End::Exited { code: 3 }),
+            ),
+            (
+                "power was lost",
+                &|machine| {
+                    machine.lose_power();
+                    machine.start_borglet();
+                },
+                0,
+                TaskStatus::Ended(lost),
+            ),
+        ];
+        for (what, happens, there, status) in table {
+            let mut machine = machine();
+            let (version, boot) = (machine.version, machine.boot);
+            happens(&mut machine);
+            assert_eq!(machine.running().count(), there, "{what}");
+            assert_eq!(machine.said.tasks.len(), 1, "{what}");
+            assert_eq!(machine.said.tasks[0].status, status, "{what}");
+            assert_eq!(machine.said.stamp.index.0, 3, "{what}: an order is remembered");
+            assert_eq!(machine.version == version, what == "it runs", "{what}");
+            assert_eq!(machine.boot > boot, what == "power was lost", "{what}");
+        }
+    }
+
+    #[test]
+    fn who_is_not_wanted_gets_its_notice_and_then_its_record_goes() {
+        let mut machine = machine();
+        let nothing = |index| Order { tasks: Vec::new(), ..order(index) };
+        let consequences = obey(&mut machine, nothing(4));
+        let [Consequence::After(after, _, step @ Step::Ends(_))] = consequences.as_slice() else {
+            panic!("one SIGTERM: {consequences:?}")
+        };
+        assert_eq!(*after, Span::from_millis(40), "it heeds it after so long");
+        assert!(machine.processes[&id()].ending && machine.running().count() == 1);
+        pass(&mut machine, step.clone());
+        assert_eq!(machine.said.tasks[0].status, TaskStatus::Ended(End::Stopped));
+        obey(&mut machine, nothing(5));
+        assert!(machine.processes.is_empty() && machine.said.tasks.is_empty());
+    }
+
+    #[test]
+    fn a_poll_is_held_until_the_report_changes() {
+        let mut machine = machine();
+        let call = Call {
+            number: 1,
+            master: 0,
+            machine: MachineId(1),
+            had_order: false,
+            deadline: NOW,
+            ghost: false,
+        };
+        machine.held.push(Held { call, seen: machine.version });
+        assert!(!machine.refresh() && machine.answerable().is_empty());
+        pass(&mut machine, Step::Ends(End::Exited { code: 0 }));
+        assert_eq!(machine.answerable().len(), 1);
+        assert!(machine.held.is_empty());
+    }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use borglet::{Effect, Input};
 use master::{Answer, Poll};
-use model::{End, InstanceId, Span};
+use model::{End, InstanceId, MachineReport, Span};
 use replica::Codec;
 
 use crate::machine::{Call, Consequence, Held, Power, Step};
@@ -31,7 +31,11 @@ impl<C: Codec> World<C> {
     }
 
     fn on_machine(&mut self, number: usize, event: Event) {
+        let frozen = self.machines[number].untold.is_some();
         match event {
+            Event::Polled { .. } | Event::HoldOver { .. } | Event::Tick { .. } if frozen => {
+                self.on_frozen_machine(number, event);
+            }
             Event::Polled { call, poll, .. } => self.polled(number, call, *poll),
             Event::HoldOver { call, .. } => {
                 let held = &mut self.machines[number].held;
@@ -108,7 +112,9 @@ impl<C: Codec> World<C> {
     /// Tells a Borglet something, if it is there.
     fn tell_borglet(&mut self, number: usize, input: Input) {
         let mut effects = Vec::new();
-        if let Some(borglet) = &mut self.machines[number].borglet {
+        if let Some(untold) = &mut self.machines[number].untold {
+            untold.push(input);
+        } else if let Some(borglet) = &mut self.machines[number].borglet {
             borglet.step(self.now, input, &mut effects);
             self.effects(number, effects);
         }
@@ -239,6 +245,40 @@ impl<C: Codec> World<C> {
         }
     }
 
+    /// A Borglet does nothing from now on; its tasks run on, and what becomes of them waits for it.
+    pub(crate) fn freeze_borglet(&mut self, number: usize) {
+        let machine = &mut self.machines[number];
+        if machine.power == Power::On && machine.borglet.is_some() && machine.untold.is_none() {
+            machine.untold = Some(Vec::new());
+            for held in std::mem::take(&mut machine.held) {
+                self.gives_call_up(held.call);
+            }
+        }
+    }
+
+    /// A Borglet goes on where it was.
+    pub(crate) fn thaw_borglet(&mut self, number: usize) {
+        let Some(untold) = self.machines[number].untold.take() else { return };
+        untold.into_iter().for_each(|input| self.tell_borglet(number, input));
+        for event in std::mem::take(&mut self.machines[number].backlog) {
+            self.agenda.at(self.now, event);
+        }
+    }
+
+    /// A machine says of itself that it has half of its memory, or that it has all of it again.
+    pub(crate) fn shrink(&mut self, number: usize, by_half: bool) {
+        let machine = &mut self.machines[number];
+        let mut report = MachineReport::clone(&machine.whole);
+        if by_half {
+            report.capacity.ram.0 /= 2;
+        }
+        if report != *machine.report {
+            machine.report = Arc::new(report);
+            let report = Arc::clone(&machine.report);
+            self.tell_borglet(number, Input::Machine(report));
+        }
+    }
+
     /// A Borglet is killed, and started again a little later; its tasks run on.
     pub(crate) fn kill_borglet(&mut self, number: usize) {
         if self.machines[number].power != Power::On || self.machines[number].borglet.is_none() {
@@ -249,6 +289,8 @@ impl<C: Codec> World<C> {
         }
         let machine = &mut self.machines[number];
         machine.kill_borglet();
+        // What was sent to a Borglet that stood still ends with its connections.
+        machine.backlog.clear();
         if self.planted == Some(Planted::OrderTwice) {
             machine.forget();
         }

@@ -226,8 +226,11 @@ impl<C: Codec> World<C> {
                 self.master.term = entry.term;
                 let applied = applied.iter().find(|(index, _)| *index == entry.index);
                 let applied = applied.map(|(_, applied)| applied);
-                self.counts.operations +=
-                    u64::from(self.judge.committed(&entry, at, &events, applied));
+                if self.judge.committed(&entry, at, &events, applied) {
+                    self.counts.operations += 1;
+                    self.operations.count(self.age());
+                    self.really_ended();
+                }
                 self.stream(entry);
             }
             Output::Leads(term) => {
@@ -236,6 +239,18 @@ impl<C: Codec> World<C> {
                 self.judge.leads(index);
             }
             Output::Follows => self.master.leads = None,
+        }
+    }
+
+    /// What the cell says has ended on a machine does not run there.
+    fn really_ended(&mut self) {
+        for (id, machine) in self.judge.take_ended() {
+            let machine = self.master.cell().and_then(|cell| cell.machine(machine));
+            let number = machine.and_then(|machine| number_of(&machine.address));
+            let there = number.and_then(|number| self.machines.get(number));
+            if there.is_some_and(|there| there.running().any(|running| running == id)) {
+                self.judge.violated(format!("the cell says that {id} has ended, and it runs on"));
+            }
         }
     }
 
@@ -310,6 +325,7 @@ impl<C: Codec> World<C> {
     /// Sends a poll; in the end it is answered, or given up.
     fn poll(&mut self, mut poll: Poll) {
         self.counts.polls += 1;
+        self.polls.count(self.age());
         let (number, hold) = (self.next_call(), poll.hold);
         let call = Call {
             number,
@@ -348,6 +364,9 @@ impl<C: Codec> World<C> {
     pub(crate) fn answered(&mut self, call: Call, answer: Answer) {
         if call.master == self.master.life && !call.ghost {
             let Call { machine, had_order, .. } = call;
+            if let Answer::Report { .. } = answer {
+                self.seen.borrow_mut().heard(machine, self.now);
+            }
             self.tell_master(Input::Answered { machine, had_order, answer });
         }
     }

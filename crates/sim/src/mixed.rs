@@ -13,6 +13,7 @@ use model::{
 use spec::{Constraint, HealthCheck, JobReference, JobSpec, Relation, TaskSpec};
 
 use crate::load::{Load, Wish};
+use crate::world::address;
 
 /// The load.
 #[derive(Debug)]
@@ -101,10 +102,7 @@ impl Mixed {
             }
         }
         if random.chance(200) {
-            let value = format!("r{}", random.below(self.machines.len() as u64 / 4 + 2));
-            let attribute = "rack".to_owned();
-            let (relation, hard) = (Relation::Equal, random.chance(500));
-            task.constraints.push(Constraint { attribute, relation, value, hard });
+            task.constraints.extend(self.constraint());
         }
         Some(task)
     }
@@ -128,21 +126,52 @@ impl Mixed {
         Some(Wish::Ask(owner, Mutation::Kill { collection: job.id, tasks }))
     }
 
-    /// A changed description: another limit, perhaps another priority.
+    /// A changed description: whatever may change while tasks run.
     fn update(&mut self, cell: &Cell) -> Option<Wish> {
         let (owner, job) = self.alive(cell)?;
         let mut spec = JobSpec::clone(&job.spec);
-        let limit = &mut spec.task.limit;
-        limit.ram = Bytes((limit.ram.0 / 100 * self.random.within(50..140)).max(1));
-        limit.cpu = MilliCores((limit.cpu.0 * self.random.within(50..140) / 100).max(1));
+        match self.random.below(12) {
+            0 => spec.priority = Priority::new(i64::try_from(self.random.below(451)).ok()?).ok()?,
+            1 => spec.task.constraints.clear(),
+            2 => spec.task.constraints.extend(self.constraint()),
+            3 => {
+                spec.restart.failures_max = Some(u32::try_from(self.random.below(6)).ok()?);
+                spec.restart.delay = Span::from_millis(self.random.within(100..3_000));
+            }
+            4 => {
+                let index = TaskIndex(u32::try_from(self.random.below(spec.tasks.into())).ok()?);
+                let limit = Some(self.changed(spec.task.limit));
+                spec.overrides.entry(index).or_default().limit = limit;
+            }
+            _ => spec.task.limit = self.changed(spec.task.limit),
+        }
         Some(Wish::Ask(owner, Mutation::Submit(Arc::new(spec))))
+    }
+
+    /// Half as much to half as much again.
+    fn changed(&mut self, limit: Resources) -> Resources {
+        let ram = Bytes((limit.ram.0 / 100 * self.random.within(50..140)).max(1));
+        let cpu = MilliCores((limit.cpu.0 * self.random.within(50..140) / 100).max(1));
+        Resources { ram, cpu, ..limit }
+    }
+
+    fn constraint(&mut self) -> Option<Constraint> {
+        let value = format!("r{}", self.random.below(self.machines.len() as u64 / 4 + 2));
+        let (relation, hard) = (Relation::Equal, self.random.chance(500));
+        Some(Constraint { attribute: "rack".to_owned(), relation, value, hard })
     }
 
     fn machine(&mut self) -> Option<Wish> {
         let number = self.random.index(self.machines.len());
         let machine = self.machines.get(number)?.0.clone();
         let is_drained = self.drained.get(&number).copied().unwrap_or(false);
-        let mutation = match (self.random.below(3), is_drained) {
+        let mutation = match (self.random.below(5), is_drained) {
+            (0, true) => {
+                // Only where nothing is on it; the world adds it again when all is over.
+                self.drained.insert(number, false);
+                Mutation::RemoveMachine { machine }
+            }
+            (1, _) => Mutation::AddMachine { name: machine, address: address(number) },
             (0, _) => {
                 let value = format!("r{}", self.random.below(self.machines.len() as u64 / 4 + 1));
                 let changes = [("rack".to_owned(), Some(value))].into();

@@ -49,14 +49,14 @@ pub trait Programs {
     fn came_to_its_end(&self, _desired: &Desired) {}
 }
 
-/// Programs that say in their command what they do: `run for=90s exit=0 heeds=200ms fails=300`.
+/// Programs that say in their command what they do: `run for=90 exit=0 heeds=200 fails=300`.
 ///
 /// | word | it |
 /// |---|---|
-/// | `for=SPAN` | runs about so long: half to one and a half of it |
+/// | `for=SECONDS` | runs about so long: half to one and a half of it |
 /// | `exit=CODE` | ends with that exit code |
 /// | `fails=N` | fails in N of a thousand lives, with exit code 1, somewhere on the way |
-/// | `heeds=SPAN` | takes so long to end when it is asked to |
+/// | `heeds=MILLISECONDS` | takes so long to end when it is asked to |
 /// | `sick=N` | turns unhealthy in N of a thousand lives |
 /// | `broken` | cannot be started |
 #[derive(Clone, Copy, Debug, Default)]
@@ -90,5 +90,66 @@ impl Programs for Commands {
             }
         }
         life
+    }
+}
+
+#[cfg(test)]
+pub(crate) use tests::desired;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    use model::{CellName, CollectionId, InstanceId, JobName, Priority, TaskIndex, UserName};
+
+    pub(crate) fn desired(words: &str) -> Desired {
+        let cmd = words.split_whitespace().map(str::to_owned).collect();
+        let (collection, index) = (CollectionId(1), TaskIndex(0));
+        Desired {
+            instance: InstanceId { collection, index, generation: Generation(1) },
+            cell: CellName::new("sim").expect("a name"),
+            user: UserName::new("ana").expect("a name"),
+            job: JobName::new("job").expect("a name"),
+            priority: Priority::new(100).expect("a priority"),
+            appclass: model::Appclass::Batch,
+            spec: Arc::new(spec::TaskSpec::of(cmd)),
+            ports: Vec::new(),
+        }
+    }
+
+    /// The lives of two hundred tasks of that command.
+    fn lives(words: &str) -> Vec<Life> {
+        let (desired, mut random) = (desired(words), Random::new(7));
+        let mut life = || Commands.life(Time(0), &desired, Generation(1), &mut random);
+        (0..200).map(|_| life()).collect()
+    }
+
+    #[test]
+    fn words_are_what_they_say() {
+        let ends = |code| End::Exited { code };
+        for (words, is) in [
+            ("run", (|life: &Life| life.runs.is_none()) as fn(&Life) -> bool),
+            ("run for=90", |life| {
+                life.runs.is_some_and(|runs| (45_000..=135_000).contains(&runs.as_millis()))
+            }),
+            ("run heeds=200", |life| life.heeds == Span::from_millis(200)),
+            ("run heeds=7 for=2", |life| life.heeds == Span::from_millis(7) && life.runs.is_some()),
+            ("run sick=1000", |life| life.healthy_until.is_some()),
+            ("run fails=0 sick=0", |life| life.runs.is_none() && life.healthy_until.is_none()),
+            ("run unknown=3", |life| life.runs.is_none()),
+        ] {
+            assert!(lives(words).iter().all(is), "{words}");
+        }
+        for (words, end) in [
+            ("run for=1", ends(0)),
+            ("run for=1 exit=3", ends(3)),
+            ("run fails=1000", ends(1)),
+            ("broken", End::NotStarted { reason: "no such program".to_owned() }),
+        ] {
+            assert!(lives(words).iter().all(|life| life.end == end), "{words}");
+        }
+        let failing = lives("run fails=400").iter().filter(|life| life.end == ends(1)).count();
+        assert!((60..100).contains(&failing), "{failing} of 200");
     }
 }

@@ -222,11 +222,19 @@ impl<C: Codec> World<C> {
             return;
         };
         let Some(scheduler) = &mut host.scheduler else { return };
-        let refused = refused.unwrap_or(instances);
-        if !refused.is_empty() {
+        let count = match refused {
+            // The copy will show it when it has come as far.
+            Some(refused) => refused.len(),
+            None => {
+                let count = instances.len();
+                scheduler.not_judged(instances);
+                count
+            }
+        };
+        self.counts.refused += count as u64;
+        if count > 0 {
             host.rest_until = self.now + REFUSED_REST;
         }
-        scheduler.refused(refused);
         self.plan_turn(self.now + BATCH);
     }
 }
@@ -249,6 +257,19 @@ impl Rival {
 }
 
 impl<C: Codec> World<C> {
+    /// The other scheduler takes its turns from now on, at a mean distance.
+    pub(crate) fn rival_begins(&mut self, pace: Span) {
+        self.rival.pace = pace;
+        if !std::mem::replace(&mut self.rival.active, true) {
+            self.agenda.at(self.now, Event::RivalTurn);
+        }
+    }
+
+    /// And no more.
+    pub(crate) fn rival_ends(&mut self) {
+        self.rival.active = false;
+    }
+
     pub(crate) fn rival_turn(&mut self) {
         if !self.rival.active {
             self.rival.copy = None;
@@ -293,7 +314,7 @@ fn proposals(cell: &Cell, now: Time, random: &mut Random) -> Vec<Assignment> {
 }
 
 /// Those of lower priority, lowest first, as many as make room.
-fn victims(
+pub(crate) fn victims(
     cell: &Cell,
     job: &cell::Job,
     index: TaskIndex,

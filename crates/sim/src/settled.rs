@@ -1,7 +1,7 @@
 //! Whether a world is as it should be when nothing goes wrong any more.
 
 use cell::feasibility::{Ask, Offer, fits};
-use cell::{Cell, Job, MachineState, Phase, Placement, Task, TaskState};
+use cell::{Cell, Job, MachineState, Phase, Placement, Rescheduling, Task, TaskState};
 use model::{InstanceId, TaskIndex};
 use replica::Codec;
 
@@ -23,6 +23,9 @@ impl<C: Codec> World<C> {
             return Some("a client waits for an answer".to_owned());
         }
         self.judge.agrees_with(&cell);
+        if *cell.rescheduling() != Rescheduling::Allowed {
+            return Some(format!("rescheduling is {:?}", cell.rescheduling()));
+        }
         let machines = self.unsettled_machine(&cell);
         machines.or_else(|| self.unsettled_task(&cell)).or_else(|| self.unsettled_copy(&cell))
     }
@@ -84,10 +87,20 @@ impl<C: Codec> World<C> {
             .and_then(|there| there.processes.get(&id));
         let runs = process.is_some_and(|there| matches!(there.phase, machine::Phase::Running(_)));
         let started = matches!(placement.phase, Phase::Started { .. });
-        (!runs || !started).then(|| {
-            let name = &machine.name;
-            format!("{id} is placed on {name} ({:?}), and does not run there", placement.phase)
-        })
+        if !runs || !started {
+            let (name, phase) = (&machine.name, placement.phase);
+            return Some(format!("{id} is placed on {name} ({phase:?}), and does not run there"));
+        }
+        let desired = &process?.launch.desired;
+        let mut limit = job.limit(index);
+        limit.cpu = machine.gcu().physical(limit.cpu);
+        let ports = desired.ports.iter().map(|(_, port)| port);
+        let spec = job.spec.task(index);
+        let same = desired.spec.limit == limit
+            && desired.spec.cmd == spec.cmd
+            && ports.eq(placement.ports.iter())
+            && desired.user == job.owner;
+        (!same).then(|| format!("{id} runs otherwise than the cell says: {desired:?}"))
     }
 
     fn unsettled_copy(&mut self, cell: &Cell) -> Option<String> {

@@ -2,10 +2,11 @@
 //! applied is seen here right after it was, with the cell as it is then, and checked.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use cell::{Applied, Cell, Op, Watch};
-use model::{LogIndex, Time};
+use model::{LogIndex, MachineId, Span, Time};
 use replica::Codec;
 
 use crate::planted::{self, Planted};
@@ -34,6 +35,10 @@ pub(crate) struct Seen {
     pub(crate) planted: Option<Planted>,
     /// The cell as the planted mistake knows it.
     planted_cell: Option<Cell>,
+    /// When each machine was last heard of.
+    heard: BTreeMap<MachineId, Time>,
+    /// For how long nothing must have been heard of one that is taken for lost.
+    silence_min: Span,
 }
 
 /// Between a replica and its codec.
@@ -50,7 +55,7 @@ impl<C> Tap<C> {
 }
 
 impl Seen {
-    pub(crate) fn new(checking: Checking, planted: Option<Planted>) -> Self {
+    pub(crate) fn new(checking: Checking, planted: Option<Planted>, silence_min: Span) -> Self {
         Self {
             checking,
             watch: None,
@@ -59,6 +64,8 @@ impl Seen {
             violations: Vec::new(),
             planted,
             planted_cell: None,
+            heard: BTreeMap::new(),
+            silence_min,
         }
     }
 
@@ -70,6 +77,23 @@ impl Seen {
         };
         self.planted_cell = self.planted.map(|_| cell.clone());
         self.applied.clear();
+    }
+
+    /// A machine has answered.
+    pub(crate) fn heard(&mut self, machine: MachineId, at: Time) {
+        self.heard.insert(machine, at);
+    }
+
+    /// The master takes a machine for lost only where it has not answered for long: when that is
+    /// proposed, as it may well be back when it is durable.
+    fn proposed(&mut self, at: Time, op: &Op) {
+        let (Op::MachineUnreachable { machine } | Op::MachineSilent { machine }) = op else {
+            return;
+        };
+        let silent = self.heard.get(machine).map(|heard| at.since(*heard));
+        if let Some(silent) = silent.filter(|silent| *silent < self.silence_min) {
+            self.violations.push(format!("{op:?} is proposed, and {silent} ago it answered"));
+        }
     }
 
     fn after(&mut self, cell: &Cell, applied: &Applied) {
@@ -92,6 +116,7 @@ impl Seen {
 
 impl<C: Codec> Codec for Tap<C> {
     fn encode(&self, at: Time, op: &Op) -> Vec<u8> {
+        self.seen.borrow_mut().proposed(at, op);
         let seen = self.seen.borrow();
         match (seen.planted, &seen.planted_cell) {
             (Some(planted), Some(cell)) => {

@@ -24,6 +24,7 @@ use crate::load::Load;
 use crate::machine::{Call, Machine, Step};
 use crate::master::MasterHost;
 use crate::network::Network;
+use crate::pace::Pace;
 use crate::planted::Planted;
 use crate::program::Programs;
 use crate::scheduling::{Rival, SchedulerHost};
@@ -119,6 +120,8 @@ pub struct Counts {
     pub masters: u64,
     /// Processes that were started.
     pub processes: u64,
+    /// Assignments of the scheduler that were refused, or of which nobody knows.
+    pub refused: u64,
     /// Times that a machine lost power.
     pub removals: u64,
 }
@@ -141,6 +144,9 @@ pub struct World<C: Codec> {
     pub(crate) faults: Vec<Fault>,
     pub(crate) judge: Judge,
     pub(crate) counts: Counts,
+    /// Polls and operations by the second.
+    pub(crate) polls: Pace,
+    pub(crate) operations: Pace,
     pub(crate) planted: Option<Planted>,
     calls: u64,
 }
@@ -157,7 +163,11 @@ impl<C: Codec> World<C> {
         faults: Vec<Fault>,
     ) -> Self {
         let mut random = Random::new(setting.seed);
-        let seen = Rc::new(RefCell::new(Seen::new(setting.checking, setting.planted)));
+        let master = setting.replica.master;
+        let silence_min =
+            master.poll_interval.saturating_mul(master.missed_polls_max.saturating_sub(1).into());
+        let seen = Seen::new(setting.checking, setting.planted, silence_min);
+        let seen = Rc::new(RefCell::new(seen));
         let mut disk = Disk::new(random.fork());
         disk.acknowledges_early = setting.planted == Some(Planted::LostWrite);
         let machine = |(name, report): (MachineName, Arc<MachineReport>)| {
@@ -185,6 +195,8 @@ impl<C: Codec> World<C> {
             faults,
             judge: Judge::new(setting.planted, setting.checking != Checking::Off),
             counts: Counts::default(),
+            polls: Pace::default(),
+            operations: Pace::default(),
             planted: setting.planted,
             calls: 0,
         };

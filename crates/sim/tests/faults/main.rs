@@ -1,0 +1,104 @@
+//! What one fault alone does to eight tasks on four machines: which are started a second time.
+
+#[path = "../campaign/table.rs"]
+mod table;
+
+use std::sync::Arc;
+
+use cell::{Cell, Mutation};
+use model::{JobName, Priority, Random, Span, Time, UserName};
+use sim::{
+    Checking, Commands, Crash, Disturbance, Fault, FaultKind, Load, Node, Nodes, Setting, Trouble,
+    Wish, World, capacity, machines,
+};
+use spec::{JobSpec, TaskSpec};
+use table::Table;
+
+/// One job, five seconds after the beginning.
+struct Once(bool);
+
+impl Load for Once {
+    fn next(&mut self, now: Time) -> Option<Time> {
+        (!self.0).then(|| now + Span::from_secs(5))
+    }
+
+    fn wish(&mut self, _: Time, _: Option<&Cell>, _: &mut Random) -> Vec<Wish> {
+        if std::mem::replace(&mut self.0, true) {
+            return Vec::new();
+        }
+        let mut task = TaskSpec::of(vec!["run".to_owned()]);
+        task.limit.cpu = model::MilliCores(1_000);
+        let name = JobName::new("service").expect("a name");
+        let priority = Priority::new(200).expect("a priority");
+        vec![Wish::Ask(1, Mutation::Submit(Arc::new(JobSpec::of(name, priority, 8, task))))]
+    }
+
+    fn stop(&mut self) {
+        self.0 = true;
+    }
+}
+
+/// How many processes were started beyond the first of each task, once all is over.
+fn started_again(kind: FaultKind, lasts: u64) -> u64 {
+    let users = ["root", "ana"].map(|name| UserName::new(name).expect("a name"));
+    let setting = Setting {
+        seed: 5,
+        machines: machines(4, 2, capacity(4, 16)),
+        replica: replica::Settings::default(),
+        checking: Checking::Every { full: 10 },
+        checkpoint_every: 5,
+        planted: None,
+        users: users.to_vec(),
+    };
+    let fault = Fault { after: Span::from_secs(30), lasts: Span::from_secs(lasts), kind };
+    let (load, programs) = (Box::new(Once(false)), Box::new(Commands));
+    let mut world = World::new(setting, Table::default(), load, programs, vec![fault]);
+    world.run_to(Span::from_secs(25));
+    assert_eq!((world.unsettled(), world.counts().processes), (None, 8));
+    world.run_to(Span::from_secs(30 + lasts + 60));
+    assert_eq!((world.unsettled(), world.violation()), (None, None));
+    world.counts().processes - 8
+}
+
+fn between(from: Node, to: Nodes, trouble: Trouble) -> FaultKind {
+    let from = Nodes::One(from);
+    FaultKind::Network(Disturbance { from, to, both_ways: true, trouble })
+}
+
+#[test]
+fn what_moves_and_what_does_not() {
+    let master = || Nodes::One(Node::Master);
+    // Best fit puts four tasks on each of the first two machines.
+    for (kind, lasts, expected) in [
+        (FaultKind::Off(0..1), 5, 4),
+        (FaultKind::Off(0..1), 90, 4),
+        (FaultKind::Off(0..2), 90, 8),
+        (FaultKind::Off(3..4), 90, 0),
+        (FaultKind::Frozen(0..1), 10, 0),
+        (FaultKind::Frozen(0..1), 90, 4),
+        (FaultKind::Borglet(0), 1, 0),
+        (FaultKind::BorgletFrozen(0), 10, 0),
+        (FaultKind::BorgletFrozen(0), 90, 4),
+        (FaultKind::Task(0, 2), 1, 1),
+        (FaultKind::Task(0, 7), 1, 0),
+        (FaultKind::Smaller(0), 30, 0),
+        (FaultKind::Master(Crash::Killed), 90, 0),
+        (FaultKind::Master(Crash::PowerLost), 90, 0),
+        (FaultKind::MasterFrozen, 90, 0),
+        (FaultKind::Scheduler, 60, 0),
+        (FaultKind::SchedulerFrozen, 60, 0),
+        (FaultKind::SlowDisk(Span::from_secs(2)), 60, 0),
+        (FaultKind::FullDisk, 60, 0),
+        (FaultKind::RottenCheckpoint, 1, 0),
+        (between(Node::Machine(0), master(), Trouble::Cut), 10, 0),
+        (between(Node::Machine(0), master(), Trouble::Cut), 90, 4),
+        // Three of four are too many to be gone.
+        (between(Node::Master, Nodes::Machines(0..3), Trouble::Cut), 300, 0),
+        (between(Node::Master, Nodes::All, Trouble::Cut), 300, 0),
+        (between(Node::Master, Nodes::All, Trouble::Delay(Span::from_secs(2))), 60, 0),
+        (between(Node::Master, Nodes::All, Trouble::Twice(500)), 60, 0),
+    ] {
+        let what = format!("{kind}, for {lasts} s");
+        assert_eq!(started_again(kind, lasts), expected, "{what}");
+    }
+}
