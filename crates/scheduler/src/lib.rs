@@ -23,11 +23,13 @@ mod preempt;
 mod queue;
 mod random;
 mod score;
+mod scores;
 mod settings;
 mod spread;
 pub mod why;
 
 pub use plan::{Plan, Scheduler};
 pub use score::{Term, Terms, Weights};
+pub use scores::{Scored, scores};
 pub use settings::{Policy, Settings};
 pub use why::why;
