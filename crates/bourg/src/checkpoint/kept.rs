@@ -10,22 +10,26 @@ use std::sync::Arc;
 use cell::{
     Applied, Assignment, Cell, Death, EvictionCause, Health, KillReason, LEVEL, MachineState,
     Mutation, Observation, Op, Outcome, PendingCause, Phase, Rejection, Reply, RequestId,
-    StopReason, Task, TaskState,
+    Reservation, StopReason, Task, TaskState,
 };
 use expect_test::expect;
 use model::{
-    Appclass, Band, Bytes, CellName, End, GcuFactor, InstanceId, JobName, Level, MachineId,
-    MachineReport, MilliCores, Resources, SchedulingClass, SessionId, Span, TaskIndex,
-    TaskSelection, Term, Time, UserName,
+    Appclass, Band, Bytes, CellName, End, GcuFactor, Generation, InstanceId, JobName, Level,
+    MachineId, MachineReport, MilliCores, Resources, SchedulingClass, SessionId, Span, TaskId,
+    TaskIndex, TaskSelection, Term, Time, UserName,
 };
 use proto::image::state_hash;
-use spec::{Constraint, HealthCheck, JobReference, JobSpec, Relation, TaskOverride, TaskSpec};
+use spec::{
+    Constraint, HealthCheck, JobReference, JobSpec, Maximum, Relation, TaskOverride, TaskSpec,
+};
 
 use super::{Origin, read, write_as};
 
 /// Each level with the state's digest in its checkpoint.
-const KEPT: [(Level, &str); 1] =
-    [(Level(1), "711c37bda050a3f16a52dc00e62101282dc146e76ba2bba01cdd68817365755c")];
+const KEPT: [(Level, &str); 2] = [
+    (Level(1), "711c37bda050a3f16a52dc00e62101282dc146e76ba2bba01cdd68817365755c"),
+    (Level(2), "d786b7b6297ac4e954fcd794349d12d03ff65a410732409889180a66f4c56219"),
+];
 
 const ORIGIN: Origin = Origin { term: Term(3), restore_epoch: 1 };
 
@@ -62,7 +66,7 @@ fn the_same_operations_give_the_state_that_is_kept() {
 
 #[test]
 fn what_is_kept_has_every_kind_of_thing() {
-    let (cell, _) = read(&file(Level(1))).expect("it is kept");
+    let (cell, _) = read(&file(LEVEL)).expect("it is kept");
     let mut seen = BTreeSet::new();
     for job in cell.jobs() {
         let state = format!("{:?}", job.state);
@@ -193,6 +197,9 @@ pub(crate) fn every_kind_of_thing(level: Level) -> Cell {
     life.lost_machines();
     life.refusals();
     life.crashes();
+    if level >= Level(2) {
+        life.reservations();
+    }
     life.cell
 }
 
@@ -221,6 +228,35 @@ impl Life {
         let applied = self.cell.apply(self.now, op);
         assert_eq!(self.cell.check(), [], "after {op:?}");
         applied
+    }
+
+    /// Level 2: reservations of one that runs and one that waits, and maxima.
+    fn reservations(&mut self) {
+        let maximum = |tasks, hard| Some(Maximum { tasks, hard });
+        self.submit("apart", 3, |job| {
+            job.max_per_machine = maximum(1, true);
+            job.max_per_switch = maximum(2, false);
+        });
+        let name = JobName::new("apart").expect("a name");
+        let id = self.cell.job_named(&user("ana"), &name).expect("submitted").id;
+        let one = |index| TaskId { collection: id, index: TaskIndex(index) };
+        let instance = |index| one(index).generation(Generation(1));
+        let limit = self.cell.job(id).expect("submitted").limit(TaskIndex(0));
+        let amount = Resources { cpu: MilliCores(limit.cpu.0 / 2), ..limit };
+        let reserve = |index| Reservation { instance: instance(index), amount };
+        let up = self
+            .cell
+            .machines()
+            .find(|machine| machine.state == MachineState::Up && machine.drain.is_none());
+        let machine = up.expect("a machine that is up").clone();
+        let ports =
+            machine.free_ports(self.cell.job(id).expect("there").ports(TaskIndex(0)).len(), &[]);
+        let assignment =
+            Assignment { instance: instance(0), machine: machine.id, ports, victims: Vec::new() };
+        let placed = self.apply(&Op::Assign(vec![assignment])).outcome;
+        assert_eq!(placed, Outcome::Assigned(vec![Ok(())]));
+        self.apply(&Op::Reserve(vec![reserve(0), reserve(1)]));
+        assert_eq!(self.cell.job(id).expect("there").reservation(TaskIndex(1)), amount);
     }
 
     fn ask(&mut self, by: &'static str, mutation: Mutation) -> Result<Reply, Rejection> {

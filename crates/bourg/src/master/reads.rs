@@ -58,12 +58,12 @@ impl Reads<'_> {
         let mut answer = views::why_pending(self.cell, job, &tasks, self.now);
         let pending = |index: &TaskIndex| {
             let state = job.task(*index).map(|task| &task.state);
-            matches!(state, Some(TaskState::Pending { .. }))
+            matches!(state, Some(cell::TaskState::Pending { .. }))
         };
-        let mut chosen = tasks.of(job.spec.tasks);
+        let chosen = || tasks.of(job.spec.tasks);
         let most = usize::try_from(asked.scores).unwrap_or(usize::MAX).min(SCORES_MAX);
         if most > 0
-            && let Some(index) = chosen.clone().find(pending).or_else(|| chosen.next())
+            && let Some(index) = chosen().find(pending).or_else(|| chosen().next())
         {
             answer.scored_task = index.0;
             answer.scores = views::scores(self.cell, job, index, self.now, most);
