@@ -62,6 +62,12 @@ pub(crate) struct Class {
     pub(crate) blocked: BTreeSet<GroupId>,
 }
 
+/// The present life of a task that is looked at on its own.
+fn alone(job: &Job, index: TaskIndex, settings: &Settings) -> Option<InstanceId> {
+    let crashed = job.task(index)?.crashes.is_some();
+    job.instance(index).filter(|_| crashed || !settings.classes)
+}
+
 fn amounts(resources: &Resources) -> [u64; 4] {
     Dimension::ALL.map(|dimension| resources.get(dimension))
 }
@@ -69,13 +75,12 @@ fn amounts(resources: &Resources) -> [u64; 4] {
 impl Key {
     pub(crate) fn of(job: &Job, index: TaskIndex, settings: &Settings) -> Self {
         let held = job.held(index);
-        let crashed = job.task(index).is_some_and(|task| task.crashes.is_some());
         let together = job.spec.tasks > 1
             || job.spec.max_per_machine.is_some()
             || job.spec.max_per_switch.is_some();
         Self {
             job: together.then_some(job.id),
-            instance: job.instance(index).filter(|_| crashed || !settings.classes),
+            instance: alone(job, index, settings),
             priority: job.spec.priority,
             limit: amounts(&held.limit),
             reservation: amounts(&held.reservation),
@@ -145,10 +150,7 @@ impl Class {
     /// Whether a task is of it; cheaper than to make its key.
     pub(crate) fn has(&self, job: &Job, index: TaskIndex, settings: &Settings) -> bool {
         let key = &self.key;
-        let Some(task) = job.task(index) else { return false };
-        let alone = task.crashes.is_some() || !settings.classes;
-        key.instance.is_none()
-            && !alone
+        key.instance == alone(job, index, settings)
             && key.priority == job.spec.priority
             && self.held == job.held(index)
             && key.ports == job.port_count(index)
@@ -171,8 +173,8 @@ pub(crate) struct Classes {
     by_key: BTreeMap<Key, ClassId>,
     /// How many are kept that have no groups.
     idle: usize,
-    /// Those of which groups wait for room.
-    pub(crate) blocked: BTreeSet<ClassId>,
+    /// Those whose tasks fit nowhere, or on few machines: who has more room is looked at for them.
+    pub(crate) limited: BTreeSet<ClassId>,
     /// Windows that are not used any more: their memory is.
     spare: Vec<Pool>,
     /// What all windows take of memory.
@@ -245,6 +247,10 @@ impl Classes {
         }
         let passing = class.key.is_passing();
         self.idle += 1;
+        if self.limited.contains(&id) {
+            // Nobody will look who has more room.
+            self.now(id, Where::Unknown);
+        }
         if passing {
             self.remove(id);
         } else if self.idle > IDLE_MAX {
@@ -256,7 +262,7 @@ impl Classes {
         if let Some(mut class) = self.all.get_mut(id).and_then(Option::take) {
             self.spare.extend(class.now(Where::Unknown));
             self.by_key.remove(&class.key);
-            self.blocked.remove(&id);
+            self.limited.remove(&id);
             self.unused.push(id);
             self.idle -= 1;
         }
@@ -274,6 +280,10 @@ impl Classes {
     /// Where the tasks of a class can go is something else now.
     pub(crate) fn now(&mut self, id: ClassId, places: Where) {
         if let Some(class) = self.all.get_mut(id).and_then(Option::as_mut) {
+            match places {
+                Where::Nowhere | Where::Few(_) => self.limited.insert(id),
+                Where::Unknown | Where::Pool(_) => self.limited.remove(&id),
+            };
             self.spare.extend(class.now(places));
         }
     }
@@ -301,6 +311,7 @@ impl Classes {
 
     /// Nobody has looked yet where tasks go.
     pub(crate) fn forget_places(&mut self, machines: &Machines) {
+        self.limited.clear();
         for class in self.all.iter_mut().flatten() {
             class.places = Where::Unknown;
             class.scan.reservation = machines.asked(&class.held.reservation);

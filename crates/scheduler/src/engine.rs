@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cell::feasibility::{Beside, fits};
 use cell::{Cell, Held, Machine};
-use model::{CollectionId, MachineId, Random, Time};
+use model::{CollectionId, Generation, InstanceId, MachineId, Random, TaskId, TaskIndex, Time};
 use spec::Constraint;
 
 use crate::Settings;
 use crate::class::{Class, ClassId, Where};
 use crate::machines::{BLOCK, Change, Machines, Slot};
+use crate::plan::Planned;
 use crate::pool::{Pool, UNMATCHED};
 use crate::preempt::Evictable;
 use crate::queue::Queue;
@@ -31,6 +32,8 @@ pub(crate) struct Engine {
     pub(crate) machines: Machines,
     pub(crate) queue: Queue,
     pub(crate) evictable: Evictable,
+    /// What is proposed and not yet heard about.
+    pub(crate) planned: BTreeMap<InstanceId, Planned>,
     random: Random,
     /// How many machines there were when they were last put in order.
     ordered: usize,
@@ -104,20 +107,28 @@ impl Changes {
 }
 
 impl Engine {
+    /// What is known of a cell, every pending task in the queue.
     pub(crate) fn new(cell: &Cell, settings: Settings) -> Self {
+        let mut engine = Self::bare(cell, settings);
+        engine.queue = Queue::of(cell, &engine.machines, &engine.settings);
+        engine
+    }
+
+    /// What is known of a cell's machines; nothing is in the queue.
+    pub(crate) fn bare(cell: &Cell, settings: Settings) -> Self {
         let mut random = Random::new(settings.seed);
         let shuffled = settings.relaxed && cell.machine_count() > settings.enough;
         let machines = Machines::of(cell, &mut random, shuffled);
-        let queue = Queue::of(cell, &machines, &settings);
         let suspects = cell.machines().filter(|machine| !machine.crashes.is_empty());
         let suspects = suspects.filter_map(|machine| machines.slot(machine.id));
         Self {
             ordered: machines.count(),
             suspects: suspects.map(|slot| (slot, false)).collect(),
             evictable: Evictable::default(),
+            planned: BTreeMap::new(),
             settings,
             machines,
-            queue,
+            queue: Queue::default(),
             random,
             marks: BTreeMap::new(),
             spreads: BTreeMap::new(),
@@ -157,7 +168,7 @@ impl Engine {
     }
 
     /// The plan holds something of a machine.
-    pub(crate) fn planned(&mut self, slot: Slot, held: &Held, ports: &[u16]) {
+    pub(crate) fn hold(&mut self, slot: Slot, held: &Held, ports: &[u16]) {
         let change = self.machines.plan(slot, held, ports);
         self.evictable.spoil(slot);
         self.changed(slot, change);
@@ -187,10 +198,9 @@ impl Engine {
     }
 
     fn forget_places(&mut self) {
+        let limited = self.queue.classes.limited.clone();
         self.queue.classes.forget_places(&self.machines);
-        for class in self.queue.classes.blocked.clone() {
-            self.queue.unblock(class);
-        }
+        limited.into_iter().for_each(|class| self.queue.unblock(class));
     }
 
     /// A task of a job has left its machine, or is planned on it no more: scores that counted it are
@@ -215,8 +225,8 @@ impl Engine {
         }
     }
 
-    /// A pass begins: what time has changed, and for whom there is room again.
-    pub(crate) fn begin_pass(&mut self, cell: &Cell, now: Time) {
+    /// Which machines are suspect at a moment.
+    pub(crate) fn know_suspects(&mut self, cell: &Cell, now: Time) {
         let (machines, changes) = (&self.machines, &mut self.changes);
         self.suspects.retain(|slot, known| {
             let Some(machine) = cell.machine(machines.id(*slot)) else { return false };
@@ -227,10 +237,15 @@ impl Engine {
             }
             !machine.crashes.is_empty()
         });
+    }
+
+    /// A pass begins: what time has changed, and for whom there is room again.
+    pub(crate) fn begin_pass(&mut self, cell: &Cell, now: Time) {
+        self.know_suspects(cell, now);
         let improved = std::mem::take(&mut self.improved);
-        if !improved.is_empty() && !self.queue.classes.blocked.is_empty() {
+        if !improved.is_empty() && !self.queue.classes.limited.is_empty() {
             self.evictable.catch_up(cell, &self.machines);
-            for id in self.queue.classes.blocked.clone() {
+            for id in self.queue.classes.limited.clone() {
                 self.look_again(cell, id, &improved);
             }
         }
@@ -241,8 +256,14 @@ impl Engine {
     fn look_again(&mut self, cell: &Cell, id: ClassId, improved: &BTreeSet<Slot>) {
         let Some(class) = self.queue.classes.get(id) else { return };
         let marks = self.marks.get(&class.key.constraints).map(Vec::as_slice);
-        let mut slots = Vec::new();
+        let mut slots = match &class.places {
+            Where::Few(slots) => slots.clone(),
+            _ => Vec::new(),
+        };
         for slot in improved {
+            if slots.contains(slot) {
+                continue;
+            }
             let plain = class.scan.of(&self.machines, marks, *slot) != INFEASIBLE
                 && self.fits(cell, class, *slot);
             if plain || self.could_preempt(cell, class, *slot) {
@@ -250,7 +271,8 @@ impl Engine {
             }
         }
         if !slots.is_empty() {
-            self.queue.classes.now(id, Where::Few(slots));
+            let many = slots.len() > BLOCK;
+            self.queue.classes.now(id, if many { Where::Unknown } else { Where::Few(slots) });
             self.queue.unblock(id);
         }
     }
@@ -293,7 +315,7 @@ impl Engine {
     }
 
     /// What a class needs that is kept elsewhere.
-    fn prepare(&mut self, cell: &Cell, id: ClassId) {
+    pub(crate) fn prepare(&mut self, cell: &Cell, id: ClassId) {
         let Some(class) = self.queue.classes.get(id) else { return };
         let constraints = &class.key.constraints;
         if !constraints.is_empty() && !self.marks.contains_key(constraints) {
@@ -312,7 +334,13 @@ impl Engine {
             && !self.spreads.contains_key(&id)
             && let Some(job) = cell.job(id)
         {
-            self.spreads.insert(id, Spread::of(job, &self.machines));
+            let mut spread = Spread::of(job, &self.machines);
+            let first = TaskId { collection: id, index: TaskIndex(0) }.generation(Generation(0));
+            let of_job = self.planned.range(first..);
+            for (_, planned) in of_job.take_while(|(instance, _)| instance.collection == id) {
+                spread.add(&self.machines, planned.slot);
+            }
+            self.spreads.insert(id, spread);
         }
     }
 

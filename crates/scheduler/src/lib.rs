@@ -22,11 +22,13 @@ mod pool;
 mod preempt;
 mod queue;
 mod score;
+mod scores;
 mod settings;
 mod spread;
 pub mod why;
 
 pub use plan::{Plan, Scheduler};
 pub use score::{Term, Terms, Weights};
+pub use scores::{Scored, scores};
 pub use settings::{Policy, Settings};
 pub use why::why;

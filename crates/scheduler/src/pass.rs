@@ -15,30 +15,24 @@ use crate::queue::{GroupId, Turns};
 type Round = Vec<(UserName, Turns)>;
 
 impl Engine {
-    /// Places tasks until none fits, or so many are placed; hands over each.
-    pub(crate) fn pass(
-        &mut self,
-        cell: &Cell,
-        now: Time,
-        most: usize,
-        mut place: impl FnMut(InstanceId, Planned),
-    ) -> usize {
+    /// Plans for tasks until none fits, or for so many.
+    pub(crate) fn pass(&mut self, cell: &Cell, now: Time, most: usize) -> Vec<Assignment> {
         self.begin_pass(cell, now);
-        let mut placed = 0;
+        let mut assignments = Vec::new();
         let mut after = None;
-        while placed < most
+        while assignments.len() < most
             && let Some(priority) = self.next_level(after)
         {
             after = Some(priority);
             let users = self.queue.ready.remove(&Reverse(priority)).unwrap_or_default();
             let mut round: Round = users.into_iter().collect();
-            while placed < most && !round.is_empty() {
+            while assignments.len() < most && !round.is_empty() {
                 round.retain_mut(|(_, turns)| {
-                    if placed < most
+                    if assignments.len() < most
                         && let Some((instance, planned)) = self.turn(cell, now, turns)
                     {
-                        placed += 1;
-                        place(instance, planned);
+                        assignments.push(planned.assignment(instance));
+                        self.planned.insert(instance, planned);
                     }
                     !turns.is_empty()
                 });
@@ -48,7 +42,7 @@ impl Engine {
             }
         }
         self.end_pass();
-        placed
+        assignments
     }
 
     fn next_level(&self, after: Option<Priority>) -> Option<Priority> {
@@ -115,7 +109,7 @@ impl Engine {
             _ => cell.machine(id)?.free_ports(count, self.machines.planned_ports(slot)),
         };
         self.evictable.planned.extend(victims.iter().copied());
-        self.planned(slot, &held, &ports);
+        self.hold(slot, &held, &ports);
         self.is_planned(job, slot);
         Some(Planned { slot, machine: id, held, ports, victims })
     }

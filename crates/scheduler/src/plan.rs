@@ -38,7 +38,6 @@ pub(crate) struct Planned {
 pub struct Scheduler {
     cell: Cell,
     engine: Engine,
-    planned: BTreeMap<InstanceId, Planned>,
 }
 
 impl Scheduler {
@@ -52,7 +51,7 @@ impl Scheduler {
     #[must_use]
     pub fn with(cell: Cell, settings: Settings) -> Self {
         let engine = Engine::new(&cell, settings);
-        Self { cell, engine, planned: BTreeMap::new() }
+        Self { cell, engine }
     }
 
     /// Its copy of the cell.
@@ -65,10 +64,6 @@ impl Scheduler {
     #[must_use]
     pub fn settings(&self) -> &Settings {
         &self.engine.settings
-    }
-
-    pub(crate) fn engine(&mut self) -> (&Cell, &mut Engine) {
-        (&self.cell, &mut self.engine)
     }
 
     /// An operation has been committed. What it did to the copy.
@@ -132,7 +127,7 @@ impl Scheduler {
 
     /// What was planned for an instance is planned no more; its machine is to be counted again.
     fn forget(&mut self, instance: InstanceId) -> Option<Planned> {
-        let planned = self.planned.remove(&instance)?;
+        let planned = self.engine.planned.remove(&instance)?;
         for victim in &planned.victims {
             self.engine.evictable.planned.remove(victim);
         }
@@ -154,7 +149,7 @@ impl Scheduler {
             let stale = |(instance, _): (&InstanceId, &Planned)| {
                 (!self.is_pending(*instance)).then_some(*instance)
             };
-            ended.extend(self.planned.range(of).filter_map(stale));
+            ended.extend(self.engine.planned.range(of).filter_map(stale));
         }
         let mut machines = touched.machines.clone();
         let mut left = touched.left.clone();
@@ -178,15 +173,16 @@ impl Scheduler {
     /// Everything that is kept beside the copy is made anew.
     fn begin_anew(&mut self) {
         let settings = self.engine.settings.clone();
+        let planned = std::mem::take(&mut self.engine.planned);
         self.engine = Engine::new(&self.cell, settings);
-        for (instance, planned) in std::mem::take(&mut self.planned) {
+        for (instance, planned) in planned {
             if self.is_pending(instance)
                 && let Some(slot) = self.engine.machines.slot(planned.machine)
             {
                 self.engine.evictable.planned.extend(planned.victims.iter().copied());
-                self.engine.planned(slot, &planned.held, &planned.ports);
+                self.engine.hold(slot, &planned.held, &planned.ports);
                 self.engine.queue.leave(instance.task());
-                self.planned.insert(instance, Planned { slot, ..planned });
+                self.engine.planned.insert(instance, Planned { slot, ..planned });
             }
         }
     }
@@ -203,7 +199,7 @@ impl Scheduler {
         self.engine.queue.leave(id);
         let Some(job) = self.cell.job(id.collection) else { return };
         let Some(instance) = job.instance(id.index) else { return };
-        if self.is_pending(instance) && !self.planned.contains_key(&instance) {
+        if self.is_pending(instance) && !self.engine.planned.contains_key(&instance) {
             let (machines, settings) = (&self.engine.machines, &self.engine.settings);
             let now = self.cell.time();
             self.engine.queue.enter(job, id.index, now, machines, settings);
@@ -215,18 +211,15 @@ impl Scheduler {
         for instance in self.engine.queue.due(now) {
             if let Some(job) = self.cell.job(instance.collection)
                 && self.is_pending(instance)
-                && !self.planned.contains_key(&instance)
+                && !self.engine.planned.contains_key(&instance)
             {
                 let (machines, settings) = (&self.engine.machines, &self.engine.settings);
                 self.engine.queue.enter(job, instance.index, now, machines, settings);
             }
         }
         let mut plan = Plan { made_at: self.cell.index(), ..Plan::default() };
-        let (most, planned) = (self.engine.settings.assignments_max, &mut self.planned);
-        self.engine.pass(&self.cell, now, most, |instance, found| {
-            plan.assignments.push(found.assignment(instance));
-            planned.insert(instance, found);
-        });
+        let most = self.engine.settings.assignments_max;
+        plan.assignments = self.engine.pass(&self.cell, now, most);
         plan.unplaced = self.engine.queue.blocked_tasks();
         plan.next = match plan.assignments.len() >= most {
             true => Some(now),
@@ -256,6 +249,8 @@ impl Touched {
         }
         if let Op::Reserve(reservations) = op {
             touched.tasks.extend(reservations.iter().map(|one| one.instance.task()));
+            let placed = reservations.iter().filter_map(|one| cell.placement(one.instance));
+            touched.machines.extend(placed.map(|placement| (placement.machine, false)));
         }
         if let Op::Observe { machine, .. } = op {
             touched.machines.entry(*machine).or_insert(false);

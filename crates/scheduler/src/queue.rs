@@ -157,7 +157,6 @@ impl Queue {
         if matches!(class.places, Where::Nowhere) {
             group.blocked = true;
             class.blocked.insert(id);
-            self.classes.blocked.insert(group.class);
             self.blocked_tasks += group.tasks.len();
             return;
         }
@@ -217,11 +216,8 @@ impl Queue {
                 self.ready.remove(&Reverse(group.priority));
             }
         }
-        if let Some(class) = self.classes.get_mut(group.class)
-            && class.blocked.remove(&id)
-            && class.blocked.is_empty()
-        {
-            self.classes.blocked.remove(&group.class);
+        if let Some(class) = self.classes.get_mut(group.class) {
+            class.blocked.remove(&id);
         }
         self.classes.leave(group.class);
     }
@@ -235,13 +231,11 @@ impl Queue {
             group.blocked = true;
             self.blocked_tasks += group.tasks.len();
             class.blocked.insert(id);
-            self.classes.blocked.insert(group.class);
         }
     }
 
     /// There may be room for a class again.
     pub(crate) fn unblock(&mut self, class: ClassId) {
-        self.classes.blocked.remove(&class);
         let Some(found) = self.classes.get_mut(class) else { return };
         for id in std::mem::take(&mut found.blocked) {
             if let Some(group) = self.groups.get_mut(id).and_then(Option::as_mut) {

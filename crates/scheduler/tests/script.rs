@@ -2,23 +2,25 @@
 
 use std::sync::Arc;
 
-use cell::{Assignment, Cell, Mutation, Observation, Op, Outcome, RequestId};
+use cell::{Assignment, Cell, Mutation, Observation, Op, Outcome, RequestId, Reservation};
 use expect_test::{Expect, expect};
 use model::{
-    Bytes, CellName, CollectionId, JobName, MachineId, MachineName, MachineReport, MilliCores,
-    PortName, PortRange, Priority, Resources, SessionId, TaskSelection, Time, UserName,
+    Bytes, CellName, CollectionId, InstanceId, JobName, Level, MachineId, MachineName,
+    MachineReport, MilliCores, PortName, PortRange, Priority, Resources, SessionId, TaskIndex,
+    TaskSelection, Time, UserName,
 };
-use scheduler::{Scheduler, why};
-use spec::{Constraint, JobSpec, Relation, TaskSpec};
+use scheduler::{Scheduler, Settings, Term, scores, why};
+use spec::{Constraint, JobSpec, Maximum, Relation, TaskSpec};
 
 /// Machines as `name cpu ram ports [NAME=VALUE…]`, jobs as `user/name tasks priority cpu ram ports
-/// [NAME=VALUE[?]…]`; CPU in milli-cores, memory in MiB.
+/// [NAME=VALUE[?]…] [per-machine=N[?]] [per-switch=N[?]]`; CPU in milli-cores, memory in MiB.
 fn cell(machines: &str, jobs: &str) -> Cell {
     let mut cell = Cell::empty();
     let at = Time(1_000_000);
     let root = UserName::new("root").expect("a name");
     let name = CellName::new("test").expect("a name");
     cell.apply(at, &Op::Found { name, administrator: root.clone() });
+    cell.apply(at, &Op::RaiseLevel { to: Level(2) });
     cell.apply(at, &Op::OpenSession { user: root.clone() });
     for (id, line) in (1..).zip(machines.trim().lines()) {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -39,25 +41,38 @@ fn cell(machines: &str, jobs: &str) -> Cell {
         cell.apply(at, &Op::DescribeMachine { machine: MachineId(id), report: Arc::new(report) });
     }
     for line in jobs.trim().lines() {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let (user, name) = words[0].split_once('/').expect("user/name");
-        let mut task = TaskSpec::of(vec!["x".to_owned()]);
-        task.limit = resources(words[3], words[4]);
-        let ports = (0..number::<u16>(words[5])).map(|n| PortName::new(&format!("p{n}")));
-        task.ports = ports.collect::<Result<_, _>>().expect("names");
-        task.constraints = words[6..].iter().map(|word| constraint(word)).collect();
-        let name = JobName::new(name).expect("a name");
-        let priority = Priority::new(number(words[2])).expect("a priority");
-        let spec = JobSpec::of(name, priority, number(words[1]), task);
-        let by = UserName::new(user).expect("a name");
-        cell.apply(at, &Op::OpenSession { user: by.clone() });
-        let session = cell.image().last_session;
-        let id = RequestId { session, sequence: 1 };
-        let submit = Op::Request { id, by, mutation: Mutation::Submit(Arc::new(spec)) };
-        let outcome = cell.apply(at, &submit).outcome;
-        assert!(matches!(outcome, Outcome::Request(Ok(_))), "{outcome:?}");
+        for op in submission(&cell, line) {
+            let outcome = cell.apply(at, &op).outcome;
+            assert!(matches!(outcome, Outcome::Request(Ok(_))), "{outcome:?}");
+        }
     }
     cell
+}
+
+/// What submits a job, in a session of its own.
+fn submission(cell: &Cell, line: &str) -> [Op; 2] {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let (user, name) = words[0].split_once('/').expect("user/name");
+    let mut task = TaskSpec::of(vec!["x".to_owned()]);
+    task.limit = resources(words[3], words[4]);
+    let ports = (0..number::<u16>(words[5])).map(|n| PortName::new(&format!("p{n}")));
+    task.ports = ports.collect::<Result<_, _>>().expect("names");
+    let of_machine = words[6..].iter().filter(|word| !word.starts_with("per-"));
+    task.constraints = of_machine.map(|word| constraint(word)).collect();
+    let maximum = |name: &str| {
+        let word = words[6..].iter().find_map(|word| word.strip_prefix(name))?;
+        let (word, hard) = word.strip_suffix('?').map_or((word, true), |word| (word, false));
+        Some(Maximum { tasks: number(word), hard })
+    };
+    let name = JobName::new(name).expect("a name");
+    let priority = Priority::new(number(words[2])).expect("a priority");
+    let mut spec = JobSpec::of(name, priority, number(words[1]), task);
+    (spec.max_per_machine, spec.max_per_switch) = (maximum("per-machine="), maximum("per-switch="));
+    let by = UserName::new(user).expect("a name");
+    let session = SessionId(cell.image().last_session.0 + 1);
+    let id = RequestId { session, sequence: 1 };
+    let mutation = Mutation::Submit(Arc::new(spec));
+    [Op::OpenSession { user: by.clone() }, Op::Request { id, by, mutation }]
 }
 
 fn attribute(word: &str) -> (String, String) {
@@ -90,7 +105,13 @@ fn shown(cell: &Cell, assignments: &[Assignment]) -> String {
         let machine = cell.machine(assignment.machine).expect("a machine");
         let ports = assignment.ports.iter().map(u16::to_string).collect::<Vec<_>>().join(" ");
         let (user, name, index) = (&job.owner, &job.spec.name, assignment.instance.index);
-        format!("{user}/{name}/{index} -> {} {ports}", machine.name).trim_end().to_owned() + "\n"
+        let victims = assignment.victims.iter().map(|victim| {
+            let job = cell.job(victim.collection).expect("a job");
+            format!(" evicting {}/{}/{}", job.owner, job.spec.name, victim.index)
+        });
+        let victims: String = victims.collect();
+        let line = format!("{user}/{name}/{index} -> {} {ports}", machine.name);
+        format!("{}{victims}\n", line.trim_end())
     };
     assignments.iter().map(line).collect()
 }
@@ -235,6 +256,170 @@ fn a_pairing_that_crashed_is_not_repeated_while_there_is_another() {
     }
 }
 
+/// Jobs come one after the other, each finds the machines as the ones before left them, and whoever
+/// is made to leave is gone when the next one comes.
+fn arriving(machines: &str, jobs: &[&str], expected: &Expect) {
+    let at = Time(1_000_000);
+    let mut scheduler = Scheduler::new(cell(machines, ""));
+    let mut text = String::new();
+    for job in jobs {
+        for op in submission(scheduler.cell(), job) {
+            scheduler.follow(at, &op);
+        }
+        let plan = scheduler.pass(at);
+        text += &format!("> {job}\n{}", shown(scheduler.cell(), &plan.assignments));
+        scheduler.follow(at, &Op::Assign(plan.assignments.clone()));
+        for assignment in plan.assignments {
+            let ended = |victim: &InstanceId| Observation::Ended {
+                instance: *victim,
+                end: model::End::Stopped,
+            };
+            let observations = assignment.victims.iter().map(ended).collect();
+            scheduler.follow(at, &Op::Observe { machine: assignment.machine, observations });
+        }
+    }
+    expected.assert_eq(&text);
+}
+
+#[test]
+fn the_fewest_and_least_important_leave_for_what_is_more_important() {
+    arriving(
+        "m1 1000 1000 0
+         m2 1000 1000 0",
+        &[
+            "ana/low 2 25 400 400 0 per-machine=1",
+            "ana/batch 2 110 400 400 0 per-machine=1",
+            // One of the least important leaves, and nobody else.
+            "bob/web 1 200 600 600 0",
+            // Nobody stays beside it: two leave that are less important, and not the web.
+            "bob/large 1 220 1000 1000 0",
+            // Production does not make production leave.
+            "eve/web 1 359 500 500 0",
+            // Monitoring does.
+            "eve/watch 1 360 500 500 0",
+        ],
+        &expect![[r#"
+            > ana/low 2 25 400 400 0 per-machine=1
+            ana/low/0 -> m1
+            ana/low/1 -> m2
+            > ana/batch 2 110 400 400 0 per-machine=1
+            ana/batch/0 -> m1
+            ana/batch/1 -> m2
+            > bob/web 1 200 600 600 0
+            bob/web/0 -> m1 evicting ana/low/0
+            > bob/large 1 220 1000 1000 0
+            bob/large/0 -> m2 evicting ana/low/1 evicting ana/batch/1
+            > eve/web 1 359 500 500 0
+            > eve/watch 1 360 500 500 0
+            eve/watch/0 -> m1 evicting bob/web/0
+        "#]],
+    );
+}
+
+#[test]
+fn no_two_tasks_share_a_machine_or_a_switch_where_the_job_says_so() {
+    plan(
+        "m1 4000 4000 0 switch=s1
+         m2 4000 4000 0 switch=s1
+         m3 4000 4000 0 switch=s2",
+        "ana/apart 4 200 100 100 0 per-machine=1
+         bob/far 3 200 100 100 0 per-switch=1
+         eve/rather 4 200 100 100 0 per-machine=1?",
+        &expect![[r#"
+            ana/apart/0 -> m1
+            bob/far/0 -> m2
+            eve/rather/0 -> m3
+            ana/apart/1 -> m2
+            bob/far/1 -> m3
+            eve/rather/1 -> m2
+            ana/apart/2 -> m3
+            eve/rather/2 -> m1
+            eve/rather/3 -> m1
+            unplaced 2
+        "#]],
+    );
+}
+
+#[test]
+fn a_job_is_spread_over_racks_and_power_domains() {
+    plan(
+        "m1 4000 4000 0 rack=r1 power-domain=p1
+         m2 4000 4000 0 rack=r1 power-domain=p1
+         m3 4000 4000 0 rack=r2 power-domain=p1
+         m4 4000 4000 0 rack=r3 power-domain=p2",
+        "ana/web 4 200 100 100 0",
+        &expect![[r#"
+            ana/web/0 -> m1
+            ana/web/1 -> m4
+            ana/web/2 -> m3
+            ana/web/3 -> m2
+            unplaced 0
+        "#]],
+    );
+}
+
+/// A machine of 1,000: production holds 600 and is estimated to need 200.
+#[test]
+fn limits_decide_for_production_and_reservations_for_the_rest() {
+    let cell = cell("m1 1000 1000 0", "ana/web 1 200 600 600 0");
+    let mut scheduler = Scheduler::new(cell);
+    let at = Time(1_000_000);
+    let plan = scheduler.pass(at);
+    let instance = plan.assignments[0].instance;
+    scheduler.follow(at, &Op::Assign(plan.assignments));
+    let amount = resources("200", "200");
+    scheduler.follow(at, &Op::Reserve(vec![Reservation { instance, amount }]));
+    let machine = scheduler.cell().machine(MachineId(1)).expect("there");
+    assert_eq!(machine.taken(), resources("600", "600"));
+    assert_eq!(machine.reserved(), resources("200", "200"));
+    let placed = |job: &str| {
+        let mut scheduler = scheduler.clone();
+        submission(scheduler.cell(), job).iter().for_each(|op| drop(scheduler.follow(at, op)));
+        scheduler.pass(at).assignments.len()
+    };
+    for (job, expected) in [
+        ("ana/batch 1 110 800 10 0", 1),
+        ("ana/batch 1 110 801 10 0", 0),
+        ("ana/more 1 200 400 10 0", 1),
+        ("ana/more 1 200 401 10 0", 0),
+    ] {
+        assert_eq!(placed(job), expected, "{job}");
+    }
+}
+
+#[test]
+fn every_term_of_a_score_is_named_with_its_weight() {
+    let cell = cell(
+        "m1 4000 4000 0 rack=r1
+         m2 1000 1000 0 rack=r1 ssd=1
+         m3 1000 2000 0 rack=r2
+         m4 100 100 0",
+        "ana/web 3 200 500 500 0 ssd=1?",
+    );
+    let mut scheduler = Scheduler::new(cell);
+    let plan = scheduler.pass(Time(1_000_000));
+    scheduler.follow(Time(1_000_000), &Op::Assign(plan.assignments[..1].to_vec()));
+    let cell = scheduler.cell();
+    let job = cell.job(CollectionId(1)).expect("a job");
+    let settings = Settings::default();
+    let weights = settings.weights.clone();
+    let scored = scores(cell, job, TaskIndex(1), Time(1_000_000), settings, 9);
+    let mut text = String::new();
+    for one in scored {
+        let terms = Term::ALL.into_iter().zip(one.terms.0).filter(|(_, value)| *value > 0);
+        let terms =
+            terms.map(|(term, value)| format!("{} {value} × {}", term.name(), weights.of(term)));
+        let name = &cell.machine(one.machine).expect("there").name;
+        text += &format!("{name} {} = {}\n", one.score, terms.collect::<Vec<_>>().join(" + "));
+    }
+    let expected = expect![[r#"
+        m2 133089 = spread-machine 1365 × 64 + spread-rack 1365 × 32 + mixing 2049 × 1
+        m3 4229631 = soft 1 × 4194304 + packing 17663 × 2 + mixing 1 × 1
+        m1 4241567 = soft 1 × 4194304 + spread-rack 1365 × 32 + packing 1791 × 2 + mixing 1 × 1
+    "#]];
+    expected.assert_eq(&text);
+}
+
 fn explained(machines: &str, jobs: &str, expected: &Expect) {
     let cell = cell(machines, jobs);
     let job = cell.job(CollectionId(1)).expect("the first job");
@@ -332,7 +517,7 @@ fn a_hundred_thousand_tasks_are_explained_in_a_moment() {
     let cell = cell("m1 1000 1000 0", "ana/web 100000 200 100 2000 0");
     let job = cell.job(CollectionId(1)).expect("the job");
     let begun = std::time::Instant::now();
-    let odd = (0..50_000).map(|n| model::TaskIndex(2 * n + 1)).map(|index| (index, index));
+    let odd = (0..50_000).map(|n| TaskIndex(2 * n + 1)).map(|index| (index, index));
     let groups = why(&cell, job, &TaskSelection::Some(odd.collect()), Time(1_000_000));
     assert_eq!((groups.len(), groups[0].tasks.len()), (1, 50_000));
     let taken = begun.elapsed();

@@ -10,16 +10,18 @@ use std::sync::Arc;
 use cell::{
     Applied, Assignment, Cell, Death, EvictionCause, Health, KillReason, LEVEL, LOST_MACHINES,
     MachineState, Mutation, Observation, Op, Outcome, PendingCause, Phase, Rejection, Reply,
-    RequestId, StopReason, Task, TaskState,
+    RequestId, Reservation, StopReason, Task, TaskState,
 };
 use expect_test::expect;
 use model::{
-    Appclass, Band, Bytes, CellName, End, GcuFactor, InstanceId, JobName, Level, MachineId,
-    MachineReport, MilliCores, Resources, SchedulingClass, SessionId, Span, TaskIndex,
-    TaskSelection, Term, Time, UserName,
+    Appclass, Band, Bytes, CellName, End, GcuFactor, Generation, InstanceId, JobName, Level,
+    MachineId, MachineReport, MilliCores, Resources, SchedulingClass, SessionId, Span, TaskId,
+    TaskIndex, TaskSelection, Term, Time, UserName,
 };
 use proto::image::state_hash;
-use spec::{Constraint, HealthCheck, JobReference, JobSpec, Relation, TaskOverride, TaskSpec};
+use spec::{
+    Constraint, HealthCheck, JobReference, JobSpec, Maximum, Relation, TaskOverride, TaskSpec,
+};
 
 use super::{Origin, read, write_as};
 
@@ -215,6 +217,7 @@ pub(crate) fn every_kind_of_thing(level: Level) -> Cell {
     life.crashes();
     if level >= LOST_MACHINES {
         life.unreachable_machines();
+        life.reservations();
     }
     life.cell
 }
@@ -244,6 +247,35 @@ impl Life {
         let applied = self.cell.apply(self.now, op);
         assert_eq!(self.cell.check(), [], "after {op:?}");
         applied
+    }
+
+    /// Level 2: reservations of one that runs and one that waits, and maxima.
+    fn reservations(&mut self) {
+        let maximum = |tasks, hard| Some(Maximum { tasks, hard });
+        self.submit("apart", 3, |job| {
+            job.max_per_machine = maximum(1, true);
+            job.max_per_switch = maximum(2, false);
+        });
+        let name = JobName::new("apart").expect("a name");
+        let id = self.cell.job_named(&user("ana"), &name).expect("submitted").id;
+        let one = |index| TaskId { collection: id, index: TaskIndex(index) };
+        let instance = |index| one(index).generation(Generation(1));
+        let limit = self.cell.job(id).expect("submitted").limit(TaskIndex(0));
+        let amount = Resources { cpu: MilliCores(limit.cpu.0 / 2), ..limit };
+        let reserve = |index| Reservation { instance: instance(index), amount };
+        let up = self
+            .cell
+            .machines()
+            .find(|machine| machine.state == MachineState::Up && machine.drain.is_none());
+        let machine = up.expect("a machine that is up").clone();
+        let ports =
+            machine.free_ports(self.cell.job(id).expect("there").ports(TaskIndex(0)).len(), &[]);
+        let assignment =
+            Assignment { instance: instance(0), machine: machine.id, ports, victims: Vec::new() };
+        let placed = self.apply(&Op::Assign(vec![assignment])).outcome;
+        assert_eq!(placed, Outcome::Assigned(vec![Ok(())]));
+        self.apply(&Op::Reserve(vec![reserve(0), reserve(1)]));
+        assert_eq!(self.cell.job(id).expect("there").reservation(TaskIndex(1)), amount);
     }
 
     fn ask(&mut self, by: &'static str, mutation: Mutation) -> Result<Reply, Rejection> {

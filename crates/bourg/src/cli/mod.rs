@@ -172,6 +172,12 @@ struct WhyArgs {
     /// Everybody's jobs and tasks that are alive and have these labels, such as team=search,!spare.
     #[arg(long, short = 'l', value_name = "LABELS", conflicts_with = "job")]
     labels: Option<LabelQuery>,
+    /// Also the machines with the best scores for the first of the tasks, term by term: so many.
+    #[arg(
+        long, value_name = "MACHINES", num_args = 0..=1, default_value = "0",
+        default_missing_value = "5", value_parser = clap::value_parser!(u32).range(0..=100)
+    )]
+    scores: u32,
     #[arg(short, long, default_value = "table")]
     /// table, json, yaml, or a field by its path.
     output: Format,

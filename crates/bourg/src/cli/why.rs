@@ -21,7 +21,7 @@ pub(super) fn why(cell: Option<&str>, args: &WhyArgs) -> Done {
         let mut answers = Vec::new();
         for job in chosen {
             let (tasks, job) = (Some((&job.tasks).into()), Some(job.job));
-            let request = v1::WhyRequest { job, tasks, at };
+            let request = v1::WhyRequest { job, tasks, at, scores: args.scores };
             answers.push(
                 connection
                     .ask(request, async |mut client, request| client.why(request).await)
@@ -67,7 +67,7 @@ pub(super) async fn explain(
     connection: &mut Connection,
     job: v1::JobAddress,
 ) -> Result<String, Failure> {
-    let request = v1::WhyRequest { job: Some(job), tasks: None, at: None };
+    let request = v1::WhyRequest { job: Some(job), ..v1::WhyRequest::default() };
     let answer =
         connection.ask(request, async |mut client, request| client.why(request).await).await?;
     Ok(show(&answer))
@@ -82,13 +82,14 @@ fn show(answer: &v1::WhyResponse) -> String {
             answer.queued, answer.index
         );
     }
-    if answer.groups.is_empty() {
+    if answer.groups.is_empty() && answer.scores.is_empty() {
         return format!("{name}: nothing is pending\n");
     }
     let mut text = String::new();
     for group in &answer.groups {
         show_group(&mut text, answer, group, &name);
     }
+    show_scores(&mut text, answer);
     let _infallible = writeln!(text, " true at index {}", answer.index);
     text
 }
@@ -154,6 +155,22 @@ fn show_group(text: &mut String, answer: &v1::WhyResponse, group: &v1::PendingGr
     if !group.smallest_change.is_empty() {
         let _infallible =
             writeln!(text, " smallest change that starts one now: {}", group.smallest_change);
+    }
+}
+
+/// ` scores for task 0, lower is better: m1 9214 = packing 4507 × 2 + mixing 200 × 1`, and so on.
+fn show_scores(text: &mut String, answer: &v1::WhyResponse) {
+    if answer.scores.is_empty() {
+        return;
+    }
+    let task = answer.scored_task;
+    let _infallible = writeln!(text, " scores of machines for task {task}, lower is better:");
+    for score in &answer.scores {
+        let terms = score.terms.iter().filter(|term| term.value > 0);
+        let terms = terms.map(|term| format!("{} {} × {}", term.name, term.value, term.weight));
+        let terms: Vec<String> = terms.collect();
+        let sum = if terms.is_empty() { "0".to_owned() } else { terms.join(" + ") };
+        let _infallible = writeln!(text, "  {}  {} = {sum}", score.machine, score.score);
     }
 }
 

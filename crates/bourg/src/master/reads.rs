@@ -14,6 +14,8 @@ use super::views;
 
 /// The machines that a request may name.
 const NAMES_MAX: usize = 1_000;
+/// The machines whose scores are shown at once.
+const SCORES_MAX: usize = 100;
 
 /// A cell, as somebody reads it at a time.
 #[derive(Clone, Copy, Debug)]
@@ -53,7 +55,20 @@ impl Reads<'_> {
     pub(super) fn why(&self, asked: &v1::WhyRequest) -> Result<v1::WhyResponse, Status> {
         let tasks = selection(asked.tasks.clone())?;
         let job = self.find(&asked.job.clone().unwrap_or_default())?;
-        Ok(views::why_pending(self.cell, job, &tasks, self.now))
+        let mut answer = views::why_pending(self.cell, job, &tasks, self.now);
+        let pending = |index: &TaskIndex| {
+            let state = job.task(*index).map(|task| &task.state);
+            matches!(state, Some(cell::TaskState::Pending { .. }))
+        };
+        let chosen = || tasks.of(job.spec.tasks);
+        let most = usize::try_from(asked.scores).unwrap_or(usize::MAX).min(SCORES_MAX);
+        if most > 0
+            && let Some(index) = chosen().find(pending).or_else(|| chosen().next())
+        {
+            answer.scored_task = index.0;
+            answer.scores = views::scores(self.cell, job, index, self.now, most);
+        }
+        Ok(answer)
     }
 
     pub(super) fn machines(

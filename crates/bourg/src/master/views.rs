@@ -215,7 +215,34 @@ pub(crate) fn why_pending(
             .collect(),
         queued: job.counts().queued,
         waits_for: waits_for(cell, job),
+        scored_task: 0,
+        scores: Vec::new(),
     }
+}
+
+/// The machines with the best scores for a task, term by term, by the weights of a scheduler that
+/// goes about it in the usual way.
+pub(crate) fn scores(
+    cell: &Cell,
+    job: &Job,
+    index: TaskIndex,
+    now: Time,
+    most: usize,
+) -> Vec<v1::MachineScore> {
+    let settings = scheduler::Settings::default();
+    let weights = settings.weights.clone();
+    let scored = scheduler::scores(cell, job, index, now, settings, most);
+    let term = |(term, value): (scheduler::Term, u32)| v1::machine_score::Term {
+        name: term.name().to_owned(),
+        value,
+        weight: weights.of(term),
+    };
+    let score = |scored: &scheduler::Scored| v1::MachineScore {
+        machine: machine_name(cell, scored.machine),
+        score: scored.score,
+        terms: scheduler::Term::ALL.into_iter().zip(scored.terms.0).map(term).collect(),
+    };
+    scored.iter().map(score).collect()
 }
 
 fn group(cell: &Cell, job: &Job, group: &Group<'_>, now: Time) -> v1::PendingGroup {

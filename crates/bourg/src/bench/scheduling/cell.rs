@@ -5,10 +5,11 @@ use std::path::PathBuf;
 use clap::Args;
 use scheduler::Settings;
 use serde::Serialize;
+use trace::CellSnapshot;
 
 use super::dump::Dump;
 use super::input::{self, STATEMENT, Source};
-use super::run::{from_scratch, peak_rss_bytes};
+use super::run::{Spent, from_scratch, peak_rss_bytes};
 use crate::cli::Done;
 use crate::cli::output::{self, Format};
 
@@ -49,6 +50,7 @@ struct Found {
     applying_cpu_seconds: f64,
     placements_per_second: f64,
     passes: usize,
+    evicted: usize,
     peak_rss_bytes: u64,
     /// The same with something switched off.
     without: Vec<Without>,
@@ -58,14 +60,56 @@ struct Found {
 #[derive(Debug, Serialize)]
 struct Without {
     switched_off: &'static str,
-    machines: usize,
-    tasks: u64,
-    placed: usize,
+    /// Nothing where it is extrapolated.
+    placed: Option<usize>,
     seconds: f64,
     cpu_seconds: f64,
-    /// Measured on the cell itself, or extrapolated from a slice of it.
+    /// From a slice of the cell; otherwise it is measured on the cell itself.
     extrapolated: bool,
     times_slower: f64,
+}
+
+/// What is expected to take longer than so many seconds is extrapolated.
+const MEASURED_SECONDS_MAX: f64 = 30.0;
+/// From a slice of the cell: so manieth parts of its machines and jobs.
+const SLICE: usize = 8;
+
+fn switched_off(source: &Source) -> [(&'static str, Settings); 4] {
+    let on = source.settings();
+    [
+        ("equivalence classes", Settings { classes: false, ..on.clone() }),
+        ("the score cache", Settings { score_cache: false, ..on.clone() }),
+        ("relaxed randomisation", Settings { relaxed: false, ..on }),
+        ("all three", Settings { seed: source.seed, ..Settings::exhaustive() }),
+    ]
+}
+
+/// What a run takes, and how many tasks it places: first of a slice, and of the whole if that can be
+/// waited for.
+fn one_without(
+    snapshot: &CellSnapshot,
+    settings: &Settings,
+) -> anyhow::Result<(Spent, Option<usize>, bool)> {
+    let slice = CellSnapshot {
+        machines: snapshot.machines.iter().step_by(SLICE).cloned().collect(),
+        jobs: snapshot.jobs.iter().step_by(SLICE).cloned().collect(),
+        ..CellSnapshot::default()
+    };
+    let of = |snapshot: &CellSnapshot| {
+        let cell = input::cell(snapshot, &input::all(snapshot))?;
+        let run = from_scratch(cell, settings.clone(), usize::MAX)?;
+        anyhow::Ok((run.planning.plus(run.following), run.placed))
+    };
+    let (spent, _) = of(&slice)?;
+    // Where every task looks at every machine, it is so many times as many of both.
+    let tasks = snapshot.tasks().count().div_ceil(slice.tasks().count().max(1));
+    let machines = if settings.relaxed { 1 } else { SLICE };
+    let times = u32::try_from(tasks * machines).unwrap_or(u32::MAX);
+    if spent.cpu.as_secs_f64() * f64::from(times) > MEASURED_SECONDS_MAX {
+        return Ok((Spent { wall: spent.wall * times, cpu: spent.cpu * times }, None, true));
+    }
+    let (spent, placed) = of(snapshot)?;
+    Ok((spent, Some(placed), false))
 }
 
 /// Measures, and prints what was found.
@@ -95,8 +139,8 @@ fn table(found: &Found) -> String {
     for without in &found.without {
         let how = if without.extrapolated { " (extrapolated)" } else { "" };
         text += &format!(
-            "without {}: {:.2} s of CPU, {:.1} times as long{how}, {} placed\n",
-            without.switched_off, without.cpu_seconds, without.times_slower, without.placed
+            "without {}: {:.2} s of CPU, {:.1} times as long{how}\n",
+            without.switched_off, without.cpu_seconds, without.times_slower
         );
     }
     text
@@ -116,30 +160,19 @@ fn found(wanted: &Wanted) -> anyhow::Result<Found> {
     }
     let all = run.planning.plus(run.following);
     let seconds = |time: std::time::Duration| (time.as_secs_f64() * 1e4).round() / 1e4;
-    let (placed, pending, passes) = (run.placed, run.pending, run.passes);
+    let (placed, pending, passes, evicted) = (run.placed, run.pending, run.passes, run.evicted);
     let (planning, following) = (run.planning, run.following);
     drop(run);
     let mut without = Vec::new();
     if !wanted.quick {
-        let on = source.settings();
-        let off = [
-            ("equivalence classes", Settings { classes: false, ..on.clone() }),
-            ("the score cache", Settings { score_cache: false, ..on.clone() }),
-            ("relaxed randomisation", Settings { relaxed: false, ..on.clone() }),
-            ("all three", Settings { seed: source.seed, ..Settings::exhaustive() }),
-        ];
-        for (switched_off, settings) in off {
-            let cell = input::cell(&snapshot, &chosen)?;
-            let run = from_scratch(cell, settings, usize::MAX)?;
-            let spent = run.planning.plus(run.following);
+        for (switched_off, settings) in switched_off(source) {
+            let (spent, run_placed, extrapolated) = one_without(&snapshot, &settings)?;
             without.push(Without {
                 switched_off,
-                machines,
-                tasks,
-                placed: run.placed,
+                placed: run_placed,
                 seconds: seconds(spent.wall),
                 cpu_seconds: seconds(spent.cpu),
-                extrapolated: false,
+                extrapolated,
                 times_slower: (spent.cpu.as_secs_f64() / all.cpu.as_secs_f64() * 10.0).round()
                     / 10.0,
             });
@@ -161,6 +194,7 @@ fn found(wanted: &Wanted) -> anyhow::Result<Found> {
         applying_cpu_seconds: seconds(following.cpu),
         placements_per_second: (placed as f64 / all.wall.as_secs_f64()).round(),
         passes,
+        evicted,
         peak_rss_bytes,
         without,
     })

@@ -106,7 +106,7 @@ fn table(found: &Found) -> String {
 }
 
 /// What all tasks need: reservations, and the limits of production.
-fn needed(snapshot: &CellSnapshot, jobs: &Maker) -> [Resources; 2] {
+fn needed(jobs: &Maker) -> [Resources; 2] {
     let mut needed = [Resources::default(); 2];
     for job in jobs.cell.jobs() {
         for (index, _) in job.tasks() {
@@ -115,7 +115,6 @@ fn needed(snapshot: &CellSnapshot, jobs: &Maker) -> [Resources; 2] {
             needed[1] = if prod { needed[1].plus(limit) } else { needed[1] };
         }
     }
-    let _ = snapshot;
     needed
 }
 
@@ -149,7 +148,7 @@ fn found(wanted: &Wanted) -> anyhow::Result<Found> {
     let jobs = Maker::with_jobs(&snapshot)?;
     let tasks = jobs.cell.task_count();
     let pending = tasks / PENDING_ONE_OF;
-    let needed = needed(&snapshot, &jobs);
+    let needed = needed(&jobs);
     let orders: Vec<Vec<usize>> =
         (0..wanted.orders).map(|nth| order(&snapshot, source.seed + nth)).collect();
     let bounds: Vec<usize> = orders.iter().map(|order| bound(&snapshot, order, &needed)).collect();

@@ -1,0 +1,49 @@
+//! The scores of machines for a task, term by term: what a pass would compare (paper, section 3.2),
+//! for `bourg why --scores`.
+
+use cell::{Cell, Job};
+use model::{MachineId, TaskIndex, Time};
+
+use crate::Settings;
+use crate::engine::Engine;
+use crate::machines::Slot;
+use crate::score::Terms;
+
+/// A machine's score for a task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scored {
+    /// The machine. The task fits on it as it is now.
+    pub machine: MachineId,
+    /// The score: the sum of the terms by their weights. Lower is better.
+    pub score: u32,
+    /// Its terms.
+    pub terms: Terms,
+}
+
+/// The machines with the best scores for a task, the best first. A task that is placed already is
+/// looked at as if it came once more.
+#[must_use]
+pub fn scores(
+    cell: &Cell,
+    job: &Job,
+    index: TaskIndex,
+    now: Time,
+    settings: Settings,
+    most: usize,
+) -> Vec<Scored> {
+    let mut engine = Engine::bare(cell, settings);
+    let id = engine.queue.classes.join(job, index, &engine.machines, &engine.settings);
+    engine.prepare(cell, id);
+    engine.know_suspects(cell, now);
+    let Some(class) = engine.queue.classes.get(id) else { return Vec::new() };
+    let slots = 0..Slot::try_from(engine.machines.len()).unwrap_or(Slot::MAX);
+    let scored = slots.filter(|slot| engine.fits(cell, class, *slot)).map(|slot| {
+        let terms = engine.terms(cell, class, slot, now);
+        let score = terms.total(&engine.settings.weights);
+        Scored { machine: engine.machines.id(slot), score, terms }
+    });
+    let mut scored: Vec<Scored> = scored.collect();
+    scored.sort_by_key(|scored| (scored.score, scored.machine));
+    scored.truncate(most);
+    scored
+}

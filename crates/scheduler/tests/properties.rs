@@ -1,0 +1,334 @@
+//! Lives of small cells, drawn at random: the scheduler proposes nothing that the master refuses,
+//! leaves nothing pending that the master would take, and finds the same to be possible with and
+//! without each of its ways of doing less work.
+
+use std::sync::Arc;
+
+use cell::{
+    Applied, Assignment, Cell, EventKind, Mutation, Observation, Op, Outcome, RequestId,
+    Reservation, StopReason, Subject, TaskState, Watch,
+};
+use model::{
+    Bytes, CellName, End, InstanceId, JobName, Level, MachineId, MachineName, MachineReport,
+    MilliCores, PortName, PortRange, Priority, Resources, SessionId, Span, TaskSelection, Time,
+    UserName,
+};
+use proptest::prelude::*;
+use scheduler::{Plan, Policy, Scheduler, Settings};
+use spec::{Constraint, JobSpec, Maximum, Relation, TaskSpec};
+
+/// A drawn life of a cell, with a scheduler that follows it.
+struct Life {
+    scheduler: Scheduler,
+    now: Time,
+    random: u64,
+    sequence: u64,
+    watch: Watch,
+}
+
+const PRIORITIES: [i64; 8] = [0, 25, 105, 110, 117, 200, 220, 360];
+
+fn root() -> UserName {
+    UserName::new("root").expect("a name")
+}
+
+impl Life {
+    fn begin(random: u64, machines: u64, settings: Settings) -> Self {
+        let mut cell = Cell::empty();
+        let now = Time(1_000_000_000);
+        let name = CellName::new("test").expect("a name");
+        cell.apply(now, &Op::Found { name, administrator: root() });
+        cell.apply(now, &Op::RaiseLevel { to: Level(2) });
+        cell.apply(now, &Op::OpenSession { user: root() });
+        let watch = Watch::from(&cell);
+        let scheduler = Scheduler::with(cell, settings);
+        let mut life = Self { scheduler, now, random, sequence: 0, watch };
+        (0..machines).for_each(|_| life.machine());
+        life
+    }
+
+    /// A number below `end`, by a generator that has nothing in common with the scheduler's.
+    fn draw(&mut self, end: u64) -> u64 {
+        self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (self.random >> 33) % end
+    }
+
+    fn follow(&mut self, op: &Op) -> Applied {
+        let applied = self.scheduler.follow(self.now, op);
+        assert_eq!(self.watch.after(self.scheduler.cell(), &applied), [], "{op:?}");
+        applied
+    }
+
+    fn ask(&mut self, mutation: Mutation) {
+        self.sequence += 1;
+        let id = RequestId { session: SessionId(1), sequence: self.sequence };
+        self.follow(&Op::Request { id, by: root(), mutation });
+    }
+
+    fn machine(&mut self) {
+        let number = self.scheduler.cell().machine_count() + 1;
+        let name = MachineName::new(&format!("m{}-{}", number, self.sequence)).expect("a name");
+        let address = format!("{name}:1");
+        self.ask(Mutation::AddMachine { name: name.clone(), address });
+        let id = self.scheduler.cell().machine_named(&name).expect("added").id;
+        let (racks, ports) = (self.draw(3), self.draw(4));
+        let attributes = [
+            ("rack", format!("r{racks}")),
+            ("switch", format!("s{}", racks / 2)),
+            ("power-domain", format!("p{}", racks / 2)),
+            ("kernel", format!("{}", 5 + self.draw(3))),
+        ];
+        let capacity = Resources {
+            cpu: MilliCores(500 * (1 + self.draw(4))),
+            ram: Bytes((1 + self.draw(4)) << 30),
+            disk: Bytes(1 << 40),
+            ..Resources::default()
+        };
+        let last = 999 + u16::try_from(ports).expect("few");
+        let range = PortRange { first: 1_000, last };
+        let report = MachineReport {
+            capacity,
+            ports: if ports == 0 { PortRange::default() } else { range },
+            attributes: attributes.map(|(name, value)| (name.to_owned(), value)).into(),
+        };
+        self.follow(&Op::DescribeMachine { machine: id, report: Arc::new(report) });
+    }
+
+    fn submit(&mut self) {
+        let mut task = TaskSpec::of(vec!["x".to_owned()]);
+        task.limit = Resources {
+            cpu: MilliCores(50 * (1 + self.draw(12))),
+            ram: Bytes((64 << 20) * (1 + self.draw(16))),
+            ..Resources::default()
+        };
+        if self.draw(6) == 0 {
+            task.ports.insert(PortName::new("http").expect("a name"));
+        }
+        if self.draw(3) == 0 {
+            let (value, hard) = (format!("{}", 5 + self.draw(3)), self.draw(2) == 0);
+            let (attribute, relation) = ("kernel".to_owned(), Relation::GreaterThanEqual);
+            task.constraints.push(Constraint { attribute, relation, value, hard });
+        }
+        let name = JobName::new(&format!("j{}", self.sequence)).expect("a name");
+        let priority = PRIORITIES[usize::try_from(self.draw(8)).expect("small")];
+        let priority = Priority::new(priority).expect("in range");
+        let tasks = u32::try_from(1 + self.draw(5)).expect("few");
+        let mut spec = JobSpec::of(name, priority, tasks, task);
+        spec.restart.delay = Span::from_millis(10);
+        let maximum = |tasks, hard| Some(Maximum { tasks, hard });
+        match self.draw(6) {
+            0 => spec.max_per_machine = maximum(1, true),
+            1 => spec.max_per_switch = maximum(2, true),
+            2 => spec.max_per_machine = maximum(1, false),
+            _ => {}
+        }
+        self.ask(Mutation::Submit(Arc::new(spec)));
+    }
+
+    /// Some task that is alive, where there is one.
+    fn task(&mut self, placed: bool) -> Option<(InstanceId, Option<MachineId>)> {
+        let mut all = Vec::new();
+        for job in self.scheduler.cell().jobs() {
+            for (index, task) in job.tasks() {
+                let machine = match &task.state {
+                    TaskState::Running(placement) => Some(placement.machine),
+                    TaskState::Pending { .. } if !placed => None,
+                    _ => continue,
+                };
+                all.extend(job.instance(index).map(|instance| (instance, machine)));
+            }
+        }
+        let which = self.draw(all.len().max(1) as u64);
+        all.get(usize::try_from(which).expect("small")).copied()
+    }
+
+    fn step(&mut self) {
+        self.now = self.now + Span::from_millis(7);
+        match self.draw(16) {
+            0..7 => self.submit(),
+            7..10 => {
+                if let Some((instance, Some(machine))) = self.task(true) {
+                    let code = u8::from(self.draw(2) == 0);
+                    let end = End::Exited { code };
+                    let observations = vec![Observation::Ended { instance, end }];
+                    self.follow(&Op::Observe { machine, observations });
+                }
+            }
+            10 => {
+                if let Some((instance, _)) = self.task(false) {
+                    let limit = self.scheduler.cell().job(instance.collection).expect("a job");
+                    let limit = limit.limit(instance.index);
+                    let part = self.draw(12);
+                    let ram = Bytes(limit.ram.0 / 10 * part);
+                    let amount =
+                        Resources { cpu: MilliCores(limit.cpu.0 / 10 * part), ram, ..limit };
+                    self.follow(&Op::Reserve(vec![Reservation { instance, amount }]));
+                }
+            }
+            11 => {
+                if let Some((instance, _)) = self.task(false) {
+                    let (collection, tasks) = (instance.collection, TaskSelection::All);
+                    self.ask(Mutation::Kill { collection, tasks });
+                }
+            }
+            12 => self.machine(),
+            _ => self.to_a_machine(),
+        }
+    }
+
+    fn to_a_machine(&mut self) {
+        let count = self.scheduler.cell().machine_count() as u64;
+        let nth = usize::try_from(self.draw(count)).expect("few");
+        let Some(machine) = self.scheduler.cell().machines().nth(nth).cloned() else { return };
+        let (id, name) = (machine.id, machine.name.clone());
+        match self.draw(6) {
+            0 => drop(self.follow(&Op::MachineSilent { machine: id })),
+            1 | 2 => drop(self.follow(&Op::MachineBack { machine: id })),
+            3 => self.ask(Mutation::DrainMachine { machine: name, reason: String::new() }),
+            4 => self.ask(Mutation::UndrainMachine { machine: name }),
+            _ => {
+                let kernel = format!("{}", 5 + self.draw(3));
+                let changes = [("kernel".to_owned(), Some(kernel))].into();
+                self.ask(Mutation::SetAttributes { machine: name, changes });
+            }
+        }
+    }
+
+    /// Passes until nothing more is placed; the master takes whatever is proposed. Whoever is made
+    /// to leave has left afterwards.
+    fn schedule(&mut self) {
+        for _ in 0..100 {
+            let plan = self.scheduler.pass(self.now);
+            if plan.assignments.is_empty() {
+                return;
+            }
+            let applied = self.follow(&Op::Assign(plan.assignments.clone()));
+            let all = Outcome::Assigned(vec![Ok(()); plan.assignments.len()]);
+            assert_eq!(applied.outcome, all, "{plan:?}");
+            self.leave(&applied);
+        }
+        panic!("a hundred passes each placed something");
+    }
+
+    fn leave(&mut self, applied: &Applied) {
+        for event in &applied.events {
+            let stop = matches!(event.kind, EventKind::Stop { why: StopReason::Evict(_) });
+            if let (Subject::Task(instance), true) = (event.subject, stop)
+                && let Some(placement) = self.scheduler.cell().placement(instance)
+            {
+                let machine = placement.machine;
+                let observations = vec![Observation::Ended { instance, end: End::Stopped }];
+                self.follow(&Op::Observe { machine, observations });
+            }
+        }
+    }
+
+    /// What is pending is refused by the master everywhere.
+    fn nothing_is_left_that_fits(&mut self) {
+        let cell = self.scheduler.cell().clone();
+        for job in cell.jobs_with_pending_tasks() {
+            for (index, task) in job.tasks() {
+                let TaskState::Pending { not_before, .. } = task.state else { continue };
+                if not_before > self.now {
+                    continue;
+                }
+                let instance = job.instance(index).expect("a task");
+                for machine in cell.machines() {
+                    let ports = machine.free_ports(job.ports(index).len(), &[]);
+                    let (machine, victims) = (machine.id, Vec::new());
+                    let assignment = Assignment { instance, machine, ports, victims };
+                    let outcome =
+                        cell.clone().apply(self.now, &Op::Assign(vec![assignment])).outcome;
+                    let Outcome::Assigned(judged) = outcome else { panic!("{outcome:?}") };
+                    assert!(judged[0].is_err(), "{instance} fits on machine {machine}");
+                }
+            }
+        }
+    }
+}
+
+/// Every combination of the switches, and every policy.
+fn all_settings() -> Vec<Settings> {
+    let mut all = Vec::new();
+    for bits in 0..8 {
+        let policy = Policy::ALL[bits % 3];
+        let on = |bit: usize| bits & (1 << bit) != 0;
+        let (classes, score_cache, relaxed) = (on(0), on(1), on(2));
+        // So few are enough that there is something to relax.
+        all.push(Settings {
+            policy,
+            classes,
+            score_cache,
+            relaxed,
+            enough: 3,
+            ..Settings::default()
+        });
+    }
+    all
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(24) })]
+
+    #[test]
+    fn the_scheduler_and_the_master_never_disagree(random in any::<u64>(), which in 0..8_usize) {
+        let mut life = Life::begin(random, 8, all_settings()[which].clone());
+        for _ in 0..60 {
+            life.step();
+            if life.draw(3) == 0 {
+                life.schedule();
+                life.nothing_is_left_that_fits();
+                // One that begins here finds nothing either: what is kept from pass to pass hides
+                // nothing, and no eviction is forgotten.
+                let settings = life.scheduler.settings().clone();
+                let plan = Scheduler::with(life.scheduler.cell().clone(), settings).pass(life.now);
+                prop_assert_eq!(plan.assignments, []);
+            }
+        }
+        prop_assert_eq!(life.scheduler.cell().check(), []);
+    }
+
+    #[test]
+    fn a_refused_plan_is_rolled_back(random in any::<u64>(), which in 0..8_usize) {
+        let mut life = Life::begin(random, 8, all_settings()[which].clone());
+        for _ in 0..30 {
+            life.step();
+            let plan = life.scheduler.pass(life.now);
+            let all = plan.assignments.iter().map(|assignment| assignment.instance);
+            life.scheduler.not_judged(all);
+        }
+        life.schedule();
+        life.nothing_is_left_that_fits();
+    }
+
+    #[test]
+    fn the_same_seed_gives_the_same_plans(random in any::<u64>(), which in 0..8_usize) {
+        let plans = || -> Vec<Plan> {
+            let mut life = Life::begin(random, 70, all_settings()[which].clone());
+            let plans = (0..20).map(|_| {
+                life.step();
+                life.scheduler.pass(life.now)
+            });
+            plans.collect()
+        };
+        prop_assert_eq!(plans(), plans());
+    }
+
+    /// Of one task in the same cell.
+    #[test]
+    fn the_switches_never_change_what_is_feasible(random in any::<u64>()) {
+        let mut life = Life::begin(random, 90, Settings::default());
+        (0..40).for_each(|_| life.submit());
+        life.schedule();
+        life.submit();
+        let cell = life.scheduler.cell();
+        let tasks = |settings| {
+            let plan = Scheduler::with(cell.clone(), settings).pass(life.now);
+            plan.assignments.is_empty()
+        };
+        let expected = tasks(Settings::exhaustive());
+        for settings in all_settings() {
+            prop_assert_eq!(tasks(settings.clone()), expected, "{:?}", settings);
+        }
+    }
+}
