@@ -10,7 +10,7 @@ use std::time::Instant;
 use clap::Args;
 use model::Span;
 use serde::Serialize;
-use sim::{Family, Plan, Verdict};
+use sim::{Family, Plan, Scenario, Verdict};
 
 use super::exit::{Done, Failure};
 use super::output::{self, Format};
@@ -20,8 +20,12 @@ use crate::master::core::Records;
 #[derive(Debug, Args)]
 pub(super) struct SimArgs {
     /// The world of this seed.
-    #[arg(long, conflicts_with = "seeds", required_unless_present = "seeds")]
+    #[arg(long, conflicts_with = "seeds", required_unless_present_any = ["seeds", "scenario"])]
     seed: Option<u64>,
+    /// A failure that others are known for, by its name, or all of them; with --seed, another one of
+    /// its kind.
+    #[arg(long, value_name = "NAME", value_parser = scenarios, conflicts_with_all = ["seeds", "only", "machines"])]
+    scenario: Option<Scenarios>,
     /// The worlds of these seeds, as FROM..TO; TO is not one of them.
     #[arg(long, value_name = "FROM..TO")]
     seeds: Option<Seeds>,
@@ -64,6 +68,74 @@ impl FromStr for Seeds {
             _ => Err("seeds are a range such as 0..300".to_owned()),
         }
     }
+}
+
+/// What `--scenario` says.
+#[derive(Clone, Debug)]
+struct Scenarios(Vec<Scenario>);
+
+fn scenarios(text: &str) -> Result<Scenarios, String> {
+    if text == "all" {
+        return Ok(Scenarios(Scenario::ALL.to_vec()));
+    }
+    let names = || Scenario::ALL.map(Scenario::name).join(", ");
+    let scenario = Scenario::named(text);
+    let scenario = scenario.ok_or_else(|| format!("scenarios are all, {}", names()))?;
+    Ok(Scenarios(vec![scenario]))
+}
+
+/// How a scenario went.
+#[derive(Debug, Serialize)]
+struct Played {
+    scenario: &'static str,
+    about: &'static str,
+    virtual_seconds: f64,
+    figures: Vec<Figure>,
+    digest: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    failure: Option<String>,
+}
+
+/// What was counted in it.
+#[derive(Debug, Serialize)]
+struct Figure {
+    what: &'static str,
+    is: u64,
+    most: u64,
+}
+
+/// Plays scenarios, and says of each what was counted and how much that may be.
+fn play_scenarios(args: &SimArgs, scenarios: &[Scenario]) -> Done {
+    let play = |scenario: &Scenario| {
+        let played = scenario.play(args.seed.unwrap_or(1), None, Records);
+        let figure =
+            |figure: &sim::Figure| Figure { what: figure.what, is: figure.is, most: figure.most };
+        Played {
+            scenario: scenario.name(),
+            about: scenario.about(),
+            virtual_seconds: played.age.to_std().as_secs_f64(),
+            figures: played.figures.iter().map(figure).collect(),
+            digest: played.digest,
+            failure: played.failure,
+        }
+    };
+    let played: Vec<Played> = scenarios.iter().map(play).collect();
+    let failed = played.iter().filter(|played| played.failure.is_some()).count();
+    let format = if args.json { Format::Json } else { Format::Table };
+    output::object(&format, &played, "scenarios", || played.iter().map(told).collect())?;
+    match failed {
+        0 => Ok(()),
+        _ => Err(Failure::failed(format!("{failed} of {} scenarios failed", played.len()))),
+    }
+}
+
+fn told(played: &Played) -> String {
+    let verdict = played.failure.as_deref().unwrap_or("as it must be");
+    let mut text = format!("{}: {verdict}\n", played.scenario);
+    for Figure { what, is, most } in &played.figures {
+        let _infallible = writeln!(text, "  {what}: {is}, at most {most}");
+    }
+    text
 }
 
 /// A word of `--faults`.
@@ -122,6 +194,9 @@ const FAILURES_MAX: usize = 10;
 
 /// Plays the worlds, and says what was wrong in them.
 pub(super) fn sim(args: &SimArgs) -> Done {
+    if let Some(Scenarios(scenarios)) = &args.scenario {
+        return play_scenarios(args, scenarios);
+    }
     let seeds = match (&args.seeds, args.seed) {
         (Some(Seeds(seeds)), _) => seeds.clone(),
         (None, seed) => seed.unwrap_or(0)..seed.unwrap_or(0).saturating_add(1),

@@ -35,3 +35,13 @@ fn faults_can_be_chosen_and_what_is_no_choice_is_told() {
         assert!(said.contains(told), "{wrong}: {said}");
     }
 }
+
+#[test]
+fn failures_that_others_are_known_for_are_played_by_name() {
+    let terminal = Terminal::new();
+    let said = terminal.ok("bourg sim --scenario flapping-machine");
+    assert!(said.starts_with("flapping-machine: as it must be\n"), "{said}");
+    assert!(said.contains(", at most "), "{said}");
+    let said = terminal.fails(2, "bourg sim --scenario flaping-machine");
+    assert!(said.contains("all, victim-never-rescheduled, "), "{said}");
+}
