@@ -500,7 +500,7 @@ fn a_hundred_thousand_tasks_are_explained_in_a_moment() {
     let cell = cell("m1 1000 1000 0", "ana/web 100000 200 100 2000 0");
     let job = cell.job(CollectionId(1)).expect("the job");
     let begun = std::time::Instant::now();
-    let odd = (0..50_000).map(|n| model::TaskIndex(2 * n + 1)).map(|index| (index, index));
+    let odd = (0..50_000).map(|n| TaskIndex(2 * n + 1)).map(|index| (index, index));
     let groups = why(&cell, job, &TaskSelection::Some(odd.collect()), Time(1_000_000));
     assert_eq!((groups.len(), groups[0].tasks.len()), (1, 50_000));
     let taken = begun.elapsed();
