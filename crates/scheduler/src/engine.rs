@@ -22,6 +22,8 @@ const MARKS_MAX: usize = 1_000;
 /// A window is looked at so often, and then another one is drawn: a job of thousands of tasks that
 /// kept to one would fill its machines with nothing but its own kind.
 const LOOKS: usize = 16;
+/// Slots of machines that are gone are kept until there are more of them than machines, and so many.
+const GONE_MAX: usize = 4_096;
 /// The scores that are kept take at most so many bytes.
 const POOL_BYTES_MAX: usize = 24 << 20;
 
@@ -189,12 +191,13 @@ impl Engine {
     }
 
     /// Whether the machines have to be put in order anew: there are many more than there were, or
-    /// one is larger than any was.
+    /// many are gone, or one is larger than any was.
     pub(crate) fn is_outgrown(&self, cell: &Cell, described: &[MachineId]) -> bool {
         let mut machines = described.iter().filter_map(|id| cell.machine(*id));
         let shuffles = self.settings.relaxed && self.machines.count() > self.settings.enough;
         machines.any(|machine| !self.machines.measures(machine))
             || (shuffles && self.machines.count() > 2 * self.ordered)
+            || self.machines.gone() > self.machines.count() + GONE_MAX
     }
 
     fn forget_places(&mut self) {

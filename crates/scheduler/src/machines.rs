@@ -154,6 +154,11 @@ impl Machines {
         self.exact.len()
     }
 
+    /// How many slots are those of machines that are gone.
+    pub(crate) fn gone(&self) -> usize {
+        self.used - self.slots.len()
+    }
+
     /// How many machines there are.
     pub(crate) fn count(&self) -> usize {
         self.slots.len()

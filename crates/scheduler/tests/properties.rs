@@ -172,11 +172,11 @@ impl Life {
                 }
             }
             12 => self.machine(),
-            _ => self.to_a_machine(),
+            _ => self.change_a_machine(),
         }
     }
 
-    fn to_a_machine(&mut self) {
+    fn change_a_machine(&mut self) {
         let count = self.scheduler.cell().machine_count() as u64;
         let nth = usize::try_from(self.draw(count)).expect("few");
         let Some(machine) = self.scheduler.cell().machines().nth(nth).cloned() else { return };

@@ -18,7 +18,7 @@ const LAYERS: &[(&str, Kind, &[&str])] = &[
     ("cell", Kind::Pure, &["model", "spec"]),
     ("bcl", Kind::Pure, &["model", "spec"]),
     ("borglet", Kind::Pure, &["model", "spec"]),
-    ("scheduler", Kind::Pure, &["model", "spec", "cell"]),
+    ("scheduler", Kind::Pure, &["model", "spec", "cell", "trace"]),
     ("master", Kind::Pure, &["model", "spec", "cell", "borglet"]),
     ("replica", Kind::Pure, &["model", "cell", "master"]),
     // The harness.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use model::{Appclass, Band, Bytes, MilliCores, PortName, SchedulingClass, Span, TaskIndex};
-use spec::{Constraint, HealthCheck, JobSpec, Relation, RestartPolicy, TaskSpec};
+use spec::{Constraint, HealthCheck, JobSpec, Maximum, Relation, RestartPolicy, TaskSpec};
 
 use crate::{job, jobs, with_files};
 
@@ -42,6 +42,13 @@ fn each_field_can_be_given_in_each_of_its_spellings() {
     check("", |_| {});
     check("tasks: 3", |job| job.tasks = 3);
     check("tasks: '3'", |job| job.tasks = 3);
+    for (soft, hard) in [("2", "{ tasks: 2, hard: true }"), ("'2'", "{ tasks: '2', hard: true }")] {
+        let maximum = |hard| Some(Maximum { tasks: 2, hard });
+        check(&format!("maxPerMachine: {soft}"), |job| job.max_per_machine = maximum(false));
+        check(&format!("maxPerMachine: {hard}"), |job| job.max_per_machine = maximum(true));
+        check(&format!("maxPerSwitch: {soft}"), |job| job.max_per_switch = maximum(false));
+        check(&format!("maxPerSwitch: {hard}"), |job| job.max_per_switch = maximum(true));
+    }
     for production in ["200", "'200'", "'production'"] {
         let change = |job: &mut JobSpec| job.priority = Band::Production.usual();
         check(&format!("priority: {production}"), change);

@@ -107,7 +107,8 @@ impl Term {
     }
 }
 
-/// What each term weighs: its value times this is added to the score.
+/// What each term weighs: its value times this is added to the score, which has 32 bits: weights
+/// under which the heaviest machine's score has more give scores that mean nothing.
 ///
 /// The first four are so heavy that each decides before all that follow, whatever those say.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -112,8 +112,8 @@ struct World {
     scheduler: Scheduler,
     now: Time,
     sessions: BTreeMap<UserName, (SessionId, u64)>,
-    /// Jobs like which others arrive.
-    like: Vec<(UserName, JobSpec)>,
+    /// Tasks like which others arrive.
+    like: Vec<(UserName, Arc<JobSpec>, TaskIndex)>,
     running: Vec<(InstanceId, MachineId)>,
     arrived: u64,
     random: Random,
@@ -157,7 +157,12 @@ fn found(wanted: &Wanted) -> anyhow::Result<Found> {
         None => tasks / 12,
     };
     let (scheduler, pending) = full(wanted, &snapshot, most)?;
-    let like = snapshot.jobs.iter().map(|job| (job.owner.clone(), job.spec(PerMille::ALL)));
+    // What arrives is as what there is: of a job of a thousand tasks a thousand times as often.
+    let like = snapshot.jobs.iter().flat_map(|job| {
+        let spec = Arc::new(job.spec(PerMille::ALL));
+        let indexes = (0..spec.tasks).map(TaskIndex).collect::<Vec<_>>();
+        indexes.into_iter().map(move |index| (job.owner.clone(), Arc::clone(&spec), index))
+    });
     let mut world = World {
         now: NOW,
         sessions: BTreeMap::new(),
@@ -281,16 +286,14 @@ impl World {
     /// A job of one task arrives, like one of the trace.
     fn arrive(&mut self) -> anyhow::Result<()> {
         let which = usize::try_from(self.random.below(self.like.len() as u64)).unwrap_or(0);
-        let (user, like) = self.like.get(which).cloned().context("no jobs")?;
+        let (user, like, index) = self.like.get(which).cloned().context("no tasks")?;
         self.arrived += 1;
-        let limit = like.limit(TaskIndex(0));
-        let mut spec = JobSpec::of(
+        let spec = JobSpec::of(
             JobName::new(&format!("arrived-{}", self.arrived))?,
             like.priority,
             1,
-            like.task,
+            like.task(index).into_owned(),
         );
-        spec.task.limit = limit;
         if !self.sessions.contains_key(&user) {
             let opened = self.follow(&Op::OpenSession { user: user.clone() })?.outcome;
             let Outcome::Request(Ok(Reply::Session(session))) = opened else {
