@@ -2,12 +2,10 @@
 //! of 2019. It is made by operations, as every cell.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use anyhow::{Context, ensure};
+use anyhow::Context;
 use cell::{Cell, Mutation, Op, Outcome, Reply, RequestId, Reservation, attribute};
 use clap::Args;
 use model::{
@@ -16,9 +14,10 @@ use model::{
 };
 use scheduler::Settings;
 use spec::Maximum;
-use trace::google2011::{History, Scale, machines};
 use trace::shapes::{Shape, generate};
 use trace::{CellSnapshot, PerMille};
+
+use crate::bench::trace_files;
 
 /// Which cell.
 #[derive(Clone, Debug, Args)]
@@ -58,7 +57,7 @@ impl Source {
     /// The cell, as data.
     pub(crate) fn read(&self) -> anyhow::Result<CellSnapshot> {
         if let Some(directory) = &self.trace {
-            return read_trace(directory);
+            return trace_files::snapshot(directory);
         }
         let shape = Shape::named(&self.shape).with_context(|| {
             let names: Vec<&str> = Shape::names().collect();
@@ -79,28 +78,6 @@ impl Source {
             None => format!("calibrated synthetic, in the shape of {}", self.shape),
         }
     }
-}
-
-fn read_trace(directory: &Path) -> anyhow::Result<CellSnapshot> {
-    let known = unpacked(&directory.join("derived/machines-merged.csv.gz"))?;
-    let mut history = History::new(Scale::default(), &machines(known.as_slice())?, &[]);
-    // What is at time 0 is in the first of the files.
-    let events = unpacked(&directory.join("task_events/part-00000-of-00500.csv.gz"))?;
-    let at_time_0 = events.split_inclusive(|byte| *byte == b'\n');
-    let at_time_0: Vec<u8> =
-        at_time_0.take_while(|line| line.starts_with(b"0,")).flatten().copied().collect();
-    history.read(at_time_0.as_slice())?;
-    Ok(history.finish().snapshot)
-}
-
-fn unpacked(path: &Path) -> anyhow::Result<Vec<u8>> {
-    let file = File::open(path)
-        .with_context(|| format!("cannot read {}; see docs/traces.md", path.display()))?;
-    let mut gzip = Command::new("gzip");
-    let output = gzip.arg("-dc").stdin(file).stderr(Stdio::inherit()).output();
-    let output = output.context("cannot run gzip: install it")?;
-    ensure!(output.status.success(), "gzip cannot unpack {}", path.display());
-    Ok(output.stdout)
 }
 
 /// Which machines a cell has: places in the snapshot.
