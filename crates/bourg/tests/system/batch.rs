@@ -41,6 +41,11 @@ fn what_fits_nowhere_stays_pending_and_why_says_what_is_missing() {
     assert_eq!(cell.ok("bourg why too-big -o groups.0.machines"), "1\n");
     cell.ok("bourg run $EXAMPLES/hello.bcl");
     assert_eq!(cell.ok("bourg why hello"), "root/hello: nothing is pending\n");
+    let why = cell.ok("bourg why hello --scores");
+    assert!(why.starts_with(" scores of machines for task 0, lower is better:\n"), "{why}");
+    assert!(why.contains(" = ") && why.contains("packing ") && why.contains("mixing "), "{why}");
+    let weight = cell.ok("bourg why hello --scores 1 -o scores.0.terms.7.weight");
+    assert_eq!(weight, "2\n", "of the packing");
     cell.ok("bourg kill too-big");
     assert_eq!(cell.ok("bourg status too-big -o state"), "killed\n");
 }
