@@ -98,3 +98,32 @@ fn a_file_is_run_twice_and_a_changed_one_is_refused() {
     cell.ok("bourg run changed.bcl");
     assert_eq!(cell.ok("bourg status hello -o counts.healthy"), "4\n");
 }
+
+/// Two thirds of the machine's CPU for each of two jobs.
+#[test]
+fn what_is_less_important_leaves_for_what_is_more_important_and_comes_back() {
+    let cell = Cell::start();
+    let milli: u64 =
+        cell.ok("bourg machines -o capacity.cpuMilli").trim().parse().expect("a number");
+    let job = |name: &str, priority: &str| {
+        let cpu = milli * 2 / 3;
+        let file = format!("{name}.bcl");
+        let text = format!(
+            "{{ name: '{name}', cmd: ['sleep', '1000'], cpuMilli: '{cpu}', notice: '1s', \
+               priority: '{priority}' }}"
+        );
+        cell.write(&file, &text);
+        cell.ok(&format!("bourg run {file}"));
+    };
+    job("spare", "free");
+    job("web", "production");
+    assert_eq!(cell.ok("bourg status web -o state"), "running\n");
+    let events = cell.ok("bourg events spare");
+    assert!(events.contains("EVICT"), "{events}");
+    let why = cell.ok("bourg why spare");
+    assert!(why.contains("preempted by root/web/0"), "{why}");
+    cell.ok("bourg kill web");
+    until("the less important one runs again", || {
+        cell.ok("bourg status spare -o tasks.0.state") == "running\n"
+    });
+}
