@@ -41,6 +41,11 @@ fn what_fits_nowhere_stays_pending_and_why_says_what_is_missing() {
     assert_eq!(cell.ok("bourg why too-big -o groups.0.machines"), "1\n");
     cell.ok("bourg run $EXAMPLES/hello.bcl");
     assert_eq!(cell.ok("bourg why hello"), "root/hello: nothing is pending\n");
+    let why = cell.ok("bourg why hello --scores");
+    assert!(why.starts_with(" scores of machines for task 0, lower is better:\n"), "{why}");
+    assert!(why.contains(" = ") && why.contains("packing ") && why.contains("mixing "), "{why}");
+    let weight = cell.ok("bourg why hello --scores 1 -o scores.0.terms.7.weight");
+    assert_eq!(weight, "2\n", "of the packing");
     cell.ok("bourg kill too-big");
     assert_eq!(cell.ok("bourg status too-big -o state"), "killed\n");
 }
@@ -92,4 +97,33 @@ fn a_file_is_run_twice_and_a_changed_one_is_refused() {
     cell.ok("bourg kill hello");
     cell.ok("bourg run changed.bcl");
     assert_eq!(cell.ok("bourg status hello -o counts.healthy"), "4\n");
+}
+
+/// Two thirds of the machine's CPU for each of two jobs.
+#[test]
+fn what_is_less_important_leaves_for_what_is_more_important_and_comes_back() {
+    let cell = Cell::start();
+    let milli: u64 =
+        cell.ok("bourg machines -o capacity.cpuMilli").trim().parse().expect("a number");
+    let job = |name: &str, priority: &str| {
+        let cpu = milli * 2 / 3;
+        let file = format!("{name}.bcl");
+        let text = format!(
+            "{{ name: '{name}', cmd: ['sleep', '1000'], cpuMilli: '{cpu}', notice: '1s', \
+               priority: '{priority}' }}"
+        );
+        cell.write(&file, &text);
+        cell.ok(&format!("bourg run {file}"));
+    };
+    job("spare", "free");
+    job("web", "production");
+    assert_eq!(cell.ok("bourg status web -o state"), "running\n");
+    let events = cell.ok("bourg events spare");
+    assert!(events.contains("EVICT"), "{events}");
+    let why = cell.ok("bourg why spare");
+    assert!(why.contains("preempted by root/web/0"), "{why}");
+    cell.ok("bourg kill web");
+    until("the less important one runs again", || {
+        cell.ok("bourg status spare -o tasks.0.state") == "running\n"
+    });
 }

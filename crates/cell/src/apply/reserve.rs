@@ -43,3 +43,143 @@ impl Cell {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use model::{
+        Band, CellName, CollectionId, End, Generation, InstanceId, JobName, Level, MachineId,
+        MachineName, MachineReport, Resources, SessionId, TaskId, TaskIndex, UserName,
+    };
+    use spec::{JobSpec, Maximum, TaskSpec};
+
+    use super::*;
+    use crate::feasibility::testing::resources;
+    use crate::{Assignment, Mutation, Observation, Op, Outcome, RequestId};
+
+    const MIB: u64 = 1 << 20;
+
+    fn instance(index: u32, generation: u32) -> InstanceId {
+        let (collection, index) = (CollectionId(1), TaskIndex(index));
+        TaskId { collection, index }.generation(Generation(generation))
+    }
+
+    struct Life(Cell);
+
+    impl Life {
+        /// A machine of 1,000 milli-cores and 1 GiB, and a job of two tasks of half of it each.
+        fn at_level(level: u32, change: fn(&mut JobSpec)) -> Self {
+            let mut life = Self(Cell::empty());
+            let root = UserName::new("root").expect("a name");
+            let name = CellName::new("test").expect("a name");
+            life.apply(&Op::Found { name, administrator: root.clone() });
+            life.apply(&Op::RaiseLevel { to: Level(level) });
+            life.apply(&Op::OpenSession { user: root });
+            let name = MachineName::new("m1").expect("a name");
+            life.ask(1, Mutation::AddMachine { name, address: "m1:1".to_owned() });
+            let capacity = resources(1_000, 1_024 * MIB);
+            let report = Arc::new(MachineReport { capacity, ..MachineReport::default() });
+            life.apply(&Op::DescribeMachine { machine: MachineId(1), report });
+            life.submit(2, change);
+            life
+        }
+
+        fn submit(&mut self, sequence: u64, change: fn(&mut JobSpec)) -> Outcome {
+            let mut task = TaskSpec::of(vec!["x".to_owned()]);
+            task.limit = resources(500, 512 * MIB);
+            let name = JobName::new("web").expect("a name");
+            let mut spec = JobSpec::of(name, Band::Production.usual(), 2, task);
+            change(&mut spec);
+            self.ask(sequence, Mutation::Submit(Arc::new(spec)))
+        }
+
+        fn ask(&mut self, sequence: u64, mutation: Mutation) -> Outcome {
+            let id = RequestId { session: SessionId(1), sequence };
+            self.apply(&Op::Request { id, by: UserName::new("root").expect("a name"), mutation })
+        }
+
+        fn apply(&mut self, op: &Op) -> Outcome {
+            let outcome = self.0.apply(self.0.time() + model::Span::from_secs(9), op).outcome;
+            assert_eq!(self.0.check(), [], "{op:?}");
+            outcome
+        }
+
+        fn place(&mut self, index: u32) -> bool {
+            let (machine, ports, victims) = (MachineId(1), Vec::new(), Vec::new());
+            let instance = instance(index, 1);
+            let assignment = Assignment { instance, machine, ports, victims };
+            let outcome = self.apply(&Op::Assign(vec![assignment]));
+            matches!(outcome, Outcome::Assigned(judged) if judged[0].is_ok())
+        }
+
+        fn reserve(&mut self, index: u32, cpu: u64) -> Resources {
+            let amount = resources(cpu, 2_048 * MIB);
+            let instance = instance(index, 1);
+            self.apply(&Op::Reserve(vec![Reservation { instance, amount }]));
+            self.machine().reserved()
+        }
+
+        fn machine(&self) -> &crate::Machine {
+            self.0.machine(MachineId(1)).expect("there")
+        }
+    }
+
+    #[test]
+    fn a_reservation_counts_from_level_2_on_and_never_for_more_than_the_limit() {
+        let half = resources(500, 512 * MIB);
+        let mut old = Life::at_level(1, |_| {});
+        assert!(old.place(0));
+        assert_eq!(old.reserve(0, 100), half);
+        let mut life = Life::at_level(2, |_| {});
+        assert!(life.place(0));
+        assert_eq!(life.reserve(0, 100), resources(100, 512 * MIB));
+        assert_eq!(life.reserve(0, 9_999), half);
+        assert_eq!(life.machine().taken(), half, "what it may use is as before");
+        assert_eq!(life.reserve(1, 200), half, "one that waits holds nothing");
+        assert!(life.place(1));
+        assert_eq!(life.machine().reserved(), resources(700, 1_024 * MIB));
+    }
+
+    #[test]
+    fn another_life_begins_with_its_limit_and_a_lower_limit_lowers_the_reservation() {
+        let mut life = Life::at_level(2, |_| {});
+        assert!(life.place(0));
+        life.reserve(0, 400);
+        life.submit(3, |spec| spec.task.limit = resources(300, 512 * MIB));
+        assert_eq!(life.machine().reserved(), resources(300, 512 * MIB));
+        life.submit(4, |spec| spec.task.limit = resources(600, 512 * MIB));
+        assert_eq!(life.machine().reserved(), resources(400, 512 * MIB));
+        let (machine, end) = (MachineId(1), End::Exited { code: 1 });
+        let observations = vec![Observation::Ended { instance: instance(0, 1), end }];
+        life.apply(&Op::Observe { machine, observations });
+        assert_eq!(life.machine().reserved(), Resources::default());
+        assert_eq!(life.reserve(0, 100), Resources::default(), "that life is over");
+        let job = life.0.job(CollectionId(1)).expect("there");
+        assert_eq!(job.reservation(TaskIndex(0)), resources(600, 512 * MIB));
+    }
+
+    #[test]
+    fn production_that_reserves_little_is_judged_by_its_limits() {
+        let mut life = Life::at_level(2, |spec| spec.task.limit.cpu = model::MilliCores(600));
+        assert!(life.place(0));
+        life.reserve(0, 100);
+        assert!(!life.place(1), "1,200 of 1,000 milli-cores");
+        // The rest is not.
+        life.submit(3, |spec| {
+            spec.task.limit.cpu = model::MilliCores(600);
+            spec.priority = Band::BestEffortBatch.usual();
+        });
+        assert!(life.place(1));
+        // And what is to be production again has to fit as such.
+        let back = |spec: &mut JobSpec| spec.task.limit.cpu = model::MilliCores(600);
+        assert!(matches!(life.submit(4, back), Outcome::Request(Err(_))));
+    }
+
+    #[test]
+    fn maxima_are_taken_from_level_2_on() {
+        let apart: fn(&mut JobSpec) =
+            |spec| spec.max_per_machine = Some(Maximum { tasks: 1, hard: true });
+        assert_eq!(Life::at_level(1, apart).0.job_count(), 0);
+        let mut life = Life::at_level(2, apart);
+        assert!(life.place(0) && !life.place(1));
+    }
+}
