@@ -75,6 +75,7 @@ fn step() -> impl Strategy<Value = Step> {
         7 => Just(Step::Started),
         2 => any::<bool>().prop_map(Step::Health),
         9 => (any::<u64>(), end()).prop_map(|(which, end)| Step::Ended(which, end)),
+        6 => any::<u64>().prop_map(|which| Step::Ended(which, End::Exited { code: 0 })),
         1 => Just(Step::ForgetDead),
         3 => (any::<u64>(), 0..1_200_u64).prop_map(|(job, part)| Step::Reserve(job, part)),
         1 => op().prop_map(|op| Step::Anything(Box::new(op))),
