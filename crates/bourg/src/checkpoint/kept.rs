@@ -29,7 +29,7 @@ use super::{Origin, read, write_as};
 const KEPT: [(Level, &str); 2] = [
     (Level(1), "711c37bda050a3f16a52dc00e62101282dc146e76ba2bba01cdd68817365755c"),
     // Not released yet: what adds to it removes the file, and has it written anew.
-    (Level(2), "77d7050857c2c0da540c06deb22a31dc0106a1266a32bce1ef1fb38fcdb4a0a6"),
+    (Level(2), "4f93831125ae24d0e6a80e1eec595ac92aa81c76fccad38922b0821ff8025784"),
 ];
 
 const ORIGIN: Origin = Origin { term: Term(3), restore_epoch: 1 };
