@@ -317,6 +317,12 @@ impl Engine {
         found
     }
 
+    /// A slot drawn at random where machines are looked at in a random order, and else the first.
+    pub(crate) fn draw(&mut self, slots: usize) -> Slot {
+        let relaxed = self.settings.relaxed && slots > self.settings.enough;
+        Slot::try_from(if relaxed { self.random.below(slots) } else { 0 }).unwrap_or(0)
+    }
+
     /// What a class needs that is kept elsewhere.
     pub(crate) fn prepare(&mut self, cell: &Cell, id: ClassId) {
         let Some(class) = self.queue.classes.get(id) else { return };

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use cell::{Assignment, Cell};
 use model::{InstanceId, Priority, TaskId, Time, UserName};
 
-use crate::class::Where;
+use crate::class::{ClassId, Where};
 use crate::engine::Engine;
 use crate::machines::Slot;
 use crate::plan::Planned;
@@ -79,18 +79,24 @@ impl Engine {
         if let Some(slot) = self.best(cell, id, now) {
             return self.take(cell, group, slot, Vec::new());
         }
-        let class = self.queue.classes.get(id)?.clone();
-        let among = match &class.places {
-            Where::Few(slots) => Some(slots.as_slice()),
-            _ => None,
-        };
-        if !matches!(class.places, Where::Nowhere)
-            && let Some((slot, victims)) = self.preempt(cell, &class, among)
-        {
+        if let Some((slot, victims)) = self.make_room(cell, id) {
             return self.take(cell, group, slot, victims);
         }
         self.queue.classes.now(id, Where::Nowhere);
         None
+    }
+
+    /// A machine on which a task of a class fits once others have left it, and who.
+    fn make_room(&mut self, cell: &Cell, id: ClassId) -> Option<(Slot, Vec<InstanceId>)> {
+        self.evictable.catch_up(cell, &self.machines);
+        // From anywhere on, or the same few machines would always have to make room.
+        let first = self.draw(self.machines.len());
+        let class = self.queue.classes.get(id)?;
+        match &class.places {
+            Where::Nowhere => None,
+            Where::Few(slots) => self.preempt(cell, class, Some(slots), first),
+            Where::Unknown | Where::Pool(_) => self.preempt(cell, class, None, first),
+        }
     }
 
     /// The plan holds what the next task of a group needs of a machine.

@@ -39,7 +39,7 @@ struct Holds {
 }
 
 /// How many machines on which it helps are compared.
-const COMPARED: usize = 64;
+const COMPARED: usize = 16;
 /// What a victim costs beside its priority.
 const VICTIM: u64 = 500;
 
@@ -131,19 +131,21 @@ impl Engine {
             && self.victims(cell, class, slot).is_some()
     }
 
-    /// Where it costs least to make others leave for a task of a class, and whom.
+    /// Where it costs least to make others leave for a task of a class, and whom: on some machines,
+    /// or on all, from `first` on. What is evictable must be known.
     pub(crate) fn preempt(
-        &mut self,
+        &self,
         cell: &Cell,
         class: &Class,
         among: Option<&[Slot]>,
+        first: Slot,
     ) -> Option<(Slot, Vec<InstanceId>)> {
         if !Self::preempts(class) {
             return None;
         }
-        self.evictable.catch_up(cell, &self.machines);
         let all = Slot::try_from(self.machines.len()).unwrap_or(Slot::MAX);
-        let every = among.is_none().then_some(0..all).into_iter().flatten();
+        let every = (first..all).chain(0..first);
+        let every = among.is_none().then_some(every).into_iter().flatten();
         let slots = among.into_iter().flatten().copied().chain(every);
         let possible = slots.filter(|slot| self.is_possible(class, *slot));
         let helped = possible.filter_map(|slot| {
