@@ -320,7 +320,7 @@ impl Engine {
     /// A slot drawn at random where machines are looked at in a random order, and else the first.
     pub(crate) fn draw(&mut self, slots: usize) -> Slot {
         let relaxed = self.settings.relaxed && slots > self.settings.enough;
-        Slot::try_from(if relaxed { self.random.below(slots) } else { 0 }).unwrap_or(0)
+        Slot::try_from(if relaxed { self.random.index(slots) } else { 0 }).unwrap_or(0)
     }
 
     /// What a class needs that is kept elsewhere.

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::str::FromStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use model::Span;
@@ -217,14 +217,19 @@ pub(super) fn sim(args: &SimArgs) -> Done {
 }
 
 fn plan(args: &SimArgs, seed: u64) -> Plan {
-    // Hours are 0.01 to 10,000.
-    let lasts = Span::from_millis((args.hours * 3_600_000.0) as u64);
+    let lasts = span(args.hours * 3_600.0);
     let mut families: Vec<Family> =
         args.faults.iter().flat_map(|Families(some)| some.clone()).collect();
     families.sort_unstable();
     families.dedup();
     let (only, machines) = (args.only.clone(), args.machines.map(usize::from));
     Plan { families, only, machines, ..Plan::of(seed, lasts) }
+}
+
+/// A span of so many seconds.
+fn span(seconds: f64) -> Span {
+    let span = Duration::try_from_secs_f64(seconds).unwrap_or_default();
+    Span(u64::try_from(span.as_micros()).unwrap_or(u64::MAX))
 }
 
 /// Plays every world, several at once; the verdicts by seed. Few failures are enough.
@@ -319,7 +324,7 @@ fn text(found: &Found) -> String {
         "{} worlds, {} of their time in {:.1} s ({:.0} times as fast): {} operations, {} polls, {} \
          processes; at rest within {:.0} s of the last fault\n",
         found.worlds,
-        Span::from_secs(found.virtual_seconds as u64),
+        span(found.virtual_seconds.round()),
         found.seconds,
         found.virtual_seconds_per_second,
         found.operations,
