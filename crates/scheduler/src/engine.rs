@@ -123,10 +123,14 @@ impl Engine {
         let machines = Machines::of(cell, &mut random, shuffled);
         let suspects = cell.machines().filter(|machine| !machine.crashes.is_empty());
         let suspects = suspects.filter_map(|machine| machines.slot(machine.id));
+        // What was there before the first change can be made to leave as well.
+        let mut evictable = Evictable::default();
+        let slots = cell.machines().filter_map(|machine| machines.slot(machine.id));
+        slots.for_each(|slot| evictable.spoil(slot));
         Self {
             ordered: machines.count(),
             suspects: suspects.map(|slot| (slot, false)).collect(),
-            evictable: Evictable::default(),
+            evictable,
             planned: BTreeMap::new(),
             settings,
             machines,

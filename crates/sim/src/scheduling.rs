@@ -314,7 +314,7 @@ fn proposals(cell: &Cell, now: Time, random: &mut Random) -> Vec<Assignment> {
 }
 
 /// Those of lower priority, lowest first, as many as make room.
-pub(crate) fn victims(
+fn victims(
     cell: &Cell,
     job: &cell::Job,
     index: TaskIndex,

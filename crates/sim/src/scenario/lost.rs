@@ -1,6 +1,7 @@
 //! Machines that go, and come back.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use cell::{EventKind, EvictionCause, Mutation};
@@ -117,12 +118,12 @@ pub(super) fn rack<C: Codec>(cast: Cast<C>) -> Stage<C> {
     let mut scene = Scene::of(40);
     (scene.settings.master.reschedule_rate, scene.settings.master.reschedule_burst) = (2, 8);
     let mut stage = Stage::set(cast, scene);
-    stage.submit("service", 200, (200, 1), "");
+    // As many as fill 25 machines, so each of the rack has its eight.
+    stage.fills(0..25, 200);
     let all = |cell: &cell::Cell| running(cell, "service") == 200;
-    stage.comes("seconds until the service runs", 30, all);
     stage.passes(Span::from_secs(10));
     let begin = stage.world.now();
-    let there: usize = stage.world.machines[..4].iter().map(|there| there.running().count()).sum();
+    let there = stage.run_on(0..4);
     stage.must(there == 32, || format!("{there} tasks run in the rack, 32 should"));
     (0..4).for_each(|machine| stage.world.power_off(machine));
     stage.comes("seconds until the master takes action", 60, |cell| down(cell) > 0);
@@ -164,12 +165,13 @@ limited rate, and when the machines return after all, their copies end.";
 
 pub(super) fn half<C: Codec>(cast: Cast<C>) -> Stage<C> {
     let mut stage = Stage::set(cast, Scene::of(40));
-    stage.submit("service", 200, (150, 1), "");
+    stage.fills(0..20, 150);
     let all = |cell: &cell::Cell| running(cell, "service") == 150;
-    stage.comes("seconds until the service runs", 30, all);
     stage.passes(Span::from_secs(15));
 
     let begin = stage.world.now();
+    let there = stage.run_on(0..20);
+    stage.must(there == 150, || format!("{there} tasks run on what falls silent, 150 should"));
     let before = stage.processes();
     let number = stage.disturb(Nodes::Machines(0..20), Trouble::Cut);
     stage.passes(Span::from_secs(300));
@@ -201,6 +203,33 @@ pub(super) fn half<C: Codec>(cast: Cast<C>) -> Stage<C> {
 }
 
 impl<C: Codec> Stage<C> {
+    /// A service of so many tasks runs, on some machines alone wherever a scheduler would rather have
+    /// put them: nothing may go on the others before it does.
+    fn fills(&mut self, machines: Range<usize>, tasks: u32) {
+        let count = self.world.machines.len();
+        let others: Vec<_> = (0..count).filter(|machine| !machines.contains(machine)).collect();
+        others.iter().for_each(|machine| self.drain(ROOT, *machine, true));
+        let drained = move |cell: &cell::Cell| {
+            cell.machines().filter(|machine| machine.drain.is_some()).count()
+        };
+        let most = others.len();
+        self.comes("seconds until the other machines are drained", 10, |cell| {
+            drained(cell) == most
+        });
+        self.submit("service", 200, (tasks, 1), "");
+        self.comes("seconds until the service runs", 30, |cell| {
+            running(cell, "service") == tasks as usize
+        });
+        others.iter().for_each(|machine| self.drain(ROOT, *machine, false));
+        self.comes("seconds until every machine is used", 10, |cell| drained(cell) == 0);
+    }
+
+    /// How many tasks run on some machines.
+    fn run_on(&self, machines: Range<usize>) -> usize {
+        let machines = self.world.machines.get(machines).unwrap_or_default();
+        machines.iter().map(|machine| machine.running().count()).sum()
+    }
+
     /// What runs on each machine.
     fn processes(&self) -> Vec<Vec<InstanceId>> {
         self.world.machines.iter().map(|machine| machine.running().collect()).collect()

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use cell::{Assignment, Cell, Death, EventKind, Job, KillReason, TaskState};
-use model::{Span, TaskIndex, TaskSelection};
+use cell::{Cell, Death, EventKind, Job, KillReason, TaskState};
+use model::{InstanceId, Span, TaskSelection, Time};
 use replica::Codec;
 
 use super::stage::{Cast, SLOTS, Scene, Stage, named, preempted, running};
 use crate::disk::Crash;
-use crate::scheduling::victims as victims_of;
+use crate::world::number_of;
 
 /// What is known of forgotten victims.
 pub(super) const VICTIMS: &str = "In Kubernetes a preempted pod is deleted, and whether anything \
@@ -21,8 +21,9 @@ and when there is room, all of them run again.";
 pub(super) const LOOP: &str = "A task evicts another one, which is placed by evicting a third: the \
 Borg paper (section 2.5) calls that a preemption cascade, and forbids tasks of production to preempt \
 one another to end most of it. Here ten jobs of all bands, each as large as the cell, want the same \
-four machines, while a second scheduler evicts whomever it may, ten minutes long. Each eviction has to \
-take a machine up: the number of them is bounded by that of the steps from free to monitoring.";
+four machines, ten minutes long, while a second scheduler evicts whomever it may; for every other job \
+the first one stands still, so that both have their way. Each eviction has to take a machine up: the \
+number of them is bounded by that of the steps from free to monitoring.";
 
 const MACHINES: usize = 8;
 
@@ -30,31 +31,41 @@ pub(super) fn victims<C: Codec>(cast: Cast<C>) -> Stage<C> {
     let mut stage = Stage::set(cast, Scene::of(MACHINES));
     stage.submit("low", 100, (32, 2), "heeds=3000");
     stage.comes("seconds until the cell is full", 30, |cell| running(cell, "low") == 32);
-    stage.submit("high", 200, (8, 4), "");
-    stage.passes(Span::from_secs(5));
     let begin = stage.world.now();
-    let proposal = stage.world.cell().map(one_on_each_machine).unwrap_or_default();
-    stage.must(proposal.len() == MACHINES, || format!("{} of 8 proposed", proposal.len()));
-    let killed = proposal.get(1).and_then(|assignment| assignment.victims.first()).copied();
-    stage.world.proposed(None, 0, proposal);
+    // Half of the cell, which is full of tasks half as large: wherever they go, sixteen have to leave.
+    stage.submit("high", 200, (8, 4), "");
+    stage.comes("seconds until sixteen have notice", 5, |cell| noticed(cell).len() == 16);
+    let victims = stage.world.cell().map(noticed).unwrap_or_default();
+    let Some((_, dies)) = victims.first().copied() else { return stage };
+    let on_it = |(_, machine): &&(InstanceId, usize)| *machine == dies;
+    let there = victims.iter().filter(on_it).count() as u64;
+    let killed = victims.iter().find(|victim| !on_it(victim)).map(|(id, _)| *id);
     // They have ten seconds of notice, and take three.
     stage.passes(Span::from_millis(500));
     stage.world.crash_master(Crash::PowerLost, Span::from_secs(1));
     stage.passes(Span::from_millis(500));
-    stage.world.power_off(0);
+    stage.world.power_off(dies);
     stage.passes(Span::from_secs(1));
     let tasks: Vec<_> = killed.iter().map(|id| (id.index, id.index)).collect();
     stage.kill("low", TaskSelection::Some(tasks));
     stage.comes("seconds until all victims but those of the dead machine have left", 10, |cell| {
-        left(cell) == 14
+        victims.iter().filter(|victim| !on_it(victim)).all(|(id, _)| has_left(cell, *id))
     });
     stage.comes("seconds until those of the dead machine have as well", 60, |cell| {
-        left(cell) == 18 && cell.jobs_with_pending_tasks().count() == 2
+        victims.iter().all(|(id, _)| has_left(cell, *id))
     });
-    let evicted = stage.happened(begin, |_, kind| preempted(kind));
-    stage.figure("victims that were evicted", evicted, 13);
-    stage.must(evicted == 13, || format!("{evicted} victims were evicted, 13 should have been"));
-    stage.world.boot(0);
+    // Those whose machine died, or who could not be started, need room once more.
+    stage.comes("seconds until whom they made room for run", 30, |cell| running(cell, "high") == 8);
+    let first = |id: InstanceId| victims.iter().any(|(victim, _)| *victim == id);
+    let evicted = stage.happened(begin, |id, kind| first(id) && preempted(kind));
+    // One was killed, and those of the dead machine were lost with it.
+    stage.must(evicted + there + 1 == 16, || {
+        format!("{evicted} victims were evicted, of sixteen of which {there} died with a machine")
+    });
+    let others = stage.happened(begin, |id, kind| !first(id) && preempted(kind));
+    let again = stage.again(begin, "high");
+    stage.figure("others that had to make room", others, 2 * again);
+    stage.world.boot(dies);
     stage.passes(Span::from_secs(10));
     stage.kill("high", TaskSelection::All);
     stage.comes("seconds from room to every victim running", 10, |cell| {
@@ -67,15 +78,35 @@ pub(super) fn victims<C: Codec>(cast: Cast<C>) -> Stage<C> {
     stage
 }
 
-/// Every task of the job, each on a machine of its own, with whom it evicts there.
-fn one_on_each_machine(cell: &Cell) -> Vec<Assignment> {
-    let Some(job) = named(cell, "high") else { return Vec::new() };
-    let assignment = |(index, machine): (TaskIndex, &Arc<cell::Machine>)| {
-        let instance = job.instance(index)?;
-        let victims = victims_of(cell, job, index, machine);
-        Some(Assignment { instance, machine: machine.id, ports: Vec::new(), victims })
+/// The tasks that are being stopped, and which of the world's machines each is on.
+fn noticed(cell: &Cell) -> Vec<(InstanceId, usize)> {
+    let on = |machine: &Arc<cell::Machine>| {
+        let number = number_of(&machine.address)?;
+        let stops =
+            |id: &&InstanceId| cell.placement(**id).is_some_and(|placed| placed.stop.is_some());
+        let stopped = machine.instances().iter().filter(stops);
+        Some(stopped.map(|id| (*id, number)).collect::<Vec<_>>())
     };
-    (0..job.spec.tasks).map(TaskIndex).zip(cell.machines()).filter_map(assignment).collect()
+    cell.machines().filter_map(on).flatten().collect()
+}
+
+/// Whether an instance has no machine any more: its task is pending, dead, or lives anew.
+fn has_left(cell: &Cell, id: InstanceId) -> bool {
+    cell.placement(id).is_none()
+}
+
+impl<C: Codec> Stage<C> {
+    /// How often a task of a job needed a machine once more since a moment.
+    fn again(&self, since: Time, name: &str) -> u64 {
+        let job = self.world.cell().and_then(|cell| named(cell, name)).map(|job| job.id);
+        self.happened(since, |id, kind| {
+            let lost = matches!(
+                kind,
+                EventKind::Evict { .. } | EventKind::Lost { .. } | EventKind::Fail { .. }
+            );
+            lost && Some(id.collection) == job
+        })
+    }
 }
 
 fn killed_by_owner(cell: &Cell) -> usize {
@@ -88,14 +119,6 @@ fn killed_by_owner(cell: &Cell) -> usize {
     named(cell, "low").map_or(0, dead)
 }
 
-/// How many tasks of the lower job have no machine.
-fn left(cell: &Cell) -> usize {
-    let placed = |job: &Arc<Job>| {
-        job.tasks().filter(|(_, task)| !matches!(task.state, TaskState::Running(_))).count()
-    };
-    named(cell, "low").map_or(0, placed)
-}
-
 /// The priorities, lowest first; those that may evict one another are seven steps.
 const PRIORITIES: [u16; 10] = [0, 25, 100, 110, 118, 120, 200, 359, 360, 450];
 const SLOTS_OF_ALL: usize = 4;
@@ -106,14 +129,25 @@ pub(super) fn endless<C: Codec>(cast: Cast<C>) -> Stage<C> {
     let mut stage = Stage::set(cast, Scene::of(SLOTS_OF_ALL));
     let begin = stage.world.now();
     stage.world.rival_begins(Span::from_millis(200));
-    for priority in PRIORITIES {
+    // Of both schedulers, and of the second alone.
+    let mut found = [0; 2];
+    for (turn, priority) in PRIORITIES.into_iter().enumerate() {
+        let from = stage.world.now();
+        stage.world.freeze_scheduler(turn % 2 == 1);
         stage.submit(&format!("p{priority}"), priority, (4, SLOTS), "heeds=200");
         stage.passes(Span::from_secs(20));
+        found[turn % 2] += stage.happened(from, |_, kind| preempted(kind));
     }
+    stage.world.freeze_scheduler(false);
     stage.passes(Span::from_secs(400));
     let evictions = stage.happened(begin, |_, kind| preempted(kind));
     stage.figure("evictions of four machines' tasks", evictions, UP * SLOTS_OF_ALL as u64);
-    stage.must(evictions >= UP, || format!("only {evictions} evictions: nothing was tried"));
+    let [both, second] = found;
+    stage.must(both >= UP && second >= UP, || {
+        format!(
+            "{both} evictions of both schedulers, {second} of the second: one of them never tried"
+        )
+    });
     stage.comes("seconds until monitoring has all of them", 60, |cell| {
         running(cell, "p360") + running(cell, "p450") == SLOTS_OF_ALL
     });

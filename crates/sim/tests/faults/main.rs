@@ -3,10 +3,11 @@
 #[path = "../campaign/table.rs"]
 mod table;
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use cell::{Cell, Mutation};
-use model::{JobName, Priority, Random, Span, Time, UserName};
+use model::{JobName, MachineName, Priority, Random, Span, Time, UserName};
 use sim::{
     Checking, Commands, Crash, Disturbance, Fault, FaultKind, Load, Node, Nodes, Setting, Trouble,
     Wish, World, capacity, machines,
@@ -14,27 +15,41 @@ use sim::{
 use spec::{JobSpec, TaskSpec};
 use table::Table;
 
-/// One job, five seconds after the beginning.
-struct Once(bool);
+/// What is asked for, one after the other and five seconds apart: a job fills the first two machines,
+/// wherever a scheduler would rather have put it, as nothing may go on the others before it runs.
+struct Filling(VecDeque<Vec<Wish>>);
 
-impl Load for Once {
+impl Filling {
+    fn new() -> Self {
+        let others = ["m2", "m3"].map(|name| MachineName::new(name).expect("a name"));
+        let drain = |machine: MachineName| {
+            Wish::Ask(0, Mutation::DrainMachine { machine, reason: String::new() })
+        };
+        let undrain = |machine| Wish::Ask(0, Mutation::UndrainMachine { machine });
+        let drained = others.clone().map(drain).to_vec();
+        Self([drained, vec![service()], others.map(undrain).to_vec()].into())
+    }
+}
+
+fn service() -> Wish {
+    let mut task = TaskSpec::of(vec!["run".to_owned()]);
+    task.limit.cpu = model::MilliCores(1_000);
+    let name = JobName::new("service").expect("a name");
+    let priority = Priority::new(200).expect("a priority");
+    Wish::Ask(1, Mutation::Submit(Arc::new(JobSpec::of(name, priority, 8, task))))
+}
+
+impl Load for Filling {
     fn next(&mut self, now: Time) -> Option<Time> {
-        (!self.0).then(|| now + Span::from_secs(5))
+        (!self.0.is_empty()).then(|| now + Span::from_secs(5))
     }
 
     fn wish(&mut self, _: Time, _: Option<&Cell>, _: &mut Random) -> Vec<Wish> {
-        if std::mem::replace(&mut self.0, true) {
-            return Vec::new();
-        }
-        let mut task = TaskSpec::of(vec!["run".to_owned()]);
-        task.limit.cpu = model::MilliCores(1_000);
-        let name = JobName::new("service").expect("a name");
-        let priority = Priority::new(200).expect("a priority");
-        vec![Wish::Ask(1, Mutation::Submit(Arc::new(JobSpec::of(name, priority, 8, task))))]
+        self.0.pop_front().unwrap_or_default()
     }
 
     fn stop(&mut self) {
-        self.0 = true;
+        self.0.clear();
     }
 }
 
@@ -51,7 +66,7 @@ fn started_again(kind: FaultKind, lasts: u64) -> u64 {
         users: users.to_vec(),
     };
     let fault = Fault { after: Span::from_secs(30), lasts: Span::from_secs(lasts), kind };
-    let (load, programs) = (Box::new(Once(false)), Box::new(Commands));
+    let (load, programs) = (Box::new(Filling::new()), Box::new(Commands));
     let mut world = World::new(setting, Table::default(), load, programs, vec![fault]);
     world.run_to(Span::from_secs(25));
     assert_eq!((world.unsettled(), world.counts().processes), (None, 8));
@@ -68,7 +83,7 @@ fn between(from: Node, to: Nodes, trouble: Trouble) -> FaultKind {
 #[test]
 fn what_moves_and_what_does_not() {
     let master = || Nodes::One(Node::Master);
-    // Best fit puts four tasks on each of the first two machines.
+    // Four tasks run on each of the first two machines, none on the others.
     for (kind, lasts, expected) in [
         (FaultKind::Off(0..1), 5, 4),
         (FaultKind::Off(0..1), 90, 4),
