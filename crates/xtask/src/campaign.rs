@@ -16,6 +16,8 @@ use crate::run::{cargo, cargo_build, root, succeed};
 const SEEDS: u64 = 300;
 /// How many are played by a soak, unless another number is said.
 const SOAK_SEEDS: u64 = 20_000;
+/// For how many hours of its own time each has faults, unless it is said.
+const SOAK_HOURS: &str = "0.2";
 
 /// Plays the worlds of the tests' tier.
 ///
@@ -32,28 +34,31 @@ pub(crate) fn campaign() -> anyhow::Result<()> {
 /// # Errors
 /// Where one of them fails: then it is written down all the same.
 pub(crate) fn soak(arguments: &[&str]) -> anyhow::Result<()> {
-    let seeds = match arguments {
-        [] => SOAK_SEEDS,
-        ["--seeds", number] => number.parse().context("soak [--seeds N]: N is a number")?,
-        _ => anyhow::bail!("usage: cargo xtask soak [--seeds N]"),
-    };
+    let (mut seeds, mut hours) = (SOAK_SEEDS, SOAK_HOURS.to_owned());
+    for pair in arguments.chunks(2) {
+        match pair {
+            ["--seeds", number] => seeds = number.parse().context("--seeds is a number")?,
+            ["--hours", number] => hours = (*number).to_owned(),
+            _ => anyhow::bail!("usage: cargo xtask soak [--seeds N] [--hours H]"),
+        }
+    }
     succeed(&mut cargo_build(&["build", "--release", "--package", "bourg"]))?;
     let range = format!("0..{seeds}");
     let run = ["run", "--release", "--quiet", "--package", "bourg", "--"];
     let mut played = cargo(&run);
-    let arguments = ["sim", "--seeds", &range, "--json"];
-    let output = played.args(arguments).stderr(Stdio::inherit()).output()?;
+    let arguments = ["sim", "--seeds", &range, "--hours", &hours];
+    let output = played.args(arguments).arg("--json").stderr(Stdio::inherit()).output()?;
     let found: Value = serde_json::from_slice(&output.stdout)
         .context("the campaign said something that is not JSON")?;
     let path = root().join("docs/soak.md");
-    fs::write(&path, report(&range, &found)).context("cannot write docs/soak.md")?;
+    fs::write(&path, report(&arguments.join(" "), &found)).context("cannot write docs/soak.md")?;
     ensure!(output.status.success(), "worlds failed: {} says which", path.display());
     println!("written down in docs/soak.md");
     Ok(())
 }
 
 /// What came of it, for `docs/`.
-fn report(range: &str, found: &Value) -> String {
+fn report(arguments: &str, found: &Value) -> String {
     let number = |name: &str| found[name].as_f64().unwrap_or_default();
     let failures = found["failures"].as_array().map_or(&[][..], Vec::as_slice);
     let revision = revision(&root());
@@ -64,7 +69,7 @@ fn report(range: &str, found: &Value) -> String {
          | | |\n|---|---|\n\
          | program | {} |\n\
          | when | {} |\n\
-         | command | `bourg sim --seeds {range}` |\n\
+         | command | `bourg {arguments}` |\n\
          | worlds | {} |\n\
          | of their time | {:.0} days |\n\
          | operations | {} |\n\
@@ -142,7 +147,7 @@ mod tests {
         let failed = r#"{"command": "bourg sim --seed 7", "failure": "7-0-1 is started twice"}"#;
         let found = format!(r#"{{"worlds": 3, "failures": [{failed}]}}"#);
         let found: Value = serde_json::from_str(&found).expect("JSON");
-        let text = report("0..3", &found);
+        let text = report("sim --seeds 0..3", &found);
         assert!(text.contains("| worlds that failed | 1 |"), "{text}");
         assert!(text.contains("`bourg sim --seed 7`: 7-0-1 is started twice"), "{text}");
     }

@@ -31,7 +31,7 @@ usage: cargo xtask TASK
   fuzz      run the fuzz targets: fuzz [--seconds N] [TARGET]..., 60 s each unless it is
             said, as many at once as there are cores
   soak      play the fault campaign over many seeds, and write down what came of it:
-            soak [--seeds N], 20,000 unless it is said
+            soak [--seeds N] [--hours H], 20,000 seeds of 0.2 hours unless it is said
   trace     trace check DIR: hold the whole trace of 2011 against what is known of it
             trace slice DIR: make the repository's slice of it again
             trace shapes DIR: make the repository's tables of the cells of 2019 again
