@@ -176,6 +176,9 @@ struct Found {
     /// The digest of the events, of one world.
     #[serde(skip_serializing_if = "Option::is_none")]
     digest: Option<String>,
+    /// The faults that were played, of one world.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    faults: Vec<String>,
     failures: Vec<Failed>,
 }
 
@@ -202,10 +205,16 @@ pub(super) fn sim(args: &SimArgs) -> Done {
         (None, seed) => seed.unwrap_or(0)..seed.unwrap_or(0).saturating_add(1),
     };
     let begun = Instant::now();
-    let one = seeds.end - seeds.start == 1;
+    let one = (seeds.end - seeds.start == 1).then(|| plan(args, seeds.start));
+    if let Some(plan) = &one {
+        known(plan)?;
+    }
     let verdicts = play(args, seeds);
     let mut found = summary(&verdicts, begun.elapsed().as_secs_f64());
-    found.digest = verdicts.first().filter(|_| one).map(|verdict| verdict.digest.clone());
+    if let (Some(plan), Some(verdict)) = (&one, verdicts.first()) {
+        found.digest = Some(verdict.digest.clone());
+        found.faults = listed(plan);
+    }
     let failed = verdicts.iter().filter(|verdict| verdict.failure.is_some());
     found.failures = failed.take(FAILURES_MAX).map(|verdict| explained(args, verdict)).collect();
     let format = if args.json { Format::Json } else { Format::Table };
@@ -214,6 +223,25 @@ pub(super) fn sim(args: &SimArgs) -> Done {
         0 => Ok(()),
         count => Err(Failure::failed(format!("{count} of {} worlds failed", found.worlds))),
     }
+}
+
+/// Whether the faults that are chosen are there.
+fn known(plan: &Plan) -> Done {
+    let count = plan.faults().len();
+    match plan.only.iter().flatten().find(|number| **number >= count) {
+        None => Ok(()),
+        Some(number) => Err(Failure::usage(format!(
+            "the world of seed {} has {count} faults, numbered from 0, and no fault {number}",
+            plan.seed
+        ))),
+    }
+}
+
+/// The faults that are played, with their numbers.
+fn listed(plan: &Plan) -> Vec<String> {
+    let faults = plan.faults();
+    let played = faults.iter().enumerate().filter(|(_, (_, played))| *played);
+    played.map(|(number, (fault, _))| format!("{number}: {fault}")).collect()
 }
 
 fn plan(args: &SimArgs, seed: u64) -> Plan {
@@ -276,6 +304,7 @@ fn summary(verdicts: &[Verdict], seconds: f64) -> Found {
         processes: sum(|verdict| verdict.counts.processes),
         rested_after_s_max: rested.unwrap_or_default().to_std().as_secs_f64(),
         digest: None,
+        faults: Vec::new(),
         failures: Vec::new(),
     }
 }
@@ -287,13 +316,10 @@ fn explained(args: &SimArgs, verdict: &Verdict) -> Failed {
         true => (plan, verdict.clone()),
         false => plan.shrink(|| Records, SHRINK_WORLDS),
     };
-    let faults = plan.faults();
-    let played = faults.iter().enumerate().filter(|(_, (_, played))| *played);
-    let faults = played.map(|(number, (fault, _))| format!("{number}: {fault}")).collect();
     Failed {
         seed: verdict.seed,
         failure: least.failure.or_else(|| verdict.failure.clone()).unwrap_or_default(),
-        faults,
+        faults: listed(&plan),
         command: command(args, &plan),
     }
 }
@@ -332,6 +358,9 @@ fn text(found: &Found) -> String {
         found.processes,
         found.rested_after_s_max,
     );
+    for fault in &found.faults {
+        let _infallible = writeln!(text, "fault {fault}");
+    }
     if let Some(digest) = &found.digest {
         let _infallible = writeln!(text, "events {digest}");
     }

@@ -30,6 +30,7 @@ fn faults_can_be_chosen_and_what_is_no_choice_is_told() {
         ("--seed 1 --hours 0", "0.01 to 10000 hours"),
         ("--seed 1 --machines 0", "1..=10000"),
         ("--hours 1", "--seed"),
+        ("--seed 1 --only 0,999", "and no fault 999"),
     ] {
         let said = terminal.fails(2, &format!("bourg sim {wrong}"));
         assert!(said.contains(told), "{wrong}: {said}");
