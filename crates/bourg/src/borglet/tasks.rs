@@ -150,6 +150,11 @@ impl Files {
         }
         let task = TaskDirectory::create(&self.tasks(), &name)?;
         write_desired(&task, &launch.desired)?;
+        // Without its directory a life would be begun again after a loss of power.
+        let tasks = self.tasks();
+        fs::File::open(&tasks)
+            .and_then(|directory| directory.sync_all())
+            .with_context(|| format!("cannot sync {}", tasks.display()))?;
         Ok(task)
     }
 
