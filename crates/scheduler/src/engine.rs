@@ -171,6 +171,23 @@ impl Engine {
         }
         // What is said of it may match what it did not match.
         self.changed(slot, if described { Change::More } else { change });
+        self.room_is_awaited(cell, slot);
+    }
+
+    /// Who waits for what is leaving a machine asks nobody else to leave. Where something took of its
+    /// room meanwhile, that may no longer be enough: it is looked at again.
+    pub(crate) fn room_is_awaited(&mut self, cell: &Cell, slot: Slot) {
+        if self.queue.classes.limited.is_empty() || self.improved.contains(&slot) {
+            return;
+        }
+        let Some(machine) = cell.machine(self.machines.id(slot)) else { return };
+        let leaves = |instance: &InstanceId| {
+            let stops = cell.placement(*instance).is_some_and(|placed| placed.stop.is_some());
+            stops || self.evictable.planned.contains(instance)
+        };
+        if machine.instances().iter().any(leaves) {
+            self.improved.insert(slot);
+        }
     }
 
     /// The plan holds something of a machine.

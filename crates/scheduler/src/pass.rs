@@ -116,6 +116,7 @@ impl Engine {
         };
         self.evictable.planned.extend(victims.iter().copied());
         self.hold(slot, &held, &ports);
+        self.room_is_awaited(cell, slot);
         self.is_planned(job, slot);
         Some(Planned { slot, machine: id, held, ports, victims })
     }
