@@ -41,3 +41,6 @@ pub const LEVEL: model::Level = LOST_MACHINES;
 /// The level from which on a machine is unreachable before it is down, and rescheduling can be
 /// stopped.
 pub const LOST_MACHINES: model::Level = model::Level(2);
+
+/// The level from which on tasks have reservations, and jobs maxima per machine and switch.
+pub const RESERVATIONS: model::Level = model::Level(2);

@@ -75,9 +75,8 @@ fn amounts(resources: &Resources) -> [u64; 4] {
 impl Key {
     pub(crate) fn of(job: &Job, index: TaskIndex, settings: &Settings) -> Self {
         let held = job.held(index);
-        let together = job.spec.tasks > 1
-            || job.spec.max_per_machine.is_some()
-            || job.spec.max_per_switch.is_some();
+        let together =
+            job.spec.tasks > 1 || job.spec.has_maxima() || job.spec.max_per_switch.is_some();
         Self {
             job: together.then_some(job.id),
             instance: alone(job, index, settings),

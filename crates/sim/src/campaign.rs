@@ -1,6 +1,9 @@
 //! The campaign: worlds by their seeds, each with its faults, until something is wrong or the cell
 //! has come to rest again.
 
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use model::{Random, Span, UserName};
 use replica::Codec;
 
@@ -105,8 +108,20 @@ impl Plan {
         World::new(setting, codec, Box::new(load), Box::new(Commands), played.collect())
     }
 
-    /// Plays the world to its end.
+    /// Plays the world to its end. Code that panics in it has failed, and takes nobody with it.
     pub fn run<C: Codec>(&self, codec: C) -> Verdict {
+        catch_unwind(AssertUnwindSafe(|| self.play(codec))).unwrap_or_else(|panic| Verdict {
+            seed: self.seed,
+            digest: String::new(),
+            counts: Counts::default(),
+            machines: self.size(&mut Random::new(self.seed)),
+            age: Span::ZERO,
+            rested_after: None,
+            failure: Some(format!("it panicked: {}", said(panic.as_ref()))),
+        })
+    }
+
+    fn play<C: Codec>(&self, codec: C) -> Verdict {
         let mut world = self.world(codec);
         world.run_to(self.lasts);
         world.load.stop();
@@ -172,4 +187,10 @@ impl Plan {
         }
         least
     }
+}
+
+/// What a panic says.
+fn said(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a word")
 }

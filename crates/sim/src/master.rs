@@ -224,8 +224,7 @@ impl<C: Codec> World<C> {
             Output::Poll(poll) => self.poll(poll),
             Output::Committed { entry, at, events } => {
                 self.master.term = entry.term;
-                let applied = applied.iter().find(|(index, _)| *index == entry.index);
-                let applied = applied.map(|(_, applied)| applied);
+                let applied = applied_at(applied, entry.index);
                 if self.judge.committed(&entry, at, &events, applied) {
                     self.counts.operations += 1;
                     self.operations.count(self.age());
@@ -267,9 +266,7 @@ impl<C: Codec> World<C> {
             }
             Some(Asker::Scheduler { life, number, instances }) => {
                 let Outcome::Assigned(results) = outcome else { return };
-                let applied =
-                    applied.iter().find(|(at, _)| *at == index).map(|(_, applied)| applied);
-                self.judge.assigned(&instances, &results, applied);
+                self.judge.assigned(&instances, &results, applied_at(applied, index));
                 let judged = instances.into_iter().zip(results);
                 let refused = judged.filter(|(_, result)| result.is_err()).map(|(id, _)| id);
                 self.answer_scheduler(life, number, Some(refused.collect()));
@@ -401,4 +398,10 @@ impl<C: Codec> World<C> {
             None => self.stream_breaks(Span::from_secs(5)),
         }
     }
+}
+
+/// What was applied at an index, of what was applied in their order.
+fn applied_at(applied: &[(LogIndex, Applied)], index: LogIndex) -> Option<&Applied> {
+    let place = applied.binary_search_by_key(&index, |(index, _)| *index).ok()?;
+    Some(&applied[place].1)
 }

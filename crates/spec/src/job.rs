@@ -235,6 +235,12 @@ impl JobSpec {
         self.overrides.get(&index).and_then(|change| change.limit).unwrap_or(self.task.limit)
     }
 
+    /// Whether it says how many of its tasks may be at one place.
+    #[must_use]
+    pub fn has_maxima(&self) -> bool {
+        self.max_per_machine.is_some() || self.max_per_switch.is_some()
+    }
+
     /// The limits of all its tasks together.
     #[must_use]
     pub fn total(&self) -> Resources {

@@ -5,10 +5,10 @@
 
 use std::fs;
 use std::process::Stdio;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, ensure};
 use serde_json::Value;
+use time::OffsetDateTime;
 
 use crate::run::{cargo, cargo_build, root, succeed};
 
@@ -79,7 +79,7 @@ fn report(arguments: &str, found: &Value) -> String {
          | took | {:.0} s, {:.0} times as fast as real time |\n\
          | worlds that failed | {} |\n",
         revision.unwrap_or_else(|| "unknown".to_owned()),
-        today(),
+        OffsetDateTime::now_utc().date(),
         number("worlds"),
         number("virtual_seconds") / 86_400.0,
         number("operations"),
@@ -105,42 +105,9 @@ fn revision(directory: &std::path::Path) -> Option<String> {
     Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-/// The day, as `2026-11-21`.
-fn today() -> String {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    date(since.as_secs() / 86_400)
-}
-
-/// A day of so many since the start of 1970 (Hinnant, "chrono-compatible low-level date
-/// algorithms", `civil_from_days`).
-fn date(days: u64) -> String {
-    let days = days + 719_468;
-    let (era, day_of_era) = (days / 146_097, days % 146_097);
-    let year_of_era =
-        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * shifted + 2) / 5 + 1;
-    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
-    let year = year_of_era + era * 400 + u64::from(month <= 2);
-    format!("{year}-{month:02}-{day:02}")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn days_are_those_of_the_calendar() {
-        for (days, day) in [
-            (0, "1970-01-01"),
-            (11_016, "2000-02-29"),
-            (11_017, "2000-03-01"),
-            (20_778, "2026-11-21"),
-        ] {
-            assert_eq!(date(days), day);
-        }
-    }
 
     #[test]
     fn a_failure_is_written_down_with_its_command() {

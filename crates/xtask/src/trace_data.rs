@@ -4,13 +4,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::fs;
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Instant;
 
 use anyhow::{Context, ensure};
+use flate2::read::MultiGzDecoder;
 use model::{CollectionId, Dimension, MachineId, Resources, TaskIndex, Time};
 use trace::google2011::{
     EventKind, History, START, Scale, TaskEvent, TaskEvents, Whole, machines, removals, slice,
@@ -259,11 +260,12 @@ fn parts(directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// A file's content as `gzip` gives it.
+/// A file's content, unpacked.
 fn text(path: &Path) -> anyhow::Result<String> {
-    let mut gzip = Command::new("gzip");
-    let output = gzip.arg("-dc").arg(path).stderr(Stdio::inherit()).output();
-    let output = output.context("cannot run gzip: install it")?;
-    ensure!(output.status.success(), "gzip cannot unpack {}", path.display());
-    String::from_utf8(output.stdout).with_context(|| format!("{} is no text", path.display()))
+    let file = fs::File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
+    let mut text = String::new();
+    MultiGzDecoder::new(file)
+        .read_to_string(&mut text)
+        .with_context(|| format!("cannot unpack {}", path.display()))?;
+    Ok(text)
 }

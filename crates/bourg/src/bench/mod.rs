@@ -80,10 +80,10 @@ pub(crate) enum Benchmark {
         #[arg(long, value_name = "DIR")]
         trace: Option<PathBuf>,
         /// How much of the trace is played, in its own time; 83 minutes of it are known.
-        #[arg(long, default_value_t = 20)]
+        #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..))]
         minutes: u64,
         /// The time between two polls of a Borglet, in seconds.
-        #[arg(long, default_value_t = 5)]
+        #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=3_600))]
         poll_interval: u64,
         /// What everything that the trace does not say begins with.
         #[arg(long, default_value_t = 1)]

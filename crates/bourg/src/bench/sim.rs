@@ -7,6 +7,7 @@
 
 use std::path::Path;
 
+use anyhow::ensure;
 use model::Span;
 use replica::Settings;
 use serde::Serialize;
@@ -88,6 +89,9 @@ fn measure(size: &Size<'_>) -> anyhow::Result<Found> {
         None => slice::read(Scale::default()),
     };
     let replay = Replay::new(whole, SHARE);
+    let begins = START.since(model::Time::ZERO);
+    let known = Span(replay.lasts().0.saturating_sub(begins.0));
+    ensure!(known > Span::ZERO, "the trace says nothing of what comes after its beginning");
     let mut replica = Settings::default();
     replica.master.poll_interval = size.poll_interval;
     let setting = Setting {
@@ -102,10 +106,9 @@ fn measure(size: &Size<'_>) -> anyhow::Result<Found> {
     let machines = setting.machines.len();
     let (programs, load) = (replay.programs(), Box::new(replay.clone()));
     let mut world = World::new(setting, Records, load, programs, Vec::new());
-    let begins = START.since(model::Time::ZERO);
     world.run_to(begins);
     let before = world.counts();
-    let lasts = Span::from_secs(size.minutes * 60).min(Span(replay.lasts().0 - begins.0));
+    let lasts = Span::from_secs(60).saturating_mul(size.minutes).min(known);
     let cpu = thread_time();
     world.run_to(begins + lasts);
     let cpu_seconds = (thread_time() - cpu).as_secs_f64();

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::ops::Range;
+use std::panic::resume_unwind;
 use std::str::FromStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -280,10 +281,11 @@ fn play(args: &SimArgs, seeds: Range<u64>) -> Vec<Verdict> {
         }
         verdicts
     };
-    let mut verdicts = thread::scope(|scope| {
+    let mut verdicts: Vec<Verdict> = thread::scope(|scope| {
         let threads = args.threads.unwrap_or(cores).clamp(1, 1_024);
         let running: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
-        running.into_iter().filter_map(|thread| thread.join().ok()).flatten().collect::<Vec<_>>()
+        let ended = running.into_iter().map(thread::ScopedJoinHandle::join);
+        ended.flat_map(|played| played.unwrap_or_else(|panic| resume_unwind(panic))).collect()
     });
     verdicts.sort_by_key(|verdict| verdict.seed);
     verdicts
@@ -327,17 +329,16 @@ fn explained(args: &SimArgs, verdict: &Verdict) -> Failed {
 fn command(args: &SimArgs, plan: &Plan) -> String {
     let mut command = format!("bourg sim --seed {} --hours {}", plan.seed, args.hours);
     let names: Vec<_> = plan.families.iter().map(|family| family.name()).collect();
-    let all = plan.families.len() == Family::ALL.len();
-    let faults = match names.is_empty() {
-        _ if all => "all".to_owned(),
-        true => "none".to_owned(),
+    let none = names.is_empty() || plan.only.as_ref().is_some_and(Vec::is_empty);
+    let faults = match plan.families.len() == Family::ALL.len() {
+        _ if none => "none".to_owned(),
+        true => "all".to_owned(),
         false => names.join(","),
     };
     let _infallible = write!(command, " --faults {faults}");
     if let Some(machines) = args.machines {
         let _infallible = write!(command, " --machines {machines}");
     }
-    // Without any fault there is nothing to name.
     if let Some(only) = plan.only.as_ref().filter(|only| !only.is_empty()) {
         let only: Vec<_> = only.iter().map(ToString::to_string).collect();
         let _infallible = write!(command, " --only {}", only.join(","));
@@ -372,4 +373,39 @@ fn text(found: &Found) -> String {
         let _infallible = writeln!(text, "  again: {}", failed.command);
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: SimArgs,
+    }
+
+    #[test]
+    fn the_command_plays_the_faults_that_are_left() {
+        let again = |words: &str, only: Option<Vec<usize>>| {
+            let words = std::iter::once("sim").chain(words.split(' '));
+            let args = Line::try_parse_from(words).unwrap_or_else(|error| panic!("{error}")).args;
+            command(&args, &Plan { only, ..plan(&args, 9) })
+        };
+        for (words, only, expected) in [
+            ("--seeds 0..99", None, "--hours 0.5 --faults all"),
+            ("--seeds 0..99", Some(vec![3, 7]), "--hours 0.5 --faults all --only 3,7"),
+            ("--seeds 0..99", Some(vec![]), "--hours 0.5 --faults none"),
+            ("--seed 9 --faults none --hours 2", None, "--hours 2 --faults none"),
+            (
+                "--seed 9 --faults disk,network --machines 6",
+                Some(vec![0]),
+                "--hours 0.5 --faults network,disk --machines 6 --only 0",
+            ),
+        ] {
+            assert_eq!(again(words, only), format!("bourg sim --seed 9 {expected}"), "{words}");
+        }
+    }
 }

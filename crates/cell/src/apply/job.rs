@@ -8,10 +8,9 @@ use spec::{JobReference, JobSpec};
 use super::{Events, cut, ids_used_up};
 use crate::lifecycle::Transition;
 use crate::state::bounds::TASKS_MAX;
-use crate::state::levels::RESERVATIONS;
 use crate::{
-    Cell, Death, EventKind, Job, JobParts, JobState, KillReason, PendingCause, Rejection, Reply,
-    StopReason, Subject, Submission, Task, TaskState,
+    Cell, Death, EventKind, Job, JobParts, JobState, KillReason, PendingCause, RESERVATIONS,
+    Rejection, Reply, StopReason, Subject, Submission, Task, TaskState,
 };
 
 /// The jobs that a description names, found.
@@ -32,8 +31,7 @@ impl Cell {
             // It is kept with the session's answers, and may quote what is wrong.
             return Err(Rejection::Invalid(cut(&problem.to_string())));
         }
-        let maxima = spec.max_per_machine.or(spec.max_per_switch);
-        if self.level < RESERVATIONS && maxima.is_some() {
+        if self.level < RESERVATIONS && spec.has_maxima() {
             let what = "maxPerMachine and maxPerSwitch need a cell at level";
             return Err(Rejection::Invalid(format!("{what} {RESERVATIONS}")));
         }

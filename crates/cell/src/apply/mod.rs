@@ -17,10 +17,9 @@ pub use machine::bounded_report;
 use model::{CollectionId, Level, LogIndex, MachineId, Time};
 
 use crate::state::bounds::{REASON_CHARACTERS_MAX, TIME_MAX};
-use crate::state::levels::RESERVATIONS;
 use crate::{
-    Actor, Applied, Cell, Event, EventKind, LEVEL, LOST_MACHINES, Mutation, Op, Outcome, Rejection,
-    Subject,
+    Actor, Applied, Cell, Event, EventKind, LEVEL, LOST_MACHINES, Mutation, Op, Outcome,
+    RESERVATIONS, Rejection, Subject,
 };
 
 /// What one operation does beside its answer, as it comes.
@@ -65,6 +64,9 @@ impl Op {
             | Self::AllowRescheduling
             | Self::Request { mutation: Mutation::ResumeRescheduling, .. } => LOST_MACHINES,
             Self::Reserve(_) => RESERVATIONS,
+            Self::Request { mutation: Mutation::Submit(spec), .. } if spec.has_maxima() => {
+                RESERVATIONS
+            }
             Self::RaiseLevel { to } => *to,
             _ => Level(1),
         }

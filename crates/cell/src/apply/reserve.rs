@@ -3,8 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::state::levels::RESERVATIONS;
-use crate::{Cell, Reservation, TaskState};
+use crate::{Cell, RESERVATIONS, Reservation, TaskState};
 
 impl Cell {
     /// Takes over the reservations of those that live. It changes what they count for on their
@@ -172,6 +171,28 @@ mod tests {
         // And what is to be production again has to fit as such.
         let back = |spec: &mut JobSpec| spec.task.limit.cpu = model::MilliCores(600);
         assert!(matches!(life.submit(4, back), Outcome::Request(Err(_))));
+    }
+
+    #[test]
+    fn what_an_older_build_would_leave_out_needs_level_2() {
+        let needs = |change: fn(&mut JobSpec)| {
+            let name = JobName::new("web").expect("a name");
+            let task = TaskSpec::of(vec!["x".to_owned()]);
+            let mut spec = JobSpec::of(name, Band::Production.usual(), 1, task);
+            change(&mut spec);
+            let id = RequestId { session: SessionId(1), sequence: 1 };
+            let (by, mutation) =
+                (UserName::new("ana").expect("a name"), Mutation::Submit(Arc::new(spec)));
+            Op::Request { id, by, mutation }.needs()
+        };
+        assert_eq!(needs(|_| {}), Level(1));
+        for level in [
+            needs(|spec| spec.max_per_machine = Some(Maximum { tasks: 1, hard: true })),
+            needs(|spec| spec.max_per_switch = Some(Maximum { tasks: 1, hard: false })),
+            Op::Reserve(Vec::new()).needs(),
+        ] {
+            assert_eq!(level, Level(2));
+        }
     }
 
     #[test]

@@ -9,8 +9,7 @@ use spec::JobSpec;
 use super::Events;
 use crate::feasibility::{Ask, Sums, fits_a_running_task};
 use crate::lifecycle::Stage;
-use crate::state::levels::RESERVATIONS;
-use crate::{Cell, EventKind, Job, Rejection, Subject, TaskState};
+use crate::{Cell, EventKind, Job, RESERVATIONS, Rejection, Subject, TaskState};
 
 impl Cell {
     /// Gives a living job another description. All of its tasks take it over where they are, or

@@ -53,14 +53,6 @@ pub mod bounds {
     pub const PLATFORMS_MAX: usize = 1_000;
 }
 
-/// From which level on a cell does what.
-pub(crate) mod levels {
-    use model::Level;
-
-    /// Reservations, and maxima per machine and switch.
-    pub(crate) const RESERVATIONS: Level = Level(2);
-}
-
 /// The state of a cell. A clone is a view: it shares everything with the cell, costs next to
 /// nothing and does not change any more.
 #[derive(Clone, Debug)]

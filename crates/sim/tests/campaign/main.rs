@@ -2,7 +2,9 @@
 
 mod table;
 
-use model::Span;
+use cell::{Applied, Cell, Op};
+use model::{Span, Time};
+use replica::Codec;
 use sim::{Family, Plan, Planted, Verdict};
 use table::Table;
 
@@ -63,6 +65,32 @@ found! {
     a_skipped_event_is_found: SkippedEvent, Family::ALL;
     a_dead_name_is_found: DeadName, Family::ALL;
     a_missed_operation_is_found: MissedOperation, Family::ALL;
+}
+
+/// Records that nobody can read without a panic, from a certain one on.
+#[derive(Default)]
+struct Mined(Table, std::cell::Cell<u32>);
+
+impl Codec for Mined {
+    fn encode(&self, at: Time, op: &Op) -> Vec<u8> {
+        self.0.encode(at, op)
+    }
+
+    fn decode(&self, payload: &[u8]) -> Result<(Time, Op), String> {
+        self.1.set(self.1.get() + 1);
+        assert!(self.1.get() < 40, "record {} is a mine", self.1.get());
+        self.0.decode(payload)
+    }
+
+    fn events(&self, cell: &Cell, applied: &Applied) -> Vec<u8> {
+        self.0.events(cell, applied)
+    }
+}
+
+#[test]
+fn a_panic_is_a_failure_of_its_world() {
+    let verdict = plan(1).run(Mined::default());
+    assert_eq!(verdict.failure.as_deref(), Some("it panicked: record 40 is a mine"));
 }
 
 #[test]
