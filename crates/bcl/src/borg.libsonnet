@@ -52,6 +52,23 @@
     restart: { failures: 10 },
   },
 
+  // An alloc set: allocs are room that is reserved on machines, used or not, in which tasks of jobs
+  // run. A job says that its tasks run there with `allocSet: 'ana/room'`. The alloc set's cpu, ram,
+  // disk, diskRate, constraints and overrides are those of its allocs.
+  //
+  //   name     its name, among those of its owner's jobs
+  //   allocs   how many allocs
+  //   users    who may submit jobs into it, beside its owner
+  //
+  //   borg.allocSet('room', allocs=2, users=['ana']) { cpu: 1, ram: '1 GiB' }
+  allocSet(name, allocs=1, users=[]):: {
+    name: name,
+    tasks: allocs,
+    allocs: { users: users },
+    priority: borg.priority.production,
+    appclass: 'latency-sensitive',
+  },
+
   // An attribute of machines, for the list 'constraints' of a job or of single tasks
   //
   //   constraints: [

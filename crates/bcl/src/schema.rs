@@ -5,8 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use model::{Appclass, Band, JobName, Priority, PriorityError, SchedulingClass};
-use spec::{JobReference, JobSpec, Maximum, Path, RestartPolicy, TaskSpec};
+use model::{Appclass, Band, JobName, Priority, PriorityError, SchedulingClass, UserName};
+use spec::{JobReference, JobSpec, Kind, Maximum, Path, RestartPolicy, TaskSpec};
 
 use crate::error::ErrorKind;
 use crate::fields::{Fields, Found, Shape};
@@ -40,6 +40,8 @@ const JOB: Shape = Shape {
         "overrides",
         "maxPerMachine",
         "maxPerSwitch",
+        "allocSet",
+        "allocs",
         "restart",
         "after",
         "parent",
@@ -60,6 +62,15 @@ const MAXIMUM: Shape = Shape {
     spellings: &[],
 };
 
+const ALLOCS: Shape = Shape {
+    of: "an alloc set",
+    expected: "what goes with an alloc set, such as { users: ['ana'] }",
+    fields: &["users"],
+    spellings: &[],
+};
+
+const USERS: &str = "a list of users, such as ['ana', 'ben']";
+
 const AFTER: &str = "a list of jobs, such as ['extract', 'ana/load']";
 
 /// The job that a value is; nothing where something is wrong with it, which is then noted.
@@ -67,7 +78,10 @@ pub(crate) fn job(value: &Json, top: &Path, found: &mut Found) -> Option<JobSpec
     let before = found.count();
     let fields = Fields::open(value, top.clone(), &JOB, found)?;
     fields.require("name", "name: 'hello'", found);
-    fields.require("cmd", "cmd: ['bourg', 'example-server']", found);
+    let kind = kind(&fields, found);
+    if !kind.is_alloc_set() {
+        fields.require("cmd", "cmd: ['bourg', 'example-server']", found);
+    }
     let name = fields.read("name", found, job_name);
     let tasks = fields.read("tasks", found, quantity::whole_small).unwrap_or(1);
     let priority = fields.read("priority", found, priority);
@@ -98,6 +112,7 @@ pub(crate) fn job(value: &Json, top: &Path, found: &mut Found) -> Option<JobSpec
         return None;
     }
     let job = JobSpec {
+        kind,
         name: name?,
         priority: priority.unwrap_or_else(|| Band::BestEffortBatch.usual()),
         appclass,
@@ -123,6 +138,25 @@ fn job_name(value: &Json) -> Result<JobName, ErrorKind> {
 /// A job, as a description names it.
 pub(crate) fn job_reference(value: &Json) -> Result<JobReference, ErrorKind> {
     Ok(text("the name of a job, such as 'extract' or 'ana/load'", value)?.parse()?)
+}
+
+/// A job, which may run in an alloc set; or an alloc set, which says so by its field `allocs`.
+fn kind(fields: &Fields<'_>, found: &mut Found) -> Kind {
+    let alloc_set = fields.read("allocSet", found, job_reference);
+    let Some(value) = fields.get("allocs") else { return Kind::Job { alloc_set } };
+    if alloc_set.is_some() {
+        let (one, other) = ("allocs", "allocSet");
+        found.add(fields.path.field(other), ErrorKind::Both { one, other });
+    }
+    let Some(allocs) = Fields::open(value, fields.path.field("allocs"), &ALLOCS, found) else {
+        return Kind::default();
+    };
+    let users = allocs.read_list("users", USERS, found, user_name).unwrap_or_default();
+    Kind::AllocSet { users: users.into_iter().collect() }
+}
+
+fn user_name(value: &Json) -> Result<UserName, ErrorKind> {
+    Ok(UserName::new(text("a user's name, such as 'ana'", value)?)?)
 }
 
 fn scheduling_class(value: &Json) -> Result<SchedulingClass, ErrorKind> {

@@ -44,3 +44,6 @@ pub const LOST_MACHINES: model::Level = model::Level(2);
 
 /// The level from which on tasks have reservations, and jobs maxima per machine and switch.
 pub const RESERVATIONS: model::Level = model::Level(2);
+
+/// The level from which on there are alloc sets.
+pub const ALLOCS: model::Level = model::Level(2);

@@ -167,6 +167,9 @@ pub struct Assignment {
     pub instance: InstanceId,
     /// Where.
     pub machine: MachineId,
+    /// In which alloc of that machine, for a task of a job that runs in an alloc set. From level 2
+    /// on.
+    pub alloc: Option<InstanceId>,
     /// Its ports, in the order of the names in its description.
     pub ports: Vec<u16>,
     /// What has to leave the machine for it. It starts when they have ended.

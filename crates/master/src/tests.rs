@@ -68,6 +68,7 @@ impl World {
     fn assign(&mut self, index: u32) {
         let assignment = Assignment {
             instance: instance(index, 1),
+            alloc: None,
             machine: M1,
             ports: vec![],
             victims: vec![],

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use model::{Appclass, Priority, SchedulingClass, TaskIndex};
-use spec::{JobReference, JobSpec, Maximum, RestartPolicy, TaskOverride, TaskSpec};
+use model::{Appclass, Priority, SchedulingClass, TaskIndex, UserName};
+use spec::{JobReference, JobSpec, Kind, Maximum, RestartPolicy, TaskOverride, TaskSpec};
 
 use crate::duration::duration;
 use crate::error::{At, Fault, Malformed};
@@ -53,6 +53,26 @@ fn references(texts: &[String]) -> Result<BTreeSet<JobReference>, Malformed> {
     Ok(jobs)
 }
 
+fn kind(allocs: Option<v1::job_spec::Allocs>, alloc_set: &str) -> Result<Kind, Malformed> {
+    let alloc_set = read::optional_name(alloc_set, "allocSet")?;
+    let Some(allocs) = allocs else { return Ok(Kind::Job { alloc_set }) };
+    if alloc_set.is_some() {
+        return Err(Fault::Contradiction("is given of an alloc set")).field("allocSet");
+    }
+    let mut users = BTreeSet::new();
+    for (position, user) in allocs.users.iter().enumerate() {
+        let user: UserName = UserName::new(user)
+            .map_err(Fault::from)
+            .element(position)
+            .field("users")
+            .field("allocs")?;
+        if !users.insert(user) {
+            return Err(Fault::Twice).element(position).field("users").field("allocs");
+        }
+    }
+    Ok(Kind::AllocSet { users })
+}
+
 impl From<Maximum> for v1::job_spec::Maximum {
     fn from(Maximum { tasks, hard }: Maximum) -> Self {
         Self { tasks, hard }
@@ -69,6 +89,10 @@ impl From<&JobSpec> for v1::JobSpec {
     fn from(job: &JobSpec) -> Self {
         let limit = v1::Resources::from(&job.task.limit);
         let change = |(index, change): (&TaskIndex, &TaskOverride)| (index.0, change.into());
+        let allocs = match &job.kind {
+            Kind::Job { .. } => None,
+            Kind::AllocSet { users } => Some(v1::job_spec::Allocs { users: texts(users) }),
+        };
         Self {
             name: job.name.to_string(),
             tasks: job.tasks,
@@ -93,6 +117,8 @@ impl From<&JobSpec> for v1::JobSpec {
             parent: job.parent.as_ref().map(ToString::to_string).unwrap_or_default(),
             max_per_machine: job.max_per_machine.map(Into::into),
             max_per_switch: job.max_per_switch.map(Into::into),
+            allocs,
+            alloc_set: job.kind.alloc_set().map(ToString::to_string).unwrap_or_default(),
         }
     }
 }
@@ -123,6 +149,7 @@ impl TryFrom<v1::JobSpec> for JobSpec {
         let overrides: Result<BTreeMap<_, _>, _> = job.overrides.into_iter().map(change).collect();
         let appclass = appclass(job.appclass)?;
         Ok(Self {
+            kind: kind(job.allocs, &job.alloc_set)?,
             name: read::name(&job.name, "name")?,
             priority: priority(job.priority.ok_or(Fault::Missing).field("priority")?)?,
             appclass,

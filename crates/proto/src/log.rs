@@ -268,6 +268,7 @@ impl From<&Assignment> for v1::Assignment {
         Self {
             instance: Some(assignment.instance.into()),
             machine: assignment.machine.0,
+            alloc: assignment.alloc.map(Into::into),
             ports: assignment.ports.iter().copied().map(u32::from).collect(),
             victims: assignment.victims.iter().map(|victim| (*victim).into()).collect(),
         }
@@ -281,6 +282,7 @@ impl TryFrom<v1::Assignment> for Assignment {
         Ok(Self {
             instance: read::message(assignment.instance, "instance")?,
             machine: MachineId(assignment.machine),
+            alloc: assignment.alloc.map(Into::into),
             ports: read::ports(&assignment.ports, "ports")?,
             victims: assignment.victims.into_iter().map(InstanceId::from).collect(),
         })

@@ -125,6 +125,6 @@ impl Engine {
 impl Planned {
     pub(crate) fn assignment(&self, instance: InstanceId) -> Assignment {
         let (ports, victims) = (self.ports.clone(), self.victims.clone());
-        Assignment { instance, machine: self.machine, ports, victims }
+        Assignment { instance, alloc: None, machine: self.machine, ports, victims }
     }
 }

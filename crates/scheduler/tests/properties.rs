@@ -236,7 +236,7 @@ impl Life {
                 for machine in cell.machines() {
                     let ports = machine.free_ports(job.ports(index).len(), &[]);
                     let (machine, victims) = (machine.id, Vec::new());
-                    let assignment = Assignment { instance, machine, ports, victims };
+                    let assignment = Assignment { instance, alloc: None, machine, ports, victims };
                     let outcome =
                         cell.clone().apply(self.now, &Op::Assign(vec![assignment])).outcome;
                     let Outcome::Assigned(judged) = outcome else { panic!("{outcome:?}") };

@@ -308,7 +308,7 @@ fn proposals(cell: &Cell, now: Time, random: &mut Random) -> Vec<Assignment> {
         let instance = model::TaskId { collection: job.id, index }.generation(task.generation);
         let ports = machine.free_ports(job.ports(index).len(), &[]);
         let victims = victims(cell, job, index, machine);
-        assignments.push(Assignment { instance, machine: machine.id, ports, victims });
+        assignments.push(Assignment { instance, alloc: None, machine: machine.id, ports, victims });
     }
     assignments
 }

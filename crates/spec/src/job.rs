@@ -10,11 +10,14 @@ use model::{
     UserName,
 };
 
-use crate::Constraint;
+use crate::{Constraint, Kind};
 
-/// What a user asks for: a number of tasks that run the same program.
+/// What a user asks for: a number of tasks that run the same program, or of allocs in which tasks of
+/// jobs run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobSpec {
+    /// Whether it is a job or an alloc set.
+    pub kind: Kind,
     /// The job's name, unique among its owner's living jobs.
     pub name: JobName,
     /// What it may take from others, and who from it.
@@ -168,6 +171,7 @@ impl JobSpec {
     #[must_use]
     pub fn of(name: JobName, priority: Priority, tasks: u32, task: TaskSpec) -> Self {
         Self {
+            kind: Kind::default(),
             name,
             priority,
             appclass: Appclass::Batch,

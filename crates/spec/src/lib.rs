@@ -7,6 +7,7 @@
 
 mod constraint;
 mod job;
+mod kind;
 mod path;
 mod ports;
 mod template;
@@ -17,6 +18,7 @@ mod validate;
 
 pub use constraint::{Constraint, NoSuchRelation, Relation};
 pub use job::{HealthCheck, JobReference, JobSpec, Maximum, RestartPolicy, TaskOverride, TaskSpec};
+pub use kind::Kind;
 pub use path::{Path, Step};
 pub use template::{Reference, TaskField, expand, references};
 pub use validate::{Problem, ProblemKind, limits};

@@ -17,6 +17,8 @@ impl JobSpec {
             }
         };
         field("name", self.name != other.name);
+        field("allocs", self.kind.is_alloc_set() != other.kind.is_alloc_set());
+        field("allocSet", self.kind.alloc_set() != other.kind.alloc_set());
         field("tasks", self.tasks != other.tasks);
         field("appclass", self.appclass != other.appclass);
         field("after", self.after != other.after);

@@ -9,7 +9,7 @@ use thiserror::Error;
 use crate::path::{Path, Place};
 use crate::ports::UsualPorts;
 use crate::template::{self, TaskField};
-use crate::{Constraint, HealthCheck, JobSpec, RestartPolicy, TaskOverride, TaskSpec};
+use crate::{Constraint, HealthCheck, JobSpec, Kind, RestartPolicy, TaskOverride, TaskSpec};
 
 /// The bounds of a description. They keep one job from filling the log, a machine's argument list
 /// or a terminal; nothing that people run comes near them.
@@ -48,6 +48,8 @@ pub mod limits {
     pub const CONSTRAINTS_MAX: usize = 64;
     /// Jobs that a job may run after.
     pub const AFTER_MAX: usize = 64;
+    /// Users who may submit jobs into an alloc set, beside its owner.
+    pub const ALLOC_SET_USERS_MAX: usize = 1_024;
 }
 
 /// Something in a description that cannot be.
@@ -139,6 +141,9 @@ pub enum ProblemKind {
         /// The relation's name.
         relation: &'static str,
     },
+    /// Something that a task has and an alloc has not.
+    #[error("is a task's, and an alloc runs none itself: leave it out")]
+    OfATask,
     /// A label or an attribute without a name.
     #[error("has an empty name")]
     NoName,
@@ -168,6 +173,7 @@ impl JobSpec {
         found.range(&top.field("tasks"), self.tasks, 1, limits::TASKS_MAX);
         found.labels(&top.field("labels"), &self.labels);
         let usual = UsualPorts::of(&self.task);
+        found.kind(self);
         found.task(&top, &self.task, usual.count());
         let overrides = top.field("overrides");
         for (index, change) in &self.overrides {
@@ -304,8 +310,46 @@ impl Found {
         }
     }
 
+    /// What goes with being a job, or an alloc set.
+    fn kind(&mut self, job: &JobSpec) {
+        let top = Place::TOP;
+        match &job.kind {
+            Kind::Job { alloc_set } => {
+                self.cmd(&top.field("cmd"), &job.task.cmd);
+                // With the user named, only the cell can tell.
+                if alloc_set.as_ref().is_some_and(|set| set.user.is_none() && set.job == job.name) {
+                    self.add(&top.field("allocSet"), ProblemKind::Itself);
+                }
+            }
+            Kind::AllocSet { users } => {
+                let allocs = top.field("allocs");
+                let most = limits::ALLOC_SET_USERS_MAX;
+                self.count(&allocs.field("users"), users.len(), most, "users");
+                let task = &job.task;
+                self.of_a_task(&top.field("cmd"), !task.cmd.is_empty());
+                self.of_a_task(&top.field("env"), !task.env.is_empty());
+                self.of_a_task(&top.field("ports"), !task.ports.is_empty());
+                self.of_a_task(&top.field("healthCheck"), task.health_check.is_some());
+                let overrides = top.field("overrides");
+                for (index, change) in &job.overrides {
+                    let key = index.to_string();
+                    let at = overrides.key(&key);
+                    self.of_a_task(&at.field("cmd"), change.cmd.is_some());
+                    self.of_a_task(&at.field("env"), !change.env.is_empty());
+                    self.of_a_task(&at.field("ports"), change.ports.is_some());
+                    self.of_a_task(&at.field("healthCheck"), change.health_check.is_some());
+                }
+            }
+        }
+    }
+
+    fn of_a_task(&mut self, at: &Place<'_>, given: bool) {
+        if given {
+            self.add(at, ProblemKind::OfATask);
+        }
+    }
+
     fn task(&mut self, top: &Place<'_>, task: &TaskSpec, ports: usize) {
-        self.cmd(&top.field("cmd"), &task.cmd);
         self.env(&top.field("env"), &task.env);
         self.limit(top, &task.limit);
         self.range(&top.field("processes"), task.processes, 1, limits::PROCESSES_MAX);

@@ -11,8 +11,8 @@ use proptest::option;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 use spec::{
-    Constraint, HealthCheck, JobReference, JobSpec, Maximum, Relation, RestartPolicy, TaskOverride,
-    TaskSpec,
+    Constraint, HealthCheck, JobReference, JobSpec, Kind, Maximum, Relation, RestartPolicy,
+    TaskOverride, TaskSpec,
 };
 
 use crate::with_files;
@@ -83,6 +83,14 @@ fn canonical(job: &JobSpec) -> Value {
     for (name, maximum) in maxima {
         if let Some(Maximum { tasks, hard }) = maximum {
             field(name, json!({ "tasks": tasks, "hard": hard }));
+        }
+    }
+    match &job.kind {
+        Kind::Job { alloc_set: None } => {}
+        Kind::Job { alloc_set: Some(set) } => field("allocSet", json!(set.to_string())),
+        Kind::AllocSet { users } => {
+            let users: Vec<_> = users.iter().map(ToString::to_string).collect();
+            field("allocs", json!({ "users": users }));
         }
     }
     field("constraints", constraints_json(&job.task.constraints));
@@ -263,10 +271,24 @@ prop_compose! {
         after in btree_set(reference(), 0..3),
         parent in option::of(reference()),
         maxima in (option::of(maximum()), option::of(maximum())),
+        alloc_set in option::of(reference()),
+        users in option::of(btree_set(label(), 0..3)),
     ) -> JobSpec {
+        let (mut task, mut overrides) = (task, overrides);
+        let kind = match users {
+            None => Kind::Job { alloc_set },
+            Some(users) => {
+                (task.cmd, task.env, task.ports) = Default::default();
+                task.health_check = None;
+                overrides.clear();
+                let user = |user: String| UserName::new(&user).expect("a label");
+                Kind::AllocSet { users: users.into_iter().map(user).collect() }
+            }
+        };
         let (delay, delay_max) = (delays.0.min(delays.1), delays.0.max(delays.1));
         JobSpec {
-            name: JobName::new(&name).expect("a label"),
+            kind,
+name: JobName::new(&name).expect("a label"),
             priority: Priority::new(priority).expect("in range"),
             appclass,
             scheduling_class: SchedulingClass::new(class).expect("in range"),
@@ -306,7 +328,7 @@ proptest! {
     #[test]
     fn whatever_a_field_holds_nothing_panics(
         field in "name|tasks|priority|cpu|cpuMilli|ram|ramBytes|notice|overrides|restart|labels|\
-                  schedulingClass|after|parent|maxPerMachine|maxPerSwitch|constraints|\
+                  schedulingClass|after|parent|maxPerMachine|maxPerSwitch|allocs|allocSet|constraints|\
                   ports|healthCheck",
         value in prop_oneof![
             any::<f64>().prop_filter("a number", |number| number.is_finite()).prop_map(|n| json!(n)),

@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use model::{Appclass, Band, Bytes, MilliCores, PortName, SchedulingClass, Span, TaskIndex};
-use spec::{Constraint, HealthCheck, JobSpec, Maximum, Relation, RestartPolicy, TaskSpec};
+use spec::{Constraint, HealthCheck, JobSpec, Kind, Maximum, Relation, RestartPolicy, TaskSpec};
 
 use crate::{job, jobs, with_files};
 
 fn usual() -> JobSpec {
     JobSpec {
+        kind: Kind::default(),
         name: "x".parse().expect("a name"),
         priority: Band::BestEffortBatch.usual(),
         appclass: Appclass::Batch,

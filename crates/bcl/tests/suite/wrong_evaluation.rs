@@ -110,87 +110,87 @@ fn what_fails_while_it_is_evaluated() {
     check(
         &cases,
         &expect![[r#"
-        { name: error 'no name\u001b[31m' }
-            no name\u{1b}[31m
-            at job.bcl:1:9 `error 'no name\u001b[31m'`
+            { name: error 'no name\u001b[31m' }
+                no name\u{1b}[31m
+                at job.bcl:1:9 `error 'no name\u001b[31m'`
 
-        local n = 3;
-        assert n < 3 : 'too many'; {}
-            assertion failed: too many
-            at job.bcl:2:1 `assert n < 3 : 'too many'`
+            local n = 3;
+            assert n < 3 : 'too many'; {}
+                assertion failed: too many
+                at job.bcl:2:1 `assert n < 3 : 'too many'`
 
-        { name: 'x', assert self.cmd != [] : 'no command', cmd: [] }
-            assertion failed: no command
-            at job.bcl:1:14 `assert self.cmd != [] : 'no command'`
+            { name: 'x', assert self.cmd != [] : 'no command', cmd: [] }
+                assertion failed: no command
+                at job.bcl:1:14 `assert self.cmd != [] : 'no command'`
 
-        { name: 'x', ram: 1 / 0 }
-            division by zero
-            at job.bcl:1:19 `1 / 0`
+            { name: 'x', ram: 1 / 0 }
+                division by zero
+                at job.bcl:1:19 `1 / 0`
 
-        { name: 'x' + null.y }
-            only an object has fields
-            at job.bcl:1:15 `null.y`
+            { name: 'x' + null.y }
+                only an object has fields
+                at job.bcl:1:15 `null.y`
 
-        { cpu: 1 - 'x' }
-            '-' does not go with a number and a text
-            at job.bcl:1:8 `1 - 'x'`
+            { cpu: 1 - 'x' }
+                '-' does not go with a number and a text
+                at job.bcl:1:8 `1 - 'x'`
 
-        { name: std.extVar('usr') }
-            there is no external variable 'usr': there are 'cell', 'user'
-            at job.bcl:1:9 `std.extVar('usr')`
+            { name: std.extVar('usr') }
+                there is no external variable 'usr': there are 'cell', 'user'
+                at job.bcl:1:9 `std.extVar('usr')`
 
-        { name: std.length(1) }
-            argument 1 of std.length must be a text or a list or an object or a function, is a number
-            at job.bcl:1:9 `std.length(1)`
+            { name: std.length(1) }
+                argument 1 of std.length must be a text or a list or an object or a function, is a number
+                at job.bcl:1:9 `std.length(1)`
 
-        local borg = import 'borg.libsonnet';
-        borg.srevice('x', cmd=['a'])
-            there is no field 'srevice' here; the nearest of the library's is 'service'
-            at job.bcl:2:1 `borg.srevice`
+            local borg = import 'borg.libsonnet';
+            borg.srevice('x', cmd=['a'])
+                there is no field 'srevice' here; the nearest of the library's is 'service'
+                at job.bcl:2:1 `borg.srevice`
 
-        local borg = import 'borg.libsonnet';
-        borg.service('x', task=2, cmd=['a'])
-            the function has no parameter 'task'; the nearest of the library's is 'tasks'
-            at job.bcl:2:19 `task`
+            local borg = import 'borg.libsonnet';
+            borg.service('x', task=2, cmd=['a'])
+                the function has no parameter 'task'; the nearest of the library's is 'tasks'
+                at job.bcl:2:19 `task`
 
-        local borg = import 'borg.libsonnet';
-        borg.service('x')
-            the function needs the parameter 'cmd'
-            at job.bcl:2:1 `borg.service('x')`
+            local borg = import 'borg.libsonnet';
+            borg.service('x')
+                the function needs the parameter 'cmd'
+                at job.bcl:2:1 `borg.service('x')`
 
-        local borg = import 'borg.libsonnet';
-        borg.service('x', cmd=5)
-            cmd: must be a list of texts, such as ['bourg', 'example-server'], is the number 5
-            at job.bcl:2:23 `5`
+            local borg = import 'borg.libsonnet';
+            borg.service('x', cmd=5)
+                cmd: must be a list of texts, such as ['bourg', 'example-server'], is the number 5
+                at job.bcl:2:23 `5`
 
-        local borg = import 'borg.libsonnet';
-        borg.batch('x', cmd=['a'], perTask=function(i) { env: {} }) { env: { A: 1 } }
-            assertion failed: perTask cannot remove variables, as it does with A: use env+: { ... }
-            at job.bcl:2:50 `env: {}`
-            from borg.libsonnet:136:7
+            local borg = import 'borg.libsonnet';
+            borg.batch('x', cmd=['a'], perTask=function(i) { env: {} }) { env: { A: 1 } }
+                assertion failed: perTask cannot remove variables, as it does with A: use env+: { ... }
+                at job.bcl:2:50 `env: {}`
+                from borg.libsonnet:153:7
 
-        local borg = import 'borg.libsonnet';
-        borg.batch('x', cmd=['a'], perTask=function(i) { labels: {} }) { labels: { a: 1 } }
-            assertion failed: perTask cannot remove labels, as it does with a: use labels+: { ... }
-            at job.bcl:2:50 `labels: {}`
-            from borg.libsonnet:136:7
+            local borg = import 'borg.libsonnet';
+            borg.batch('x', cmd=['a'], perTask=function(i) { labels: {} }) { labels: { a: 1 } }
+                assertion failed: perTask cannot remove labels, as it does with a: use labels+: { ... }
+                at job.bcl:2:50 `labels: {}`
+                from borg.libsonnet:153:7
 
-        local borg = import 'borg.libsonnet';
-        borg.attribute('gpu').equals('H200')
-            there is no field 'equals' here; the nearest of the library's is 'equal'
-            at job.bcl:2:1 `borg.attribute('gpu').equals`
+            local borg = import 'borg.libsonnet';
+            borg.attribute('gpu').equals('H200')
+                there is no field 'equals' here; the nearest of the library's is 'equal'
+                at job.bcl:2:1 `borg.attribute('gpu').equals`
 
-        local borg = import 'borg.libsonnet';
-        borg.attribute('gpu').equal
-            a file must give a job (an object) or a list of jobs, this one gives a function; call it, or read std.extVar('user') and std.extVar('cell')
-            at job.bcl:2:1 `borg.attribute('gpu').equal`
+            local borg = import 'borg.libsonnet';
+            borg.attribute('gpu').equal
+                a file must give a job (an object) or a list of jobs, this one gives a function; call it, or read std.extVar('user') and std.extVar('cell')
+                at job.bcl:2:1 `borg.attribute('gpu').equal`
 
-        local borg = import 'borg.libsonnet';
-        borg.equal('gpu')
-            there is no field 'equal' here
-            at job.bcl:2:1 `borg.equal`
+            local borg = import 'borg.libsonnet';
+            borg.equal('gpu')
+                there is no field 'equal' here
+                at job.bcl:2:1 `borg.equal`
 
-    "#]],
+        "#]],
     );
 }
 

@@ -164,7 +164,13 @@ impl Life {
 
     fn assigned(&self) -> Op {
         let (instance, machine) = (self.instance(), MachineId(self.machine));
-        Op::Assign(vec![Assignment { instance, machine, ports: vec![], victims: vec![] }])
+        Op::Assign(vec![Assignment {
+            instance,
+            alloc: None,
+            machine,
+            ports: vec![],
+            victims: vec![],
+        }])
     }
 
     fn observed(&self, observation: Observation) -> Op {

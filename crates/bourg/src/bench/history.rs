@@ -149,7 +149,13 @@ impl History {
                 self.step = 1;
                 self.request(Mutation::Submit(Arc::clone(&self.spec)))
             }
-            2 => Op::Assign(vec![Assignment { instance, machine, ports: vec![], victims: vec![] }]),
+            2 => Op::Assign(vec![Assignment {
+                instance,
+                alloc: None,
+                machine,
+                ports: vec![],
+                victims: vec![],
+            }]),
             3 => observe(Observation::Started { instance }),
             _ => {
                 self.step = 0;

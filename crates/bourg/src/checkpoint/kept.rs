@@ -270,8 +270,13 @@ impl Life {
         let machine = up.expect("a machine that is up").clone();
         let ports =
             machine.free_ports(self.cell.job(id).expect("there").ports(TaskIndex(0)).len(), &[]);
-        let assignment =
-            Assignment { instance: instance(0), machine: machine.id, ports, victims: Vec::new() };
+        let assignment = Assignment {
+            instance: instance(0),
+            alloc: None,
+            machine: machine.id,
+            ports,
+            victims: Vec::new(),
+        };
         let placed = self.apply(&Op::Assign(vec![assignment])).outcome;
         assert_eq!(placed, Outcome::Assigned(vec![Ok(())]));
         self.apply(&Op::Reserve(vec![reserve(0), reserve(1)]));
@@ -327,7 +332,7 @@ impl Life {
             let job = self.cell.job(instance.collection).expect("a job");
             let ports = to.free_ports(job.ports(instance.index).len(), &[]);
             let (machine, victims) = (to.id, ids(victims));
-            let assignment = Assignment { instance, machine, ports, victims };
+            let assignment = Assignment { instance, alloc: None, machine, ports, victims };
             let outcome = self.apply(&Op::Assign(vec![assignment])).outcome;
             assert_eq!(outcome, Outcome::Assigned(vec![Ok(())]), "{instance}");
         }

@@ -9,8 +9,8 @@ use super::{Events, cut, ids_used_up};
 use crate::lifecycle::Transition;
 use crate::state::bounds::TASKS_MAX;
 use crate::{
-    Cell, Death, EventKind, Job, JobParts, JobState, KillReason, PendingCause, RESERVATIONS,
-    Rejection, Reply, StopReason, Subject, Submission, Task, TaskState,
+    Cell, Death, EventKind, Job, JobParts, JobState, KillReason, Op, PendingCause, Rejection,
+    Reply, StopReason, Subject, Submission, Task, TaskState,
 };
 
 /// The jobs that a description names, found.
@@ -31,9 +31,10 @@ impl Cell {
             // It is kept with the session's answers, and may quote what is wrong.
             return Err(Rejection::Invalid(cut(&problem.to_string())));
         }
-        if self.level < RESERVATIONS && spec.has_maxima() {
-            let what = "maxPerMachine and maxPerSwitch need a cell at level";
-            return Err(Rejection::Invalid(format!("{what} {RESERVATIONS}")));
+        if let Some((what, level)) = Op::beyond_level_1(spec)
+            && self.level < level
+        {
+            return Err(Rejection::Invalid(format!("{what} need a cell at level {level}")));
         }
         if let Some(job) = self.job_named(by, &spec.name)
             && job.is_alive()
@@ -74,6 +75,7 @@ impl Cell {
             after,
             waits_for,
             parent,
+            alloc_set: None,
             tasks: vec![Task::new(self.time); spec.tasks as usize],
         });
         let submitted = EventKind::Submit { cause: PendingCause::Submitted };

@@ -15,10 +15,11 @@ mod update;
 pub use machine::bounded_report;
 
 use model::{CollectionId, Level, LogIndex, MachineId, Time};
+use spec::{JobSpec, Kind};
 
 use crate::state::bounds::{REASON_CHARACTERS_MAX, TIME_MAX};
 use crate::{
-    Actor, Applied, Cell, Event, EventKind, LEVEL, LOST_MACHINES, Mutation, Op, Outcome,
+    ALLOCS, Actor, Applied, Cell, Event, EventKind, LEVEL, LOST_MACHINES, Mutation, Op, Outcome,
     RESERVATIONS, Rejection, Subject,
 };
 
@@ -64,12 +65,21 @@ impl Op {
             | Self::AllowRescheduling
             | Self::Request { mutation: Mutation::ResumeRescheduling, .. } => LOST_MACHINES,
             Self::Reserve(_) => RESERVATIONS,
-            Self::Request { mutation: Mutation::Submit(spec), .. } if spec.has_maxima() => {
-                RESERVATIONS
+            Self::Request { mutation: Mutation::Submit(spec), .. } => {
+                Self::beyond_level_1(spec).map_or(Level(1), |(_, level)| level)
             }
+            Self::Assign(assignments) if assignments.iter().any(|a| a.alloc.is_some()) => ALLOCS,
             Self::RaiseLevel { to } => *to,
             _ => Level(1),
         }
+    }
+
+    /// What of a description is known from a later level than the first on, and from which.
+    pub(crate) fn beyond_level_1(spec: &JobSpec) -> Option<(&'static str, Level)> {
+        if spec.has_maxima() {
+            return Some(("maxPerMachine and maxPerSwitch", RESERVATIONS));
+        }
+        (spec.kind != Kind::default()).then_some(("allocs and allocSet", ALLOCS))
     }
 
     /// Who caused it.

@@ -180,6 +180,7 @@ impl Cell {
         }
         events.reorder(placement.machine);
         let (generation, machine) = (instance.generation, placement.machine);
-        task.last_life = Some(Arc::new(LastLife { generation, machine, end: end.clone() }));
+        let (alloc, end) = (placement.alloc.map(|alloc| alloc.index), end.clone());
+        task.last_life = Some(Arc::new(LastLife { generation, machine, alloc, end }));
     }
 }

@@ -46,6 +46,7 @@ fn sound() -> Cell {
     let assignment = |index, port| Assignment {
         instance: TaskId { collection: JOB, index: TaskIndex(index) }
             .generation(model::Generation(1)),
+        alloc: None,
         machine: MACHINE,
         ports: vec![port],
         victims: Vec::new(),

@@ -31,6 +31,8 @@ pub struct Job {
     pub waits_for: Vec<CollectionId>,
     /// The job with which it ends.
     pub parent: Option<CollectionId>,
+    /// The alloc set in which its tasks run, where they do. It ends with that, too.
+    pub alloc_set: Option<CollectionId>,
     pub(crate) tasks: Row<Task>,
 
     // Derived from the tasks and the description.
@@ -92,6 +94,8 @@ pub struct LastLife {
     pub generation: Generation,
     /// On which machine.
     pub machine: MachineId,
+    /// In which alloc of its alloc set, where it ran in one. When that moves, the task goes with it.
+    pub alloc: Option<TaskIndex>,
     /// How it ended.
     pub end: End,
 }
@@ -192,6 +196,8 @@ pub enum StopReason {
 pub struct Placement {
     /// The machine.
     pub machine: MachineId,
+    /// The alloc in which it runs, on the same machine, where its job runs in an alloc set.
+    pub alloc: Option<InstanceId>,
     /// Its ports, in the order of [`Job::ports`].
     pub ports: Arc<[u16]>,
     /// Since when.
@@ -257,6 +263,8 @@ pub struct JobParts {
     pub waits_for: Vec<CollectionId>,
     /// See [`Job::parent`].
     pub parent: Option<CollectionId>,
+    /// See [`Job::alloc_set`].
+    pub alloc_set: Option<CollectionId>,
     /// Its tasks, in order.
     pub tasks: Vec<Task>,
 }
@@ -343,7 +351,8 @@ impl Job {
     /// A job from what is recorded of it; what is derived is computed.
     #[must_use]
     pub fn from_parts(parts: JobParts) -> Self {
-        let JobParts { id, owner, spec, submitted, state, after, waits_for, parent, tasks } = parts;
+        let JobParts { id, owner, spec, submitted, state, .. } = parts;
+        let JobParts { after, waits_for, parent, alloc_set, tasks, .. } = parts;
         let mut counts = Counts::default();
         tasks.iter().for_each(|task| counts.add(task.state.stage()));
         let ports = spec.task.all_ports().into_iter().collect();
@@ -356,6 +365,7 @@ impl Job {
             after: after.into(),
             waits_for,
             parent,
+            alloc_set,
             tasks: tasks.into_iter().collect(),
             counts,
             ports,

@@ -89,7 +89,13 @@ fn kill(cell: &Cell, name: &str) -> Option<Op> {
 fn assign(cell: &Cell, name: &str, machine: u64) -> Option<Op> {
     let (instance, machine) = (newest(cell, name)?, MachineId(machine));
     let ports = cell.machine(machine)?.free_ports(1, &[]);
-    Some(Op::Assign(vec![Assignment { instance, machine, ports, victims: Vec::new() }]))
+    Some(Op::Assign(vec![Assignment {
+        instance,
+        alloc: None,
+        machine,
+        ports,
+        victims: Vec::new(),
+    }]))
 }
 
 /// Job b takes the place of job a, which keeps its port until it has ended.
@@ -97,7 +103,13 @@ fn preempt(cell: &Cell, machine: u64) -> Option<Op> {
     let (instance, victim) = (newest(cell, "b")?, newest(cell, "a")?);
     let machine = MachineId(machine);
     let ports = cell.machine(machine)?.free_ports(1, &[]);
-    Some(Op::Assign(vec![Assignment { instance, machine, ports, victims: vec![victim] }]))
+    Some(Op::Assign(vec![Assignment {
+        instance,
+        alloc: None,
+        machine,
+        ports,
+        victims: vec![victim],
+    }]))
 }
 
 fn drain(cell: &Cell, machine: u64) -> Option<Op> {

@@ -23,6 +23,7 @@ fn machine(id: u64, name: &str) -> Arc<Machine> {
 fn job(id: u64, state: JobState, ports: &[u16]) -> Arc<Job> {
     let placement = Placement {
         machine: MachineId(1),
+        alloc: None,
         ports: ports.into(),
         since: Time::ZERO,
         phase: Phase::Starting,
@@ -50,6 +51,7 @@ fn parts(id: u64, spec: Arc<JobSpec>, tasks: Vec<Task>) -> JobParts {
         after: Vec::new(),
         waits_for: Vec::new(),
         parent: None,
+        alloc_set: None,
         tasks,
     }
 }

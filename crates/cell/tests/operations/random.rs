@@ -141,7 +141,13 @@ fn absurd() -> impl Strategy<Value = Op> {
     let ports = prop::collection::vec(prop_oneof![31_000..31_005_u16, any::<u16>()], 0..4);
     let victims = prop::collection::vec(instance(), 0..3);
     let assignment = (instance(), machine_id(), ports, victims).prop_map(
-        |(instance, machine, ports, victims)| Assignment { instance, machine, ports, victims },
+        |(instance, machine, ports, victims)| Assignment {
+            instance,
+            alloc: None,
+            machine,
+            ports,
+            victims,
+        },
     );
     let observation = (instance(), reported()).prop_map(|(id, what)| observation(id, what));
     let described =
@@ -229,7 +235,13 @@ impl Step {
                 let job = cell.job(instance.collection).expect("the task's");
                 let ports = machine.free_ports(job.ports(instance.index).len(), &[]);
                 let victims = victims(cell, job, machine);
-                Op::Assign(vec![Assignment { instance, machine: machine.id, ports, victims }])
+                Op::Assign(vec![Assignment {
+                    instance,
+                    alloc: None,
+                    machine: machine.id,
+                    ports,
+                    victims,
+                }])
             }
             Self::ReportOne { task, what } => {
                 let tasks = lives(true);

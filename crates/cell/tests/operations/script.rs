@@ -262,6 +262,7 @@ impl Script {
         let ports = ports.iter().flat_map(|ports| ports.split(','));
         Assignment {
             instance: self::instance(instance),
+            alloc: None,
             machine: self.machine(machine),
             ports: ports.map(|port| port.parse().expect("a port")).collect(),
             victims: victims.split_whitespace().map(self::instance).collect(),

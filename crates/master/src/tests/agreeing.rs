@@ -82,7 +82,13 @@ impl World {
                 let next = living.and_then(|job| job.instance(TaskIndex(*index)));
                 let Some(instance) = next else { return };
                 let (machine, ports, victims) = (M1, vec![], vec![]);
-                self.apply(&Op::Assign(vec![Assignment { instance, machine, ports, victims }]));
+                self.apply(&Op::Assign(vec![Assignment {
+                    instance,
+                    alloc: None,
+                    machine,
+                    ports,
+                    victims,
+                }]));
             }
             Step::Kill(index) => {
                 let Some(job) = self.cell.jobs().find(|job| job.is_alive()) else { return };

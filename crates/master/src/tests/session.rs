@@ -158,6 +158,7 @@ impl World {
             self.request(Mutation::Submit(Arc::new(spec)));
             let assignments = (0..machines * tasks).map(|index| Assignment {
                 instance: instance(index),
+                alloc: None,
                 machine: MachineId(u64::from(index / tasks) + 1),
                 ports: vec![],
                 victims: vec![],

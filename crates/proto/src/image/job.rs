@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use cell::crashes::Crash;
 use cell::{Health, Job, JobParts, JobState, LastLife, Phase, Placement, Task, TaskState};
-use model::{CollectionId, Generation, MachineId, Time};
+use model::{CollectionId, Generation, MachineId, TaskIndex, Time};
 
 use crate::error::{At, Fault, Malformed};
 use crate::{read, v1};
@@ -29,6 +29,7 @@ impl From<&Job> for v1::JobImage {
             after: job.after.iter().map(|id| id.0).collect(),
             waits_for: job.waits_for.iter().map(|id| id.0).collect(),
             parent: job.parent.map(|id| id.0),
+            alloc_set: job.alloc_set.map(|id| id.0),
             state: Some(state),
             tasks: job.tasks().map(|(_, task)| task.into()).collect(),
         }
@@ -57,6 +58,7 @@ impl TryFrom<v1::JobImage> for Job {
             after: job.after.into_iter().map(CollectionId).collect(),
             waits_for: job.waits_for.into_iter().map(CollectionId).collect(),
             parent: job.parent.map(CollectionId),
+            alloc_set: job.alloc_set.map(CollectionId),
             tasks: read::list(job.tasks, "tasks")?,
         }))
     }
@@ -132,7 +134,8 @@ impl TryFrom<v1::TaskImage> for Task {
 impl From<&LastLife> for task_image::LastLife {
     fn from(life: &LastLife) -> Self {
         let (generation, machine) = (life.generation.0, life.machine.0);
-        Self { generation, machine, end: Some((&life.end).into()) }
+        let alloc = life.alloc.map(|index| index.0);
+        Self { generation, machine, alloc, end: Some((&life.end).into()) }
     }
 }
 
@@ -143,6 +146,7 @@ impl TryFrom<task_image::LastLife> for LastLife {
         Ok(Self {
             generation: Generation(life.generation),
             machine: MachineId(life.machine),
+            alloc: life.alloc.map(TaskIndex),
             end: read::message(life.end, "end")?,
         })
     }
@@ -158,6 +162,7 @@ impl From<&Placement> for task_image::Placement {
         };
         Self {
             machine: placement.machine.0,
+            alloc: placement.alloc.map(Into::into),
             ports: placement.ports.iter().copied().map(u32::from).collect(),
             since: placement.since.0,
             started,
@@ -188,6 +193,7 @@ impl TryFrom<task_image::Placement> for Placement {
         };
         Ok(Self {
             machine: MachineId(placement.machine),
+            alloc: placement.alloc.map(Into::into),
             ports: read::ports(&placement.ports, "ports")?,
             since: Time(placement.since),
             phase,

@@ -14,8 +14,8 @@ use model::{
     TaskIndex, TaskSelection,
 };
 use spec::{
-    Constraint, HealthCheck, JobReference, JobSpec, Maximum, Relation, RestartPolicy, TaskOverride,
-    TaskSpec,
+    Constraint, HealthCheck, JobReference, JobSpec, Kind, Maximum, Relation, RestartPolicy,
+    TaskOverride, TaskSpec,
 };
 
 pub(crate) fn name<N: FromStr<Err = NameError>>(text: &str) -> N {
@@ -94,6 +94,7 @@ pub(crate) fn full_job() -> JobSpec {
         ..TaskOverride::default()
     };
     JobSpec {
+        kind: Kind::default(),
         name: name("web"),
         priority: Band::Production.usual(),
         appclass: Appclass::LatencySensitive,
@@ -175,8 +176,13 @@ pub(crate) fn all_ops() -> Vec<Op> {
         Observation::Health { instance: instance(0), healthy: false },
     ];
     observations.extend(ends().into_iter().map(ended));
-    let assignment =
-        |index, ports, victims| Assignment { instance: instance(index), machine, ports, victims };
+    let assignment = |index, ports, victims| Assignment {
+        instance: instance(index),
+        alloc: None,
+        machine,
+        ports,
+        victims,
+    };
     let mut ops = vec![
         Op::Nothing,
         Op::Found { name: name("dev"), administrator: name("ana") },

@@ -14,7 +14,7 @@ use model::{
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
-use spec::{JobReference, JobSpec};
+use spec::{JobReference, JobSpec, Kind};
 
 use crate::arbitrary::end;
 use crate::arbitrary::job::valid_job;
@@ -248,6 +248,7 @@ impl Life {
         // Most are so small that all of their tasks come to something.
         job.tasks = if job.tasks > 80 { job.tasks } else { 1 + job.tasks % 4 };
         job.overrides.retain(|index, _| index.0 < job.tasks);
+        job.kind = Kind::default();
         let named = |which| self.job(which).map(|job| reference(&job));
         job.after = after.and_then(named).into_iter().collect();
         job.parent = parent.and_then(named);
@@ -295,7 +296,13 @@ impl Life {
             taken.extend_from_slice(&ports);
             let instance = job.instance(index).expect("there");
             let victims = if evict { self.victims(machine, job) } else { Vec::new() };
-            proposals.push(Assignment { instance, machine: machine.id, ports, victims });
+            proposals.push(Assignment {
+                instance,
+                alloc: None,
+                machine: machine.id,
+                ports,
+                victims,
+            });
         }
         proposals
     }

@@ -9,8 +9,8 @@ use proptest::option::of;
 use proptest::prelude::*;
 use proptest::sample::select;
 use spec::{
-    Constraint, HealthCheck, JobReference, JobSpec, Maximum, Relation, RestartPolicy, TaskOverride,
-    TaskSpec,
+    Constraint, HealthCheck, JobReference, JobSpec, Kind, Maximum, Relation, RestartPolicy,
+    TaskOverride, TaskSpec,
 };
 
 use super::{Words, any_span, appclass, name, priority, resources, scheduling_class, words};
@@ -124,6 +124,13 @@ fn maximum(tasks: std::ops::RangeInclusive<u32>) -> impl Strategy<Value = Maximu
     (tasks, any::<bool>()).prop_map(|(tasks, hard)| Maximum { tasks, hard })
 }
 
+fn kind() -> impl Strategy<Value = Kind> {
+    prop_oneof![
+        3 => of(reference()).prop_map(|alloc_set| Kind::Job { alloc_set }),
+        1 => btree_set(name(), 0..3).prop_map(|users| Kind::AllocSet { users }),
+    ]
+}
+
 fn references() -> impl Strategy<Value = BTreeSet<JobReference>> {
     prop_oneof![2 => Just(BTreeSet::new()), 1 => btree_set(reference(), 1..3)]
 }
@@ -140,11 +147,17 @@ pub(crate) fn valid_job() -> BoxedStrategy<JobSpec> {
     let classes = (priority(), appclass(), scheduling_class());
     let job = (name(), classes, valid_labels(), 1..100_u32, valid_task(), overrides, restart);
     let maxima = (of(maximum(1..=100_000)), of(maximum(1..=100_000)));
-    let job = (job, references(), of(reference()), maxima).prop_map(
-        |((name, classes, labels, tasks, task, overrides, restart), after, parent, maxima)| {
+    let job = (job, references(), (of(reference()), kind()), maxima).prop_map(
+        |(
+            (name, classes, labels, tasks, task, overrides, restart),
+            after,
+            (parent, kind),
+            maxima,
+        )| {
             let (priority, appclass, scheduling_class) = classes;
             let overrides = overrides.into_iter().map(|(at, o)| (TaskIndex(at % tasks), o));
             JobSpec {
+                kind,
                 name,
                 priority,
                 appclass,
@@ -165,6 +178,12 @@ pub(crate) fn valid_job() -> BoxedStrategy<JobSpec> {
         let other = |reference: &JobReference| reference.job != job.name;
         job.after.retain(other);
         job.parent = job.parent.take().filter(other);
+        if let Kind::Job { alloc_set } = &mut job.kind {
+            *alloc_set = alloc_set.take().filter(other);
+        } else {
+            job.task = TaskSpec { limit: job.task.limit, ..TaskSpec::of(Vec::new()) };
+            job.overrides.clear();
+        }
         job
     })
     .boxed()
@@ -224,11 +243,12 @@ pub(crate) fn any_job() -> BoxedStrategy<JobSpec> {
     let classes = (priority(), appclass(), scheduling_class());
     let job = (name(), classes, words(), any::<u32>(), any_task(), overrides, restart);
     let maxima = (of(maximum(0..=u32::MAX)), of(maximum(0..=u32::MAX)));
-    (job, references(), of(reference()), maxima)
-        .prop_map(|(job, after, parent, maxima)| {
+    (job, references(), (of(reference()), kind()), maxima)
+        .prop_map(|(job, after, (parent, kind), maxima)| {
             let (name, classes, labels, tasks, task, overrides, restart) = job;
             let (priority, appclass, scheduling_class) = classes;
             JobSpec {
+                kind,
                 name,
                 priority,
                 appclass,

@@ -49,10 +49,14 @@ fn observation() -> impl Strategy<Value = Observation> {
 pub(crate) fn op() -> BoxedStrategy<Op> {
     let id = any::<(u64, u64)>()
         .prop_map(|(session, sequence)| RequestId { session: SessionId(session), sequence });
-    let assignment =
-        (instance(), machine(), vec(any::<u16>(), 0..3), vec(instance(), 0..3)).prop_map(
-            |(instance, machine, ports, victims)| Assignment { instance, machine, ports, victims },
-        );
+    let assignment = (instance(), machine(), vec(any::<u16>(), 0..3), vec(instance(), 0..3))
+        .prop_map(|(instance, machine, ports, victims)| Assignment {
+            instance,
+            alloc: None,
+            machine,
+            ports,
+            victims,
+        });
     let reservation =
         (instance(), resources()).prop_map(|(instance, amount)| Reservation { instance, amount });
     let requests =

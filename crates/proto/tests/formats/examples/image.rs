@@ -102,6 +102,7 @@ fn job(id: u64, called: &str, state: JobState, tasks: Vec<Task>) -> JobParts {
         after: Vec::new(),
         waits_for: Vec::new(),
         parent: None,
+        alloc_set: None,
         tasks,
     }
 }
@@ -121,7 +122,7 @@ fn task(end: Option<End>, state: TaskState) -> Task {
     Task {
         generation: Generation(2),
         failures: 3,
-        last_life: end.map(|end| Arc::new(LastLife { generation, machine, end })),
+        last_life: end.map(|end| Arc::new(LastLife { generation, machine, alloc: None, end })),
         crashes: None,
         reserved: None,
         state,
@@ -150,7 +151,7 @@ fn running() -> Job {
     let placed = |phase, port: u16, stop: Option<StopReason>| {
         let (machine, ports) = (MachineId(3), Arc::from([port, port + 1]));
         let stop = stop.map(Arc::new);
-        TaskState::Running(Placement { machine, ports, since: Time(7), phase, stop })
+        TaskState::Running(Placement { machine, alloc: None, ports, since: Time(7), phase, stop })
     };
     let started = |health| Phase::Started { at: Time(8), health };
     let kill = StopReason::Kill(KillReason::User(name("ana")));
