@@ -61,6 +61,8 @@ pub enum EventKind {
     Schedule {
         /// Which one.
         machine: MachineId,
+        /// In which alloc there, where its job runs in an alloc set.
+        alloc: Option<InstanceId>,
     },
     /// EVICT: it had to leave its machine.
     Evict {
@@ -254,6 +256,9 @@ impl fmt::Display for KillReason {
         match self {
             Self::User(user) => write!(f, "by {user}"),
             Self::ParentEnded(parent) => write!(f, "its parent, job {parent}, ended"),
+            Self::AllocSetEnded(set) => {
+                write!(f, "the alloc set that it ran in, job {set}, ended")
+            }
             Self::PredecessorEnded(job) => {
                 write!(f, "job {job}, which it was to run after, did not finish")
             }

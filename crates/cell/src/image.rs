@@ -200,6 +200,7 @@ impl Cell {
             bare.reserved = model::Resources::default();
             bare.taken_by_prod = model::Resources::default();
             bare.ports_taken.clear();
+            bare.used.clear();
             bare.derive(&cell.platforms);
             if let Some(switch) = bare.attribute(attribute::SWITCH) {
                 cell.switches.insert((switch.into(), bare.id));
@@ -237,6 +238,9 @@ impl Cell {
                 .get_mut(placement.machine)
                 .ok_or(ImageError::NoSuchMachine { id, machine: placement.machine })?;
             machine.place(instance, &job.held(index), &placement.ports);
+            if let Some(alloc) = placement.alloc {
+                machine.enter(alloc, job.limit(index));
+            }
         }
         if job.pending() > 0 {
             self.pending.insert(id);
@@ -245,8 +249,8 @@ impl Cell {
             for other in &job.waits_for {
                 self.waiting.insert((*other, id));
             }
-            if let Some(parent) = job.parent {
-                self.children.insert((parent, id));
+            for with in job.parent.into_iter().chain(job.alloc_set) {
+                self.children.insert((with, id));
             }
         }
         self.tasks = self.tasks.saturating_add(wants.into());

@@ -26,7 +26,8 @@ pub use event::{Actor, Event, EventKind, Subject};
 pub use image::{Image, ImageError};
 pub use op::{Assignment, Mutation, Observation, Op, RequestId, Reservation};
 pub use outcome::{
-    Applied, AssignmentRefused, NoVictim, ObservationRefused, Outcome, Rejection, Reply, Submission,
+    Applied, AssignmentRefused, NoAlloc, NoVictim, ObservationRefused, Outcome, Rejection, Reply,
+    Submission,
 };
 pub use state::{
     Cell, Counts, Death, Drain, EvictionCause, FailureDomain, Health, Held, Job, JobParts,

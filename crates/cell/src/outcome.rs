@@ -1,7 +1,8 @@
 //! What an operation gave: an answer or a refusal, and events.
 
 use model::{
-    CollectionId, InstanceId, JobName, MachineId, MachineName, SessionId, TaskId, UserName,
+    CollectionId, Dimension, InstanceId, JobName, MachineId, MachineName, SessionId, TaskId,
+    UserName,
 };
 use thiserror::Error;
 
@@ -120,6 +121,29 @@ pub enum Rejection {
         /// In which fields it differs.
         fields: Vec<String>,
     },
+    /// What is to be the alloc set that a job runs in is a job itself.
+    #[error("allocSet names {user}/{name}, which is no alloc set")]
+    NotAnAllocSet {
+        /// Whose.
+        user: UserName,
+        /// Which.
+        name: JobName,
+    },
+    /// With its new description an alloc would be smaller than what runs in it.
+    #[error(
+        "alloc {alloc} would have {} of {dimension}, and the tasks in it take {}: nothing was changed",
+        .dimension.show(*asked), .dimension.show(*used)
+    )]
+    AllocTooSmall {
+        /// Which alloc.
+        alloc: TaskId,
+        /// In which dimension.
+        dimension: Dimension,
+        /// How much it would have.
+        asked: u64,
+        /// How much is taken of it.
+        used: u64,
+    },
     /// With its new description a task would not fit where it runs.
     #[error(
         "{task} would no longer fit where it runs, on {machine}: {misfit}; nothing was changed"
@@ -231,6 +255,9 @@ pub enum AssignmentRefused {
     /// The ports are not as many as it asks for, not free, or not the machine's.
     #[error("the ports {0:?} cannot be given to it")]
     Ports(Vec<u16>),
+    /// It cannot run in the alloc that is named, or in none.
+    #[error("{0}")]
+    Alloc(NoAlloc),
     /// What was to leave for it may not be made to.
     #[error("{victim} cannot be evicted for it: {why}")]
     Victim {
@@ -241,12 +268,33 @@ pub enum AssignmentRefused {
     },
 }
 
+/// Why a task cannot be placed in an alloc.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum NoAlloc {
+    /// Its job runs in no alloc set.
+    #[error("its job runs in no alloc set, and an alloc is named")]
+    RunsInNone,
+    /// Its job runs in an alloc set.
+    #[error("its job runs in an alloc set, and no alloc is named")]
+    NotNamed,
+    /// The alloc is of another set than its job runs in.
+    #[error("the alloc is not of the alloc set that its job runs in")]
+    OfAnotherSet,
+    /// The alloc is not on that machine, or is being stopped.
+    #[error("the alloc is not on that machine, or is being stopped")]
+    NotThere,
+}
+
 /// Why an instance cannot be evicted for another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum NoVictim {
     /// It is not placed on that machine, or is leaving already.
     #[error("it is not running there, or is being stopped already")]
     NotThere,
+    /// It runs in an alloc, or would have to leave one: no room of the machine comes of that, and of
+    /// an alloc nothing is taken from those in it.
+    #[error("it runs in an alloc, whose room is the alloc's")]
+    InAlloc,
     /// Its priority is not lower.
     #[error("its priority is not lower")]
     NotLower,

@@ -18,6 +18,7 @@ struct Related {
     after: Vec<CollectionId>,
     waits_for: Vec<CollectionId>,
     parent: Option<CollectionId>,
+    alloc_set: Option<CollectionId>,
 }
 
 impl Cell {
@@ -54,7 +55,7 @@ impl Cell {
             let (what, has) = ("tasks".to_owned(), self.tasks);
             return Err(Rejection::Full { what, has, most: TASKS_MAX });
         }
-        let Related { after, waits_for, parent } = self.related(by, spec)?;
+        let Related { after, waits_for, parent, alloc_set } = self.related(by, spec)?;
         let last = self.last_collection.0;
         let id = CollectionId(last.checked_add(1).ok_or_else(|| ids_used_up("job ids", last))?);
         self.last_collection = id;
@@ -63,8 +64,8 @@ impl Cell {
         for other in &waits_for {
             self.waiting.insert((*other, id));
         }
-        if let Some(parent) = parent {
-            self.children.insert((parent, id));
+        for with in parent.into_iter().chain(alloc_set) {
+            self.children.insert((with, id));
         }
         let mut job = Job::from_parts(JobParts {
             id,
@@ -75,7 +76,7 @@ impl Cell {
             after,
             waits_for,
             parent,
-            alloc_set: None,
+            alloc_set,
             tasks: vec![Task::new(self.time); spec.tasks as usize],
         });
         let submitted = EventKind::Submit { cause: PendingCause::Submitted };
@@ -124,10 +125,12 @@ impl Cell {
             let (user, name) = (parent.owner.clone(), parent.spec.name.clone());
             Err(Rejection::NoSuchReference { field: "parent".to_owned(), user, name, dead: true })
         });
-        Ok(Related { after, waits_for, parent: parent.transpose()? })
+        let alloc_set = spec.kind.alloc_set().map(|set| self.alloc_set_for(by, spec, set));
+        let (parent, alloc_set) = (parent.transpose()?, alloc_set.transpose()?);
+        Ok(Related { after, waits_for, parent, alloc_set })
     }
 
-    fn referred(
+    pub(super) fn referred(
         &self,
         field: &str,
         by: &UserName,
@@ -167,6 +170,9 @@ impl Cell {
             && ranges.iter().any(|(_, to)| to.0 > last)
         {
             return Err(Rejection::NoSuchTask { last });
+        }
+        if *selection == TaskSelection::All && job.spec.kind.is_alloc_set() {
+            self.kill_jobs_in(id, events);
         }
         let why = KillReason::User(by.clone());
         let mut killed = 0;

@@ -1,6 +1,7 @@
 //! Applying operations. Each family has its file; each function changes the cell and adds events,
 //! or refuses and changes nothing.
 
+mod alloc;
 mod assign;
 mod job;
 mod machine;

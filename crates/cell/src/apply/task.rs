@@ -31,13 +31,16 @@ impl Cell {
     ) {
         let id = placement.machine;
         let Some(job) = self.jobs.get_mut(instance.collection) else { return };
-        let held = job.held(instance.index);
-        let ports = Arc::clone(&placement.ports);
+        let (held, limit) = (job.held(instance.index), job.limit(instance.index));
+        let (ports, alloc) = (Arc::clone(&placement.ports), placement.alloc);
         if job.step(instance.index, Transition::Schedule, TaskState::Running(placement)).is_err() {
             return;
         }
         if let Some(machine) = self.machines.get_mut(id) {
             machine.place(instance, &held, &ports);
+            if let Some(alloc) = alloc {
+                machine.enter(alloc, limit);
+            }
             if let Some(last) = ports.last() {
                 // After the last port of all comes 0, from where the first of the range is taken.
                 machine.next_port = last.wrapping_add(1);
@@ -49,9 +52,10 @@ impl Cell {
         }
         // With the first of its tasks.
         if job.advance(Transition::Schedule, JobState::Running).is_ok() {
-            events.add(Subject::Job(instance.collection), EventKind::Schedule { machine: id });
+            let schedule = EventKind::Schedule { machine: id, alloc: None };
+            events.add(Subject::Job(instance.collection), schedule);
         }
-        events.add(Subject::Task(instance), EventKind::Schedule { machine: id });
+        events.add(Subject::Task(instance), EventKind::Schedule { machine: id, alloc });
     }
 
     /// A placed task is to be stopped, and holds what it has until its machine says that it ended.
@@ -73,7 +77,11 @@ impl Cell {
         if may && task.generation == instance.generation {
             placement.stop = Some(Arc::new(why.clone()));
             events.reorder(placement.machine);
-            events.add(Subject::Task(instance), EventKind::Stop { why });
+            let is_alloc = job.spec.kind.is_alloc_set();
+            events.add(Subject::Task(instance), EventKind::Stop { why: why.clone() });
+            if is_alloc {
+                self.stop_inside(instance, &why, events);
+            }
             return true;
         }
         false
@@ -171,12 +179,18 @@ impl Cell {
 
     /// The machine's part of the end of a placed life: its resources and ports are free again.
     fn take_off_machine(&mut self, instance: InstanceId, end: &End, events: &mut Events) {
+        if self.jobs.get(instance.collection).is_some_and(|job| job.spec.kind.is_alloc_set()) {
+            self.end_inside(instance, events);
+        }
         let Some(job) = self.jobs.get_mut(instance.collection) else { return };
-        let held = job.held(instance.index);
+        let (held, limit) = (job.held(instance.index), job.limit(instance.index));
         let Some(task) = job.task_mut(instance.index) else { return };
         let TaskState::Running(placement) = &task.state else { return };
         if let Some(machine) = self.machines.get_mut(placement.machine) {
             machine.release(instance, &held, &placement.ports);
+            if let Some(alloc) = placement.alloc {
+                machine.leave(alloc, limit);
+            }
         }
         events.reorder(placement.machine);
         let (generation, machine) = (instance.generation, placement.machine);

@@ -119,8 +119,8 @@ impl Step<'_> {
         for event in events {
             let Subject::Task(instance) = event.subject else { continue };
             match &event.kind {
-                EventKind::Schedule { machine } => {
-                    self.well_placed(instance, *machine);
+                EventKind::Schedule { machine, alloc } => {
+                    self.well_placed(instance, *machine, *alloc);
                     if placed.insert(*machine) {
                         self.within_capacity(instance, *machine);
                     }
@@ -143,7 +143,7 @@ impl Step<'_> {
         }
     }
 
-    fn well_placed(&mut self, instance: InstanceId, id: MachineId) {
+    fn well_placed(&mut self, instance: InstanceId, id: MachineId, alloc: Option<InstanceId>) {
         let (Some(job), Some(machine)) =
             (self.cell.job(instance.collection), self.cell.machine(id))
         else {
@@ -152,7 +152,12 @@ impl Step<'_> {
         };
         // Room and ports are counted for the machine as a whole.
         let ask = Ask { ports: 0, ..Ask::of(job, instance.index) };
-        let offer = Offer { beside: Beside::default(), ..Sums::default().offered_by(machine) };
+        let empty = Sums::default().offered_by(machine);
+        let mut offer = Offer { beside: Beside::default(), ..empty };
+        if let Some(alloc) = alloc {
+            let capacity = Offer::within(self.cell, machine, alloc).capacity;
+            offer = Offer { capacity, free: capacity, free_for_prod: capacity, ..offer };
+        }
         if let Err(misfit) = fits(&ask, &offer) {
             let why = misfit.to_string();
             self.found.add(Violation::Misplaced { instance, machine: id, why });
@@ -179,8 +184,11 @@ impl Step<'_> {
     }
 
     fn rightly_evicted(&mut self, victim: InstanceId, by: InstanceId) {
+        // What leaves with its alloc leaves by that one's priority.
+        let alloc = self.cell.placement(victim).and_then(|placement| placement.alloc);
+        let judged = alloc.unwrap_or(victim);
         let priority = |id: InstanceId| self.cell.job(id.collection).map(|job| job.spec.priority);
-        let may = match (priority(victim), priority(by)) {
+        let may = match (priority(judged), priority(by)) {
             (Some(theirs), Some(ours)) => {
                 let apart = theirs.band() != ours.band() || theirs.band() < Band::Production;
                 theirs < ours && apart
@@ -200,9 +208,7 @@ impl Step<'_> {
             let Some(placement) = self.cell.placement(*instance) else { continue };
             let Some(job) = self.cell.job(instance.collection) else { continue };
             if placement.machine == id {
-                load.instances.insert(*instance);
-                load.add(&job.held(instance.index));
-                load.ports.extend_from_slice(&placement.ports);
+                load.add(job, *instance, placement);
             }
         }
         self.found.machine(machine, &load);

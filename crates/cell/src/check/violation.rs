@@ -155,6 +155,29 @@ pub enum Violation {
         /// What is wrong with it.
         why: String,
     },
+    /// A task runs in an alloc that is not there, or not its job's.
+    #[error("{instance} runs in {alloc:?}, which {why}")]
+    Alloc {
+        /// What runs there.
+        instance: InstanceId,
+        /// In which alloc, where in one.
+        alloc: Option<InstanceId>,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// The tasks in an alloc take more than it has.
+    #[error("the tasks in alloc {alloc} take {taken} of {limit}")]
+    AllocOverfull {
+        /// The alloc.
+        alloc: InstanceId,
+        /// What they take.
+        taken: Resources,
+        /// What it has.
+        limit: Resources,
+    },
+    /// A machine does not keep what the tasks in its allocs take of them.
+    #[error("machine {0} does not keep what is taken of its allocs")]
+    AllocUse(MachineId),
     /// A task was evicted for one that may not do that.
     #[error("{victim} was evicted for {by}, which may not do that")]
     Victim {

@@ -177,6 +177,8 @@ pub enum KillReason {
     User(UserName),
     /// The parent of its job ended.
     ParentEnded(CollectionId),
+    /// The alloc set that its job ran in ended.
+    AllocSetEnded(CollectionId),
     /// A job that its job was to run after ended otherwise than by finishing.
     PredecessorEnded(CollectionId),
 }
@@ -487,11 +489,28 @@ impl Job {
         }
     }
 
-    /// What a task of it counts for on its machine.
+    /// What a task of it counts for on its machine: nothing where it runs in an alloc, which counts
+    /// for it.
     #[must_use]
     pub fn held(&self, index: TaskIndex) -> Held {
+        if self.alloc_set.is_some() {
+            return Held::default();
+        }
         let prod = self.spec.priority.is_prod();
         Held { limit: self.limit(index), reservation: self.reservation(index), prod }
+    }
+
+    /// What a task of it asks for: of a machine what it counts for there; of an alloc its limit,
+    /// whatever its priority.
+    #[must_use]
+    pub fn asks(&self, index: TaskIndex) -> Held {
+        match self.alloc_set {
+            None => self.held(index),
+            Some(_) => {
+                let limit = self.limit(index);
+                Held { limit, reservation: limit, prod: false }
+            }
+        }
     }
 
     /// Whether it is not dead.

@@ -12,6 +12,7 @@
 //! [as USER] submit OWNER/JOB N [cpu=MILLI] [ram=MIB] [ports=NAME,…] [cmd=TEXT] [check=PORT]
 //!                               [failures=N] [delay=SECONDS] [big=INDEX:MILLI] [priority=P]
 //!                               [on=CONSTRAINT,…] [after=JOB,…] [parent=JOB] [label=NAME:VALUE]
+//!                               [in=SET] [allocs=USER,…|none]
 //! [as USER] kill ADDRESS           or `kill job ID`; without `as`, the owner does it
 //! [as USER] add MACHINE ADDRESS    without `as`, root does it
 //! drain MACHINE [REASON]           undrain MACHINE            remove MACHINE
@@ -19,7 +20,7 @@
 //! platform PLATFORM FACTOR
 //! level LEVEL
 //! describe MACHINE [cpu=MILLI] [ram=MIB] [ports=FIRST-LAST] [is=NAME:VALUE]…
-//! assign INSTANCE MACHINE [PORT,…] [evicting INSTANCE…] [; INSTANCE MACHINE …]
+//! assign INSTANCE MACHINE [PORT,…] [in ALLOC] [evicting INSTANCE…] [; INSTANCE MACHINE …]
 //! started INSTANCE [on MACHINE]    reports come from m1 unless they say otherwise
 //! health INSTANCE good|bad [on MACHINE]
 //! ended INSTANCE exit CODE|signal N|oom|not-started TEXT|unhealthy TEXT|stopped|lost TEXT [on MACHINE]
@@ -49,7 +50,7 @@ use model::{
     MachineName, MachineReport, MilliCores, PortName, Resources, SessionId, Span, TaskIndex,
     TaskSelection, Time, UserName,
 };
-use spec::{Constraint, HealthCheck, JobSpec, Relation, TaskOverride, TaskSpec};
+use spec::{Constraint, HealthCheck, JobSpec, Kind, Relation, TaskOverride, TaskSpec};
 
 use crate::shown;
 
@@ -255,6 +256,7 @@ impl Script {
 
     fn assignment(&self, text: &str) -> Assignment {
         let (text, victims) = text.split_once("evicting").unwrap_or((text, ""));
+        let (text, alloc) = text.split_once(" in ").map_or((text, None), |(t, a)| (t, Some(a)));
         let words: Vec<&str> = text.split_whitespace().collect();
         let [instance, machine, ref ports @ ..] = words[..] else {
             panic!("'{text}' is not an assignment")
@@ -262,7 +264,7 @@ impl Script {
         let ports = ports.iter().flat_map(|ports| ports.split(','));
         Assignment {
             instance: self::instance(instance),
-            alloc: None,
+            alloc: alloc.map(|alloc| self::instance(alloc.trim())),
             machine: self.machine(machine),
             ports: ports.map(|port| port.parse().expect("a port")).collect(),
             victims: victims.split_whitespace().map(self::instance).collect(),
@@ -379,6 +381,11 @@ pub(crate) fn submitted(name: &str, tasks: u64, options: &[&str]) -> Arc<JobSpec
             "on" => job.task.constraints = value.split(',').map(constraint).collect(),
             "after" => {
                 job.after = value.split(',').map(|job| job.parse().expect("a job")).collect();
+            }
+            "in" => job.kind = Kind::Job { alloc_set: Some(value.parse().expect("a job")) },
+            "allocs" => {
+                let users = value.split(',').filter(|user| *user != "none").map(user).collect();
+                (job.kind, job.task.cmd) = (Kind::AllocSet { users }, Vec::new());
             }
             "parent" => job.parent = Some(value.parse().expect("a job")),
             "label" => {

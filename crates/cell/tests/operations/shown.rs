@@ -51,7 +51,10 @@ fn event(event: &Event) -> String {
     let name = event.kind.name();
     match &event.kind {
         EventKind::Submit { cause } => format!("{name} {subject} ({cause})"),
-        EventKind::Schedule { machine } | EventKind::Start { machine } => {
+        EventKind::Schedule { machine, alloc: Some(alloc) } => {
+            format!("{name} {subject} on {machine} in {alloc}")
+        }
+        EventKind::Schedule { machine, .. } | EventKind::Start { machine } => {
             format!("{name} {subject} on {machine}")
         }
         EventKind::Evict { cause } => format!("{name} {subject} ({cause})"),
