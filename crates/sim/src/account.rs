@@ -109,7 +109,7 @@ impl Account {
 
     fn task(&mut self, id: InstanceId, kind: &EventKind) -> Result<(), String> {
         match kind {
-            EventKind::Schedule { machine } => self.scheduled(id, *machine)?,
+            EventKind::Schedule { machine, .. } => self.scheduled(id, *machine)?,
             EventKind::Stop { why } => self.stops(id, why)?,
             EventKind::Evict { cause } => {
                 self.evicted(id, *cause)?;

@@ -170,6 +170,9 @@ fn kill_reason(cell: &Cell, why: &KillReason) -> String {
         KillReason::ParentEnded(parent) => {
             format!("its parent {} ended", job_name(cell, *parent))
         }
+        KillReason::AllocSetEnded(set) => {
+            format!("the alloc set {} in which it ran ended", job_name(cell, *set))
+        }
         KillReason::PredecessorEnded(job) => {
             format!("{}, which it was to run after, did not finish", job_name(cell, *job))
         }

@@ -103,7 +103,12 @@ fn kind(wire: &mut Wire<'_>, kind: &EventKind) {
         EventKind::Submit { cause } => wire.message(9, |wire| pending_cause(wire, *cause)),
         EventKind::Queue => wire.nothing(10),
         EventKind::Enable => wire.nothing(11),
-        EventKind::Schedule { machine } => wire.message(12, |wire| wire.number(1, machine.0)),
+        EventKind::Schedule { machine, alloc } => wire.message(12, |wire| {
+            wire.number(1, machine.0);
+            if let Some(alloc) = alloc {
+                wire.message(2, |wire| instance(wire, *alloc));
+            }
+        }),
         EventKind::Evict { cause } => wire.message(13, |wire| eviction_cause(wire, *cause)),
         EventKind::Fail { end: None } => wire.nothing(14),
         EventKind::Fail { end: Some(how) } => {
@@ -188,6 +193,7 @@ fn kill_reason(wire: &mut Wire<'_>, reason: &KillReason) {
         KillReason::User(user) => wire.given_text(1, user.as_str()),
         KillReason::ParentEnded(CollectionId(id)) => wire.given_number(2, *id),
         KillReason::PredecessorEnded(CollectionId(id)) => wire.given_number(3, *id),
+        KillReason::AllocSetEnded(CollectionId(id)) => wire.given_number(4, *id),
     }
 }
 

@@ -109,8 +109,9 @@ impl From<&EventKind> for Kind {
             EventKind::Submit { cause } => Self::Submit(cause.into()),
             EventKind::Queue => Self::Queue(NOTHING),
             EventKind::Enable => Self::Enable(NOTHING),
-            EventKind::Schedule { machine } => {
-                Self::Schedule(message::Schedule { machine: machine.0 })
+            EventKind::Schedule { machine, alloc } => {
+                let alloc = alloc.map(Into::into);
+                Self::Schedule(message::Schedule { machine: machine.0, alloc })
             }
             EventKind::Evict { cause } => Self::Evict(cause.into()),
             EventKind::Fail { end } => {
@@ -168,7 +169,10 @@ impl TryFrom<Kind> for EventKind {
             Kind::Submit(cause) => Self::Submit { cause: cause.try_into().field("submit")? },
             Kind::Queue(NOTHING) => Self::Queue,
             Kind::Enable(NOTHING) => Self::Enable,
-            Kind::Schedule(schedule) => Self::Schedule { machine: MachineId(schedule.machine) },
+            Kind::Schedule(schedule) => Self::Schedule {
+                machine: MachineId(schedule.machine),
+                alloc: schedule.alloc.map(Into::into),
+            },
             Kind::Evict(cause) => Self::Evict { cause: cause.try_into().field("evict")? },
             Kind::Fail(fail) => Self::Fail { end: read::optional(fail.end, "end").field("fail")? },
             Kind::Finish(NOTHING) => Self::Finish,

@@ -32,6 +32,7 @@ fn kill_reason() -> impl Strategy<Value = KillReason> {
         name().prop_map(KillReason::User),
         collection().prop_map(KillReason::ParentEnded),
         collection().prop_map(KillReason::PredecessorEnded),
+        collection().prop_map(KillReason::AllocSetEnded),
     ]
 }
 
@@ -65,7 +66,8 @@ fn step_of_a_life() -> impl Strategy<Value = EventKind> {
         pending_cause().prop_map(|cause| EventKind::Submit { cause }),
         Just(EventKind::Queue),
         Just(EventKind::Enable),
-        machine().prop_map(|machine| EventKind::Schedule { machine }),
+        (machine(), of(instance()))
+            .prop_map(|(machine, alloc)| EventKind::Schedule { machine, alloc }),
         eviction_cause().prop_map(|cause| EventKind::Evict { cause }),
         of(end()).prop_map(|end| EventKind::Fail { end }),
         Just(EventKind::Finish),

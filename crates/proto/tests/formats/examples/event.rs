@@ -57,6 +57,7 @@ fn of_jobs() -> Vec<EventKind> {
         EventKind::Kill { why: KillReason::User(name("ana")) },
         EventKind::Kill { why: KillReason::ParentEnded(CollectionId(6)) },
         EventKind::Kill { why: KillReason::PredecessorEnded(CollectionId(0)) },
+        EventKind::Kill { why: KillReason::AllocSetEnded(CollectionId(5)) },
     ]
 }
 
@@ -67,7 +68,8 @@ fn of_tasks() -> Vec<EventKind> {
         EventKind::Submit { cause: PendingCause::Failed },
         EventKind::Submit { cause: PendingCause::Lost },
         EventKind::Submit { cause: PendingCause::Evicted(preempted) },
-        EventKind::Schedule { machine },
+        EventKind::Schedule { machine, alloc: None },
+        EventKind::Schedule { machine, alloc: Some(instance(2)) },
         EventKind::Evict { cause: preempted },
         EventKind::Evict { cause: EvictionCause::OutOfResources },
         EventKind::Evict { cause: EvictionCause::MachineFailure },

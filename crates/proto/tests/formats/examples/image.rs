@@ -253,8 +253,16 @@ fn rejections() -> Vec<Result<Reply, Rejection>> {
         Rejection::NotAllowed { by: name("ben"), what: text(), who: text() },
         Rejection::Full { what: "machines".to_owned(), has: 5, most: 5 },
         Rejection::AddressTaken(name("m1")),
+        Rejection::NotAnAllocSet { user: name("ana"), name: name("web") },
     ];
     let task = instance(1).task();
+    let (asked, used) = (100, 200);
+    rejections.extend(Dimension::ALL.map(|dimension| Rejection::AllocTooSmall {
+        alloc: task,
+        dimension,
+        asked,
+        used,
+    }));
     rejections.extend(misfits().into_iter().map(|misfit| Rejection::WouldNotFit {
         task,
         machine: name("m3"),

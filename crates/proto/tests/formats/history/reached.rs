@@ -209,6 +209,7 @@ fn of_kill(why: &KillReason) -> String {
         KillReason::User(_) => "killed by a user".to_owned(),
         KillReason::ParentEnded(_) => "killed with its parent".to_owned(),
         KillReason::PredecessorEnded(_) => "killed with its predecessor".to_owned(),
+        KillReason::AllocSetEnded(_) => "killed with its alloc set".to_owned(),
     }
 }
 
