@@ -74,7 +74,7 @@ impl Cell {
             StopReason::Kill(_) => EvictionCause::Other,
         };
         for task in self.tasks_in(alloc) {
-            self.stop(task, StopReason::Evict(cause), events);
+            self.stop(task, &StopReason::Evict(cause), events);
         }
     }
 

@@ -20,7 +20,7 @@ impl Cell {
         let placement = self.consider(assignment)?;
         for victim in &assignment.victims {
             let cause = EvictionCause::Preempted { by: assignment.instance };
-            self.stop(*victim, StopReason::Evict(cause), events);
+            self.stop(*victim, &StopReason::Evict(cause), events);
         }
         self.place(assignment.instance, placement, events);
         Ok(())

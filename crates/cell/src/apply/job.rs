@@ -204,7 +204,7 @@ impl Cell {
         };
         match task.state {
             TaskState::Dead { .. } => false,
-            TaskState::Running(_) => self.stop(instance, StopReason::Kill(why.clone()), events),
+            TaskState::Running(_) => self.stop(instance, &StopReason::Kill(why.clone()), events),
             TaskState::Queued { .. } | TaskState::Pending { .. } => {
                 self.die(instance, Death::Killed(why.clone()), None, events);
                 true

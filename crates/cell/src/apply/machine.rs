@@ -204,7 +204,7 @@ impl Cell {
         let mut tasks = 0;
         for instance in self.innermost_first(instances) {
             let why = StopReason::Evict(EvictionCause::MachineShutdown);
-            tasks += u32::from(self.stop(instance, why, events));
+            tasks += u32::from(self.stop(instance, &why, events));
         }
         Ok(Reply::Drained { tasks })
     }

@@ -63,7 +63,7 @@ impl Cell {
     pub(super) fn stop(
         &mut self,
         instance: InstanceId,
-        why: StopReason,
+        why: &StopReason,
         events: &mut Events,
     ) -> bool {
         let Some(job) = self.jobs.get_mut(instance.collection) else { return false };
@@ -80,7 +80,7 @@ impl Cell {
             let is_alloc = job.spec.kind.is_alloc_set();
             events.add(Subject::Task(instance), EventKind::Stop { why: why.clone() });
             if is_alloc {
-                self.stop_inside(instance, &why, events);
+                self.stop_inside(instance, why, events);
             }
             return true;
         }
