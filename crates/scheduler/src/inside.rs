@@ -26,6 +26,8 @@ pub(crate) struct Inside {
     tasks: BTreeMap<CollectionId, BTreeSet<TaskIndex>>,
     /// By alloc set, the jobs that have any.
     jobs: BTreeSet<(CollectionId, CollectionId)>,
+    /// Those of them that want ports, which others may give back.
+    with_ports: BTreeSet<CollectionId>,
     /// The jobs that are looked at in the next pass, the most important first.
     ready: BTreeSet<(Reverse<Priority>, CollectionId)>,
     /// What the plan takes of allocs, beside what the cell knows.
@@ -37,6 +39,9 @@ impl Inside {
     pub(crate) fn enter(&mut self, job: &Job, set: CollectionId, index: TaskIndex) {
         self.tasks.entry(job.id).or_default().insert(index);
         self.jobs.insert((set, job.id));
+        if job.port_count(index) > 0 {
+            self.with_ports.insert(job.id);
+        }
         self.ready.insert((Reverse(job.spec.priority), job.id));
     }
 
@@ -64,6 +69,14 @@ impl Inside {
     pub(crate) fn happened_to_a_machine(&mut self, cell: &Cell) {
         if !self.tasks.is_empty() {
             let jobs: Vec<CollectionId> = self.tasks.keys().copied().collect();
+            self.wake(cell, &jobs);
+        }
+    }
+
+    /// A machine may have ports again.
+    pub(crate) fn ports_came_back(&mut self, cell: &Cell) {
+        if !self.with_ports.is_empty() {
+            let jobs: Vec<CollectionId> = self.with_ports.iter().copied().collect();
             self.wake(cell, &jobs);
         }
     }
@@ -113,6 +126,7 @@ impl Inside {
     fn forget_jobs(&mut self) {
         let tasks = &self.tasks;
         self.jobs.retain(|(_, job)| tasks.contains_key(job));
+        self.with_ports.retain(|job| tasks.contains_key(job));
     }
 }
 
@@ -195,6 +209,7 @@ impl Engine {
             if let (TaskState::Running(placement), Some(instance)) =
                 (&alloc.state, set.instance(index))
                 && placement.stop.is_none()
+                && !self.evictable.planned.contains(&instance)
             {
                 let room = Room { alloc: instance, machine: placement.machine, tasks: 0 };
                 rooms.insert(index, room);

@@ -143,6 +143,7 @@ impl Scheduler {
         let planned = self.engine.planned.remove(&instance)?;
         for victim in &planned.victims {
             self.engine.evictable.planned.remove(victim);
+            self.engine.queue.inside.happened(&self.cell, victim.collection);
         }
         self.engine.machines.unplan(planned.slot, &planned.held, &planned.ports);
         if let Some((alloc, limit)) = planned.alloc {
@@ -159,6 +160,9 @@ impl Scheduler {
         if !described.is_empty() && self.engine.is_outgrown(&self.cell, &described) {
             self.begin_anew();
             return;
+        }
+        if !touched.left.is_empty() {
+            self.engine.queue.inside.ports_came_back(&self.cell);
         }
         let mut ended: Vec<InstanceId> = Vec::new();
         for task in &touched.tasks {

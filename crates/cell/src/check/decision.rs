@@ -121,7 +121,10 @@ impl Step<'_> {
             match &event.kind {
                 EventKind::Schedule { machine, alloc } => {
                     self.well_placed(instance, *machine, *alloc);
-                    if placed.insert(*machine) {
+                    // What goes into an alloc takes nothing of the machine.
+                    if let Some(alloc) = *alloc {
+                        self.within_alloc(*machine, alloc);
+                    } else if placed.insert(*machine) {
                         self.within_capacity(instance, *machine);
                     }
                 }
@@ -180,6 +183,15 @@ impl Step<'_> {
                 self.found.add(over);
                 return;
             }
+        }
+    }
+
+    fn within_alloc(&mut self, machine: MachineId, alloc: InstanceId) {
+        let Some(machine) = self.cell.machine(machine) else { return };
+        let limit = Offer::within(self.cell, machine, alloc).capacity;
+        let taken = machine.used(alloc).unwrap_or_default();
+        if taken.first_above(&limit).is_some() {
+            self.found.add(Violation::AllocOverfull { alloc, taken, limit });
         }
     }
 
