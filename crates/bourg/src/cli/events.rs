@@ -197,6 +197,7 @@ fn detail(record: &Record) -> String {
     };
     match &record.event.kind {
         EventKind::Submit { cause } => cause.to_string(),
+        EventKind::Schedule { alloc: Some(alloc), .. } => with(format!("in alloc {}", alloc.index)),
         EventKind::Evict { cause } => with(cause.to_string()),
         EventKind::Fail { end: Some(end) } | EventKind::Lost { end } => with(end.to_string()),
         EventKind::Kill { why } => with(why.to_string()),

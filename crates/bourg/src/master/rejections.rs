@@ -26,6 +26,14 @@ pub(super) fn rejected(cell: &Cell, rejection: &Rejection) -> Status {
                  changed"
             ))
         }
+        Rejection::AllocTooSmall { alloc, dimension, asked, used } => {
+            let (set, index) = (views::job_name(cell, alloc.collection), alloc.index);
+            let (asked, used) = (dimension.show(*asked), dimension.show(*used));
+            Status::failed_precondition(format!(
+                "alloc {set}/{index} would have {asked} of {dimension}, and the tasks in it take \
+                 {used}; nothing was changed"
+            ))
+        }
         Rejection::NoSuchReference { user, name, dead: false, .. } => {
             let names = views::job_names(cell);
             let wanted = format!("{user}/{name}");
