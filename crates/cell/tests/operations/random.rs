@@ -95,6 +95,8 @@ fn mutation() -> impl Strategy<Value = Mutation> {
         "parent=ana/db",
         "on=rack=r1",
         "on=gpu?",
+        "in=room",
+        "in=ana/room",
     ]);
     let ranges = prop::collection::vec((small_or_huge_32(), small_or_huge_32()), 0..3);
     let ranges = ranges.prop_map(|ranges| {
@@ -130,6 +132,10 @@ fn mutation() -> impl Strategy<Value = Mutation> {
                 let tasks = if name == "db" { tasks.min(1) } else { tasks };
                 Mutation::Submit(submitted(name, tasks, &[option]))
             }),
+        1 => (0..3_u64, select(vec!["allocs=none", "allocs=bob", "cpu=400"]))
+            .prop_map(|(allocs, option)| {
+                Mutation::Submit(submitted("room", allocs, &["cpu=200", "ram=200", "allocs=bob", option]))
+            }),
         3 => (small_or_huge(), tasks)
             .prop_map(|(id, tasks)| Mutation::Kill { collection: CollectionId(id), tasks }),
         2 => names,
@@ -140,10 +146,11 @@ fn mutation() -> impl Strategy<Value = Mutation> {
 fn absurd() -> impl Strategy<Value = Op> {
     let ports = prop::collection::vec(prop_oneof![31_000..31_005_u16, any::<u16>()], 0..4);
     let victims = prop::collection::vec(instance(), 0..3);
-    let assignment = (instance(), machine_id(), ports, victims).prop_map(
-        |(instance, machine, ports, victims)| Assignment {
+    let alloc = prop::option::weighted(0.2, instance());
+    let assignment = (instance(), machine_id(), ports, victims, alloc).prop_map(
+        |(instance, machine, ports, victims, alloc)| Assignment {
             instance,
-            alloc: None,
+            alloc,
             machine,
             ports,
             victims,
@@ -233,11 +240,20 @@ impl Step {
                 let instance = *task.get(&tasks);
                 let machine = cell.machines().nth(machine.index(machines)).expect("one of them");
                 let job = cell.job(instance.collection).expect("the task's");
+                let alloc = |set: CollectionId| {
+                    let of_set = |id: &&InstanceId| id.collection == set;
+                    let placed = lives(true);
+                    let allocs: Vec<_> = placed.iter().filter(of_set).copied().collect();
+                    (!allocs.is_empty()).then(|| *task.get(&allocs))
+                };
+                let alloc = job.alloc_set.and_then(alloc);
+                let its = alloc.and_then(|alloc| cell.machine(cell.placement(alloc)?.machine));
+                let machine = its.unwrap_or(machine);
                 let ports = machine.free_ports(job.ports(instance.index).len(), &[]);
                 let victims = victims(cell, job, machine);
                 Op::Assign(vec![Assignment {
                     instance,
-                    alloc: None,
+                    alloc,
                     machine: machine.id,
                     ports,
                     victims,

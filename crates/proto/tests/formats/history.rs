@@ -248,7 +248,18 @@ impl Life {
         // Most are so small that all of their tasks come to something.
         job.tasks = if job.tasks > 80 { job.tasks } else { 1 + job.tasks % 4 };
         job.overrides.retain(|index, _| index.0 < job.tasks);
-        job.kind = Kind::default();
+        // An alloc set, a job in one that there is, or one with room of its own.
+        let is_set = |job: &&Arc<Job>| job.spec.kind.is_alloc_set() && job.is_alive();
+        let set = self.cell.jobs().filter(is_set).last().map(|job| reference(job));
+        if let Kind::Job { alloc_set } = &mut job.kind
+            && alloc_set.is_some()
+        {
+            *alloc_set = set;
+            // What fits into the smallest alloc.
+            job.task.limit =
+                Resources { cpu: MilliCores(1), ram: Bytes(4 << 20), ..Resources::default() };
+            job.overrides.values_mut().for_each(|change| change.limit = None);
+        }
         let named = |which| self.job(which).map(|job| reference(&job));
         job.after = after.and_then(named).into_iter().collect();
         job.parent = parent.and_then(named);
@@ -292,19 +303,32 @@ impl Life {
         let mut proposals = Vec::new();
         for (machine, job) in machines.iter().cycle().zip(self.cell.jobs_with_pending_tasks()) {
             let Some(index) = first_pending(job) else { continue };
+            let instance = job.instance(index).expect("there");
+            let alloc = job.alloc_set.and_then(|set| self.alloc(set));
+            let (machine, alloc) = match alloc {
+                Some((machine, alloc)) => (machine, Some(alloc)),
+                None => (*machine, None),
+            };
+            let victims = match evict && alloc.is_none() {
+                true => self.victims(machine, job),
+                false => Vec::new(),
+            };
             let ports = machine.free_ports(job.ports(index).len(), &taken);
             taken.extend_from_slice(&ports);
-            let instance = job.instance(index).expect("there");
-            let victims = if evict { self.victims(machine, job) } else { Vec::new() };
-            proposals.push(Assignment {
-                instance,
-                alloc: None,
-                machine: machine.id,
-                ports,
-                victims,
-            });
+            proposals.push(Assignment { instance, alloc, machine: machine.id, ports, victims });
         }
         proposals
+    }
+
+    /// An alloc of a set that takes tasks, and its machine.
+    fn alloc(&self, set: CollectionId) -> Option<(&Arc<Machine>, InstanceId)> {
+        let set = self.cell.job(set)?;
+        set.tasks().find_map(|(index, task)| match &task.state {
+            TaskState::Running(placement) if placement.stop.is_none() => {
+                Some((self.cell.machine(placement.machine)?, set.instance(index)?))
+            }
+            _ => None,
+        })
     }
 
     /// One task on a machine that a job may evict.

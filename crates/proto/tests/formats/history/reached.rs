@@ -39,13 +39,16 @@ fn histories_reach_every_state_and_every_event() {
         job: has a maximum per machine
         job: has a maximum per switch
         job: has a parent
+        job: is an alloc set
         job: killed by a user
+        job: killed with its alloc set
         job: killed with its parent
         job: killed with its predecessor
         job: pending
         job: queued
         job: running
         job: runs after others
+        job: runs in an alloc set
         job: waits for others
         machine: down
         machine: drained
@@ -59,7 +62,9 @@ fn histories_reach_every_state_and_every_event() {
         task: failed
         task: finished
         task: healthy
+        task: in an alloc
         task: killed by a user
+        task: killed with its alloc set
         task: killed with its parent
         task: killed with its predecessor
         task: pending, failed
@@ -69,6 +74,7 @@ fn histories_reach_every_state_and_every_event() {
         task: pending, new
         task: pending, preempted
         task: queued
+        task: ran in an alloc
         task: reserves less than its limit
         task: started
         task: starting
@@ -130,6 +136,14 @@ fn see(cell: &Cell, seen: &mut Seen) {
         seen.extend(of_job(job).map(|word| format!("job: {word}")));
         for (_, task) in job.tasks() {
             seen.insert(format!("task: {}", of_task(task)));
+            if task.last_life.as_ref().is_some_and(|life| life.alloc.is_some()) {
+                seen.insert("task: ran in an alloc".to_owned());
+            }
+            if let TaskState::Running(placement) = &task.state
+                && placement.alloc.is_some()
+            {
+                seen.insert("task: in an alloc".to_owned());
+            }
             if task.crashes.is_some() {
                 seen.insert("task: crashed".to_owned());
             }
@@ -169,6 +183,8 @@ fn of_job(job: &Job) -> impl Iterator<Item = String> {
         (!job.after.is_empty(), "runs after others".to_owned()),
         (!job.waits_for.is_empty(), "waits for others".to_owned()),
         (job.parent.is_some(), "has a parent".to_owned()),
+        (job.alloc_set.is_some(), "runs in an alloc set".to_owned()),
+        (job.spec.kind.is_alloc_set(), "is an alloc set".to_owned()),
         (job.spec.max_per_machine.is_some(), "has a maximum per machine".to_owned()),
         (job.spec.max_per_switch.is_some(), "has a maximum per switch".to_owned()),
     ];
