@@ -217,6 +217,13 @@ pub(crate) fn all_ops() -> Vec<Op> {
         request(Mutation::ResumeRescheduling),
     ]);
     later.push(request(Mutation::Submit(Arc::new(apart))));
+    let mut room = JobSpec::of(name("room"), Band::Mid.usual(), 2, TaskSpec::of(Vec::new()));
+    room.kind = Kind::AllocSet { users: [name("ben"), name("eve")].into() };
+    let mut inside = full_job();
+    inside.kind = Kind::Job { alloc_set: Some(reference("ana/room")) };
+    later.extend([room, inside].map(|job| request(Mutation::Submit(Arc::new(job)))));
+    let alloc = Some(instance(7));
+    later.push(Op::Assign(vec![Assignment { alloc, ..assignment(0, vec![31_000], vec![]) }]));
     ops.extend(later);
     ops
 }

@@ -42,6 +42,12 @@ fn happenings() -> Vec<(Actor, Event)> {
     add(&ana, Subject::Cell, of_the_cell());
     add(&Actor::Master, Subject::Machine(MachineId(3)), vec![EventKind::MachineUnreachable]);
     add(&Actor::Master, Subject::Cell, of_rescheduling());
+    let alloc = Some(instance(2));
+    let of_allocs = vec![
+        EventKind::Schedule { machine: MachineId(3), alloc },
+        EventKind::Kill { why: KillReason::AllocSetEnded(CollectionId(5)) },
+    ];
+    add(&Actor::Scheduler, task, of_allocs);
     all
 }
 
@@ -57,7 +63,6 @@ fn of_jobs() -> Vec<EventKind> {
         EventKind::Kill { why: KillReason::User(name("ana")) },
         EventKind::Kill { why: KillReason::ParentEnded(CollectionId(6)) },
         EventKind::Kill { why: KillReason::PredecessorEnded(CollectionId(0)) },
-        EventKind::Kill { why: KillReason::AllocSetEnded(CollectionId(5)) },
     ]
 }
 
@@ -69,7 +74,6 @@ fn of_tasks() -> Vec<EventKind> {
         EventKind::Submit { cause: PendingCause::Lost },
         EventKind::Submit { cause: PendingCause::Evicted(preempted) },
         EventKind::Schedule { machine, alloc: None },
-        EventKind::Schedule { machine, alloc: Some(instance(2)) },
         EventKind::Evict { cause: preempted },
         EventKind::Evict { cause: EvictionCause::OutOfResources },
         EventKind::Evict { cause: EvictionCause::MachineFailure },

@@ -14,6 +14,7 @@ use model::{
     CollectionId, Dimension, End, Generation, Level, LogIndex, MachineId, SessionId, TaskId,
     TaskIndex, Time,
 };
+use spec::{JobSpec, Kind, TaskSpec};
 
 use super::{
     constraints, ends, factor, full_job, instance, machine_report, name, reference, words,
@@ -55,7 +56,14 @@ pub(crate) fn image_of_level_2() -> Image {
     unreachable.state = MachineState::Unreachable { since: Time(98) };
     unreachable.report = Arc::new(machine_report());
     image.machines.push(Arc::new(unreachable));
-    let answers = [(2, Err(Rejection::NotStopped)), (3, Ok(Reply::Done))].into();
+    image.last_collection = CollectionId(8);
+    image.jobs.extend([room(), in_the_room()].map(Arc::new));
+    let (alloc, asked, used) = (instance(1).task(), 100, 200);
+    let too_small = |dimension| Rejection::AllocTooSmall { alloc, dimension, asked, used };
+    let mut answers: BTreeMap<u64, Result<Reply, Rejection>> =
+        [(2, Err(Rejection::NotStopped)), (3, Ok(Reply::Done))].into();
+    answers.insert(4, Err(Rejection::NotAnAllocSet { user: name("ana"), name: name("web") }));
+    answers.extend((5..).zip(Dimension::ALL.map(too_small).map(Err)));
     let session = Session { user: name("ana"), used: LogIndex(8), answers, forgotten: 0 };
     image.sessions.push((SessionId(5), Arc::new(session)));
     image
@@ -209,6 +217,47 @@ fn pending() -> Job {
     Job::from_parts(job(6, "fleet", JobState::Pending, vec![task(None, state)]))
 }
 
+/// An alloc set with an alloc on a machine, and one that had to leave its own.
+fn room() -> Job {
+    let (machine, phase) = (MachineId(3), Phase::Started { at: Time(8), health: Health::Healthy });
+    let (ports, since, stop) = (Arc::default(), Time(7), None);
+    let placed = Placement { machine, alloc: None, ports, since, phase, stop };
+    let cause = PendingCause::Evicted(EvictionCause::MachineShutdown);
+    let waits = TaskState::Pending { since: Time(5), not_before: Time(6), cause };
+    let tasks = vec![task(None, TaskState::Running(placed)), task(Some(End::Stopped), waits)];
+    let mut parts = job(7, "room", JobState::Running, tasks);
+    let spec = Arc::make_mut(&mut parts.spec);
+    *spec = JobSpec {
+        kind: Kind::AllocSet { users: [name("ben"), name("eve")].into() },
+        ..JobSpec::of(name("room"), spec.priority, 2, TaskSpec::of(Vec::new()))
+    };
+    Job::from_parts(parts)
+}
+
+/// A job that runs there, a task in each alloc.
+fn in_the_room() -> Job {
+    let alloc = TaskId { collection: CollectionId(7), index: TaskIndex(0) };
+    let (machine, ports, since, stop) = (MachineId(3), Arc::default(), Time(7), None);
+    let (alloc, phase) = (Some(alloc.generation(Generation(2))), Phase::Starting);
+    let placed = Placement { machine, alloc, ports, since, phase, stop };
+    let cause = PendingCause::Evicted(EvictionCause::MachineShutdown);
+    let waits = TaskState::Pending { since: Time(5), not_before: Time(6), cause };
+    let mut left = task(None, waits);
+    let (generation, alloc) = (Generation(1), Some(TaskIndex(1)));
+    left.last_life = Some(Arc::new(LastLife { generation, machine, alloc, end: End::Stopped }));
+    let ended = dead(Death::Killed(KillReason::AllocSetEnded(CollectionId(7))));
+    let tasks = vec![task(None, TaskState::Running(placed)), left, ended];
+    let mut parts = job(8, "saver", JobState::Running, tasks);
+    let spec = Arc::make_mut(&mut parts.spec);
+    let task = TaskSpec::of(vec!["save".to_owned()]);
+    *spec = JobSpec {
+        kind: Kind::Job { alloc_set: Some(reference("ana/room")) },
+        ..JobSpec::of(name("saver"), spec.priority, 3, task)
+    };
+    parts.alloc_set = Some(CollectionId(7));
+    Job::from_parts(JobParts { owner: name("ben"), ..parts })
+}
+
 fn replies() -> Vec<Result<Reply, Rejection>> {
     let submitted = |submission| Reply::Submitted { collection: CollectionId(1), submission };
     let replies = [
@@ -253,16 +302,8 @@ fn rejections() -> Vec<Result<Reply, Rejection>> {
         Rejection::NotAllowed { by: name("ben"), what: text(), who: text() },
         Rejection::Full { what: "machines".to_owned(), has: 5, most: 5 },
         Rejection::AddressTaken(name("m1")),
-        Rejection::NotAnAllocSet { user: name("ana"), name: name("web") },
     ];
     let task = instance(1).task();
-    let (asked, used) = (100, 200);
-    rejections.extend(Dimension::ALL.map(|dimension| Rejection::AllocTooSmall {
-        alloc: task,
-        dimension,
-        asked,
-        used,
-    }));
     rejections.extend(misfits().into_iter().map(|misfit| Rejection::WouldNotFit {
         task,
         machine: name("m3"),
