@@ -125,9 +125,28 @@ impl<C: Codec> World<C> {
 /// A task that waits although it fits somewhere.
 fn unplaced(cell: &Cell, job: &Job, index: TaskIndex) -> Option<String> {
     let ask = Ask::of(job, index);
+    if let Some(set) = job.alloc_set.and_then(|set| cell.job(set)) {
+        return unplaced_in(cell, job, index, set);
+    }
     let machine = cell.machines().find(|machine| fits(&ask, &Offer::of(machine)).is_ok())?;
     let (id, name) = (job.id, &machine.name);
     Some(format!("task {index} of job {id} waits, and fits on {name}"))
+}
+
+/// A task that waits although it fits in an alloc. It waits for its own, where that had to leave its
+/// machine and has no other yet.
+fn unplaced_in(cell: &Cell, job: &Job, index: TaskIndex, set: &Job) -> Option<String> {
+    let home = job.task(index)?.last_life.as_ref().and_then(|life| set.task(life.alloc?));
+    if home.is_some_and(|alloc| matches!(alloc.state, TaskState::Pending { .. })) {
+        return None;
+    }
+    let ask = Ask::of(job, index);
+    let fitting = set.tasks().find_map(|(at, alloc)| {
+        let TaskState::Running(placed) = &alloc.state else { return None };
+        let (machine, alloc) = (cell.machine(placed.machine)?, set.instance(at)?);
+        fits(&ask, &Offer::within(cell, machine, alloc)).is_ok().then_some(alloc)
+    })?;
+    Some(format!("task {index} of job {} waits, and fits in alloc {fitting}", job.id))
 }
 
 /// A job that waits for none that is alive.
