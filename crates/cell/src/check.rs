@@ -116,7 +116,7 @@ impl Cell {
                 Some(_) => return,
                 None => "is on no machine",
             },
-            _ => "is none of its job's alloc set, or missing",
+            _ => "is none of its job's alloc set",
         };
         found.add(Violation::Alloc { instance, alloc: placement.alloc, why });
     }

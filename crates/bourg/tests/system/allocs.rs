@@ -32,7 +32,7 @@ fn begun() -> Cell {
         client_directory(&cell, user, &authority, &Identity::User(user.to_owned()));
     }
     for (file, text) in [("room.bcl", ROOM), ("web.bcl", WEB), ("saver.bcl", SAVER)] {
-        cell.write(file, text.to_owned());
+        cell.write(file, text);
     }
     cell
 }
@@ -97,7 +97,7 @@ fn an_alloc_is_what_its_tasks_have_and_its_end_is_theirs() {
     cell.write("room.bcl", ROOM.replace("cpu: 0.3", "cpu: 0.4"));
     cell.ok("bourg run room.bcl");
     cell.is_healthy("ben/more");
-    cell.write("room.bcl", ROOM.to_owned());
+    cell.write("room.bcl", ROOM);
     let said = cell.fails(3, "bourg run room.bcl");
     let small =
         "alloc root/room/0 would have 0.3 cores of CPU, and the tasks in it take 0.35 cores";

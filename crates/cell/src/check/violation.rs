@@ -156,7 +156,7 @@ pub enum Violation {
         why: String,
     },
     /// A task runs in an alloc that is not there, or not its job's.
-    #[error("{instance} runs in {alloc:?}, which {why}")]
+    #[error("{instance} runs in {}, which {why}", .alloc.map_or("no alloc".to_owned(), |id| format!("alloc {id}")))]
     Alloc {
         /// What runs there.
         instance: InstanceId,
