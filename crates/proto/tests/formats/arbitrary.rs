@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use borglet::{Desired, Order, Report, TaskReport, TaskStatus};
+use borglet::{Desired, DesiredAlloc, Order, Report, TaskReport, TaskStatus};
 use model::{
     Appclass, Bytes, CollectionId, End, GcuFactor, Generation, InstanceId, LogIndex, MachineId,
     MachineReport, MilliCores, PortName, PortRange, Priority, Resources, SchedulingClass, Span,
@@ -123,9 +123,11 @@ fn told() -> impl Strategy<Value = TaskSpec> {
 pub(crate) fn order() -> impl Strategy<Value = Order> {
     let ports = vec((name::<PortName>(), any::<u16>()), 0..3);
     let names = (name(), name(), name());
-    let desired = (instance(), names, priority(), appclass(), told(), ports).prop_map(
-        |(instance, (cell, user, job), priority, appclass, spec, ports)| Desired {
+    let ids = (instance(), of(instance()));
+    let desired = (ids, names, priority(), appclass(), told(), ports).prop_map(
+        |((instance, alloc), (cell, user, job), priority, appclass, spec, ports)| Desired {
             instance,
+            alloc,
             cell,
             user,
             job,
@@ -135,7 +137,22 @@ pub(crate) fn order() -> impl Strategy<Value = Order> {
             ports,
         },
     );
-    (stamp(), vec(desired, 0..3)).prop_map(|(stamp, tasks)| Order { stamp, tasks })
+    let names = (name(), name(), name());
+    let alloc = (instance(), names, priority(), resources()).prop_map(
+        |(instance, (cell, user, name), priority, limit)| DesiredAlloc {
+            instance,
+            cell,
+            user,
+            name,
+            priority,
+            limit,
+        },
+    );
+    (stamp(), vec(alloc, 0..3), vec(desired, 0..3)).prop_map(|(stamp, allocs, tasks)| Order {
+        stamp,
+        allocs,
+        tasks,
+    })
 }
 
 pub(crate) fn report() -> impl Strategy<Value = Report> {
