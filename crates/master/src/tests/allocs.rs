@@ -1,7 +1,7 @@
 //! Allocs: ordered apart from tasks, and observed as they are.
 
 use super::*;
-use borglet::DesiredAlloc;
+use borglet::{DesiredAlloc, Order};
 use model::JobName;
 
 /// An alloc set, of whose allocs some are placed on the machine.
@@ -14,14 +14,14 @@ fn world(allocs: u32) -> World {
     task.limit = Resources { cpu: MilliCores(1_500), ram: Bytes(1 << 28), ..Resources::default() };
     let name = JobName::new("room").expect("a name");
     let spec = JobSpec::of(name, model::Band::Production.usual(), allocs, task);
-    let kind = spec::Kind::AllocSet { users: std::collections::BTreeSet::new() };
+    let kind = spec::Kind::AllocSet { users: [].into() };
     world.submit_spec(JobSpec { kind, ..spec });
     (0..allocs).for_each(|index| world.assign(index));
     world
 }
 
-fn order(world: &World) -> borglet::Order {
-    crate::order::for_machine(&world.cell, M1, Stamp::default())
+fn order(world: &World) -> Order {
+    order::for_machine(&world.cell, M1, Stamp::default())
 }
 
 #[test]
@@ -35,10 +35,10 @@ fn an_order_has_allocs_apart_from_tasks() {
         priority: model::Band::Production.usual(),
         limit: Resources { cpu: MilliCores(1_500), ram: Bytes(1 << 28), ..Resources::default() },
     };
-    let alone = |alloc| borglet::Order { allocs: vec![alloc], ..borglet::Order::default() };
+    let alone = |alloc| Order { allocs: vec![alloc], ..Order::default() };
     assert_eq!(order(&world), alone(expected));
     world.request(Mutation::Kill { collection: CollectionId(1), tasks: TaskSelection::All });
-    assert_eq!(order(&world), borglet::Order::default(), "it is told to stop as a task is");
+    assert_eq!(order(&world), Order::default(), "it is told to stop as a task is");
 }
 
 #[test]
