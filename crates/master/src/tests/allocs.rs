@@ -20,8 +20,8 @@ fn world(allocs: u32) -> World {
     world
 }
 
-fn order(world: &World) -> borglet::Order {
-    crate::order::for_machine(&world.cell, M1, Stamp::default())
+fn order(world: &World) -> Order {
+    order::for_machine(&world.cell, M1, Stamp::default())
 }
 
 #[test]
@@ -35,10 +35,10 @@ fn an_order_has_allocs_apart_from_tasks() {
         priority: model::Band::Production.usual(),
         limit: Resources { cpu: MilliCores(1_500), ram: Bytes(1 << 28), ..Resources::default() },
     };
-    let alone = |alloc| borglet::Order { allocs: vec![alloc], ..borglet::Order::default() };
+    let alone = |alloc| Order { allocs: vec![alloc], ..Order::default() };
     assert_eq!(order(&world), alone(expected));
     world.request(Mutation::Kill { collection: CollectionId(1), tasks: TaskSelection::All });
-    assert_eq!(order(&world), borglet::Order::default(), "it is told to stop as a task is");
+    assert_eq!(order(&world), Order::default(), "it is told to stop as a task is");
 }
 
 #[test]
