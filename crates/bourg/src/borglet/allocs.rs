@@ -119,3 +119,78 @@ impl Files {
 fn shared_limits(limit: Resources) -> Limits {
     limits(limit, u32::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use borglet::{Borglet, Effect, Order, Settings, TaskStatus};
+    use linux::Isolation;
+    use model::{Band, CellName, JobName, MilliCores, Stamp, Time, UserName};
+    use std::sync::Arc;
+
+    fn desired(mib: u64) -> DesiredAlloc {
+        let (cpu, ram) = (MilliCores(1_000), Bytes(mib << 20));
+        DesiredAlloc {
+            instance: "9-0-1".parse().expect("an id"),
+            cell: CellName::new("dev").expect("a name"),
+            user: UserName::new("ana").expect("a name"),
+            name: JobName::new("room").expect("a name"),
+            priority: Band::Production.usual(),
+            limit: Resources { cpu, ram, ..Resources::default() },
+        }
+    }
+
+    #[test]
+    fn an_alloc_is_found_again_with_the_limit_that_it_is_held_to() {
+        for isolation in [Isolation::Jail, Isolation::Rootless] {
+            let place = tempfile::tempdir().expect("a temporary directory");
+            let files = Files::found(place.path(), isolation).expect("a directory");
+            assert_eq!(files.recover_allocs().expect("a list"), [], "of an earlier release");
+            let alloc = desired(64);
+            let found = |limit, made| RecoveredAlloc { instance: alloc.instance, limit, made };
+            files.make_alloc(&alloc).expect("it can be made");
+            let recovered = || files.recover_allocs().expect("a list");
+            assert_eq!(recovered(), [found(alloc.limit, true)]);
+            let larger = desired(96).limit;
+            let held = files.resize_alloc(alloc.instance, larger).expect("it can be resized");
+            assert_eq!(held, Some(larger));
+            assert_eq!(recovered(), [found(larger, true)]);
+            // A reboot takes the group, and with it nothing of the files.
+            files.remove_cgroup().expect("nobody is in it");
+            assert_eq!(recovered(), [found(larger, isolation == Isolation::Rootless)]);
+            let record = files.allocs().join("9-0-1").join(DESIRED_FILE);
+            fs::write(record, "{").expect("it can be damaged");
+            assert_eq!(recovered()[0].limit, Resources::default(), "it is known all the same");
+            files.remove_alloc(alloc.instance).expect("it can be removed");
+            assert_eq!(recovered(), []);
+        }
+    }
+
+    #[test]
+    fn an_alloc_that_cannot_be_made_leaves_nothing() {
+        let place = tempfile::tempdir().expect("a temporary directory");
+        let files = Files::found(place.path(), Isolation::Rootless).expect("a directory");
+        let own = files.allocs().join("9-0-1");
+        fs::create_dir_all(&own).expect("a directory");
+        fs::write(own.join("shared"), "").expect("a file in the way");
+        let error = files.make_alloc(&desired(64)).expect_err("there is a file");
+        assert!(!own.exists(), "{error:#}");
+    }
+
+    #[test]
+    fn one_that_was_adopted_and_is_not_ordered_any_more_is_removed() {
+        let place = tempfile::tempdir().expect("a temporary directory");
+        let files = Files::found(place.path(), Isolation::Rootless).expect("a directory");
+        files.make_alloc(&desired(64)).expect("it can be made");
+        let allocs = files.recover_allocs().expect("a list");
+        let stamp = Stamp::default();
+        let mut borglet =
+            Borglet::new(Settings::default(), Arc::default(), stamp, allocs, Vec::new());
+        let status = |borglet: &Borglet| borglet.report().tasks[0].status.clone();
+        assert_eq!(status(&borglet), TaskStatus::Running { healthy: Some(true) });
+        let mut effects = Vec::new();
+        borglet.obey(Time(1), Order::default(), &mut effects).expect("the first order");
+        assert_eq!(effects, [Effect::RemoveAlloc(desired(64).instance)]);
+        assert_eq!(status(&borglet), TaskStatus::Stopping);
+    }
+}

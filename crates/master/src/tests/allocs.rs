@@ -1,7 +1,7 @@
 //! Allocs: ordered apart from tasks, and observed as they are.
 
 use super::*;
-use borglet::{DesiredAlloc, Order};
+use borglet::DesiredAlloc;
 use model::JobName;
 
 /// An alloc set, of whose allocs some are placed on the machine.
@@ -14,7 +14,7 @@ fn world(allocs: u32) -> World {
     task.limit = Resources { cpu: MilliCores(1_500), ram: Bytes(1 << 28), ..Resources::default() };
     let name = JobName::new("room").expect("a name");
     let spec = JobSpec::of(name, model::Band::Production.usual(), allocs, task);
-    let kind = spec::Kind::AllocSet { users: [].into() };
+    let kind = spec::Kind::AllocSet { users: BTreeSet::new() };
     world.submit_spec(JobSpec { kind, ..spec });
     (0..allocs).for_each(|index| world.assign(index));
     world
