@@ -7,6 +7,7 @@
 //! (design, section 5).
 
 mod decision;
+mod user;
 mod violation;
 
 #[cfg(test)]
@@ -63,6 +64,7 @@ impl Cell {
         self.check_names(&mut found);
         self.check_machines(&loads, &mut found);
         self.check_rescheduling(&mut found);
+        self.check_users(&mut found);
         self.check_sessions(&mut found);
         found.violations
     }

@@ -8,7 +8,7 @@ use model::{
 };
 
 use crate::lifecycle::Transition;
-use crate::{Death, EvictionCause, KillReason, PendingCause, StopReason};
+use crate::{Certificate, Death, EvictionCause, KillReason, PendingCause, StopReason};
 
 /// One thing that happened. Its moment, index and actor are those of the operation that caused it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -146,6 +146,18 @@ pub enum EventKind {
         /// How much they do now.
         factor: GcuFactor,
     },
+    /// A user was given a certificate.
+    UserAdded {
+        /// Who.
+        user: UserName,
+        /// Which.
+        certificate: Certificate,
+    },
+    /// Every certificate that a user had is refused from now on.
+    UserRevoked {
+        /// Whose.
+        user: UserName,
+    },
     /// The cell has its name.
     Founded,
     /// The cell is at a higher level.
@@ -215,6 +227,8 @@ impl EventKind {
             Self::MachineUndrained => "UNDRAIN",
             Self::MachineRemoved { .. } => "REMOVE",
             Self::Platform { .. } => "PLATFORM",
+            Self::UserAdded { .. } => "ADD_USER",
+            Self::UserRevoked { .. } => "REVOKE_USER",
             Self::Founded => "FOUND",
             Self::LevelRaised { .. } => "LEVEL",
             Self::ReschedulingStopped { .. } => "STOP_RESCHEDULING",

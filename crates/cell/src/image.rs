@@ -10,7 +10,7 @@ use thiserror::Error;
 
 use crate::state::Session;
 use crate::state::bounds::{INDEX_MAX, TIME_MAX};
-use crate::{Cell, Job, LEVEL, Machine, Rescheduling, TaskState, attribute};
+use crate::{Cell, Job, LEVEL, Machine, Rescheduling, TaskState, User, attribute};
 
 /// Everything in a cell that is not derived from the rest.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +25,8 @@ pub struct Image {
     pub platforms: Vec<(String, GcuFactor)>,
     /// Whether the tasks of machines that do not answer are rescheduled.
     pub rescheduling: Rescheduling,
+    /// The users who were added or revoked, by name.
+    pub users: Vec<(UserName, Arc<User>)>,
     /// The last operation applied.
     pub index: LogIndex,
     /// Its moment.
@@ -138,6 +140,7 @@ impl Cell {
             administrators: self.administrators.iter().cloned().collect(),
             platforms: self.platforms.iter().map(|(name, by)| (name.clone(), *by)).collect(),
             rescheduling: self.rescheduling.clone(),
+            users: self.users.iter().map(|(name, user)| (name.clone(), user.clone())).collect(),
             index: self.index,
             time: self.time,
             last_collection: self.last_collection,
@@ -179,6 +182,12 @@ impl Cell {
             last_session: image.last_session,
             ..Self::empty()
         };
+        for (name, user) in image.users {
+            let which = name.to_string();
+            if cell.users.insert(name, user).is_some() {
+                return Err(ImageError::Twice { what: "user", which });
+            }
+        }
         for machine in image.machines {
             given("machine", machine.id.0, cell.last_machine.0)?;
             let twice = |what, which: &dyn std::fmt::Display| {

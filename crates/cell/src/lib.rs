@@ -30,9 +30,10 @@ pub use outcome::{
     Submission,
 };
 pub use state::{
-    Cell, Counts, Death, Drain, EvictionCause, FailureDomain, Health, Held, Job, JobParts,
-    JobState, KillReason, LastLife, Machine, MachineState, PendingCause, Phase, Placement,
-    Rescheduling, Session, StopReason, Task, TaskState, attribute, bounds, crashes, lifecycle,
+    Act, Cell, Certificate, Counts, Death, Drain, EvictionCause, FailureDomain, Health, Held, Job,
+    JobParts, JobState, KillReason, LastLife, Machine, MachineState, PendingCause, Phase,
+    Placement, Rescheduling, Session, StopReason, Task, TaskState, User, attribute, bounds,
+    crashes, lifecycle,
 };
 
 /// The level of the state machine that this build implements. A record that needs a higher one
@@ -48,3 +49,6 @@ pub const RESERVATIONS: model::Level = model::Level(2);
 
 /// The level from which on there are alloc sets.
 pub const ALLOCS: model::Level = model::Level(2);
+
+/// The level from which on users are added and revoked.
+pub const USERS: model::Level = model::Level(2);

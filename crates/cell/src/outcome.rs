@@ -1,14 +1,15 @@
 //! What an operation gave: an answer or a refusal, and events.
 
 use model::{
-    CollectionId, Dimension, InstanceId, JobName, MachineId, MachineName, SessionId, TaskId,
+    CollectionId, Dimension, InstanceId, JobName, MachineId, MachineName, SessionId, Span, TaskId,
     UserName,
 };
 use thiserror::Error;
 
 use crate::feasibility::Misfit;
 use crate::lifecycle::{NotAStep, Stage};
-use crate::{Actor, Event};
+use crate::state::bounds::{CERTIFICATE_VALIDITY_MAX, CERTIFICATE_VALIDITY_MIN};
+use crate::{Actor, Certificate, Event};
 
 /// What [`crate::Cell::apply`] gives back.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,6 +61,14 @@ pub enum Reply {
     Drained {
         /// How many this request began to move.
         tasks: u32,
+    },
+    /// The user has that certificate.
+    UserAdded(Certificate),
+    /// The user's certificates are refused.
+    UserRevoked {
+        /// Whether the cell knew of the user: had added or revoked them before, or has a job or a
+        /// session of theirs. A name that was mistyped is seldom known.
+        known: bool,
     },
     /// It is so now.
     Done,
@@ -229,6 +238,19 @@ pub enum Rejection {
     /// Another machine answers at that address.
     #[error("machine {0} already has that address")]
     AddressTaken(MachineName),
+    /// Who revokes their own certificates could not take it back.
+    #[error("{0} cannot revoke {0}: another administrator can")]
+    RevokesOneself(UserName),
+    /// Nobody could change the cell any more.
+    #[error(
+        "{0} is the last administrator of the cell whose certificates are accepted: nobody could administer it"
+    )]
+    LastAdministrator(UserName),
+    /// A certificate is not valid for so short or long.
+    #[error(
+        "a certificate is valid for {CERTIFICATE_VALIDITY_MIN} to {CERTIFICATE_VALIDITY_MAX}, and not for {0}"
+    )]
+    Validity(Span),
     /// Machines are marked down as always, or again already.
     #[error("rescheduling is not stopped: there is nothing to resume")]
     NotStopped,

@@ -13,6 +13,7 @@ mod name;
 mod priority;
 mod random;
 mod resources;
+mod serial;
 mod time;
 
 pub use address::{Address, AddressError, TaskSelection};
@@ -28,4 +29,5 @@ pub use priority::{
 };
 pub use random::Random;
 pub use resources::{Bytes, Dimension, GcuFactor, MilliCores, QuantityError, Resources};
+pub use serial::{Serial, SerialError};
 pub use time::{Span, Time};

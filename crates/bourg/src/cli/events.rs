@@ -217,6 +217,11 @@ fn detail(record: &Record) -> String {
         EventKind::Platform { platform, factor } => {
             format!("{} × {factor}", platform.escape_debug())
         }
+        EventKind::UserAdded { user, certificate } => {
+            let until = moment::shown(certificate.expires);
+            format!("{user}, certificate {} until {until}", certificate.serial)
+        }
+        EventKind::UserRevoked { user } => user.to_string(),
         EventKind::LevelRaised { to } => to.to_string(),
         EventKind::ReschedulingStopped { silent, of } => {
             format!("{silent} of {of} machines are unreachable")

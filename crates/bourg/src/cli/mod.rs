@@ -17,6 +17,7 @@ mod run;
 mod show;
 mod silence;
 mod sim;
+mod user;
 mod why;
 
 use std::net::SocketAddr;
@@ -74,6 +75,9 @@ enum Command {
     Machine(machine::Command),
     /// The cell itself: its machines, its index, its state's digest; and its circuit breaker.
     Cell(cell::CellArgs),
+    /// Who may ask the cell anything: users and their certificates.
+    #[command(subcommand)]
+    User(user::Command),
     /// What happened, with who did it and why.
     Events(EventsArgs),
     /// The whole cell in one file: save it, verify it, look at it, edit it, go on from it.
@@ -421,6 +425,7 @@ fn execute(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Machines(args) => machine::list(cell, &args)?,
         Command::Machine(command) => machine::machine(cell, &command)?,
         Command::Cell(args) => cell::cell(cell, &args)?,
+        Command::User(command) => user::user(cell, &command)?,
         Command::Checkpoint(command) => checkpoint::checkpoint(cell, &command)?,
         Command::Sim(args) => sim::sim(&args)?,
         Command::Bench(what) => what.measure()?,

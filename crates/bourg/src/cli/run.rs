@@ -21,6 +21,9 @@ pub(super) fn run(cell: Option<&str>, args: &RunArgs) -> Done {
     let jobs = evaluate::evaluate(&args.file)?;
     with_cell(cell, async |mut connection| {
         let wait = (!args.detach).then_some(args.timeout);
+        if let Some(wait) = wait {
+            connection.set_patience(wait);
+        }
         submit_all(&mut connection, &jobs, wait, &args.file).await.map(drop)
     })
 }

@@ -10,6 +10,7 @@ use super::views;
 pub(super) fn rejected(cell: &Cell, rejection: &Rejection) -> Status {
     let text = rejection.to_string();
     match rejection {
+        Rejection::Validity(_) => Status::invalid_argument(text),
         Rejection::Invalid(_) | Rejection::NoSuchTask { .. } | Rejection::BadText { .. } => {
             Status::invalid_argument(text)
         }

@@ -12,6 +12,7 @@ mod reserve;
 mod settle;
 mod task;
 mod update;
+mod user;
 
 pub use machine::bounded_report;
 
@@ -21,7 +22,7 @@ use spec::{JobSpec, Kind};
 use crate::state::bounds::{REASON_CHARACTERS_MAX, TIME_MAX};
 use crate::{
     ALLOCS, Actor, Applied, Cell, Event, EventKind, LEVEL, LOST_MACHINES, Mutation, Op, Outcome,
-    RESERVATIONS, Rejection, Subject,
+    RESERVATIONS, Rejection, Subject, USERS,
 };
 
 /// What one operation does beside its answer, as it comes.
@@ -66,6 +67,10 @@ impl Op {
             | Self::AllowRescheduling
             | Self::Request { mutation: Mutation::ResumeRescheduling, .. } => LOST_MACHINES,
             Self::Reserve(_) => RESERVATIONS,
+            Self::Request {
+                mutation: Mutation::AddUser { .. } | Mutation::RevokeUser { .. },
+                ..
+            } => USERS,
             Self::Request { mutation: Mutation::Submit(spec), .. } => {
                 Self::beyond_level_1(spec).map_or(Level(1), |(_, level)| level)
             }

@@ -2,7 +2,7 @@
 
 use model::{
     CollectionId, Generation, InstanceId, JobName, Level, LogIndex, MachineId, MachineName,
-    Resources, SessionId, TaskId, UserName,
+    Resources, Serial, SessionId, TaskId, UserName,
 };
 use thiserror::Error;
 
@@ -121,6 +121,19 @@ pub enum Violation {
         /// How many tasks.
         tasks: usize,
     },
+    /// A certificate ends before it begins, or is kept though it was revoked.
+    #[error(
+        "certificate {serial} of {user} ends before it begins, or is from before {user} was revoked"
+    )]
+    Certificate {
+        /// Whose.
+        user: UserName,
+        /// Which.
+        serial: Serial,
+    },
+    /// A user is kept who was neither added nor revoked.
+    #[error("user {0} was neither added nor revoked, and is kept")]
+    NothingSaid(UserName),
     /// Rescheduling was stopped as more machines were silent than there were.
     #[error("rescheduling was stopped for {silent} of {of} machines")]
     MoreSilentThanThere {

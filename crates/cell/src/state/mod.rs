@@ -6,6 +6,7 @@ pub mod lifecycle;
 mod machine;
 mod rescheduling;
 mod session;
+mod user;
 
 pub use job::{
     Counts, Death, EvictionCause, Health, Held, Job, JobParts, JobState, KillReason, LastLife,
@@ -14,13 +15,14 @@ pub use job::{
 pub use machine::{Drain, FailureDomain, Machine, MachineState, attribute};
 pub use rescheduling::Rescheduling;
 pub use session::Session;
+pub use user::{Act, Certificate, User};
 
 use std::sync::Arc;
 
 use imbl::{OrdMap, OrdSet};
 use model::{
     CellName, CollectionId, GcuFactor, InstanceId, JobName, Level, LogIndex, MachineId,
-    MachineName, SessionId, TaskId, Time, UserName,
+    MachineName, Serial, SessionId, TaskId, Time, UserName,
 };
 
 use crate::cow::Numbered;
@@ -51,6 +53,14 @@ pub mod bounds {
     pub const ATTRIBUTE_CHARACTERS_MAX: usize = 256;
     /// Platforms with a factor of their own.
     pub const PLATFORMS_MAX: usize = 1_000;
+    /// Users whom administrators have added or revoked.
+    pub const USERS_MAX: usize = 100_000;
+    /// Certificates of a user that have not expired.
+    pub const CERTIFICATES_OF_A_USER_MAX: usize = 16;
+    /// How long a certificate of a user is valid at least.
+    pub const CERTIFICATE_VALIDITY_MIN: model::Span = model::Span::from_secs(60);
+    /// How long at most: a year.
+    pub const CERTIFICATE_VALIDITY_MAX: model::Span = model::Span::from_secs(366 * 86_400);
 }
 
 /// The state of a cell. A clone is a view: it shares everything with the cell, costs next to
@@ -62,6 +72,7 @@ pub struct Cell {
     pub(crate) level: Level,
     pub(crate) platforms: OrdMap<String, GcuFactor>,
     pub(crate) rescheduling: Rescheduling,
+    pub(crate) users: OrdMap<UserName, Arc<User>>,
     pub(crate) index: LogIndex,
     pub(crate) time: Time,
     pub(crate) last_collection: CollectionId,
@@ -103,6 +114,7 @@ impl Cell {
             level: Level(1),
             platforms: OrdMap::new(),
             rescheduling: Rescheduling::Allowed,
+            users: OrdMap::new(),
             index: LogIndex(0),
             time: Time::ZERO,
             last_collection: CollectionId(0),
@@ -180,6 +192,24 @@ impl Cell {
     #[must_use]
     pub fn is_administrator(&self, user: &UserName) -> bool {
         self.administrators.contains(user)
+    }
+
+    /// What was said of a user; nothing where they were neither added nor revoked.
+    #[must_use]
+    pub fn user(&self, name: &UserName) -> Option<&Arc<User>> {
+        self.users.get(name)
+    }
+
+    /// Every user who was added or revoked, by name.
+    pub fn users(&self) -> impl Iterator<Item = (&UserName, &Arc<User>)> {
+        self.users.iter()
+    }
+
+    /// Whether what somebody asks with a certificate of the cell's authority is heard: any where
+    /// they were never revoked, else those that the cell has issued since.
+    #[must_use]
+    pub fn accepts(&self, user: &UserName, serial: Serial) -> bool {
+        self.users.get(user).is_none_or(|user| user.accepts(serial))
     }
 
     /// A job by its id.

@@ -17,3 +17,4 @@ mod script;
 mod sessions;
 mod shown;
 mod unreachable;
+mod users;

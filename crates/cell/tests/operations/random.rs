@@ -8,8 +8,8 @@ use cell::{
     Outcome, RequestId, Watch,
 };
 use model::{
-    CellName, CollectionId, End, Generation, InstanceId, Level, MachineId, MachineName, SessionId,
-    TaskIndex, TaskSelection, Time,
+    CellName, CollectionId, End, Generation, InstanceId, Level, MachineId, MachineName, Serial,
+    SessionId, Span, TaskIndex, TaskSelection, Time,
 };
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
@@ -120,6 +120,15 @@ fn mutation() -> impl Strategy<Value = Mutation> {
             changes: [(key.to_owned(), value.map(str::to_owned))].into(),
         }),
         1 => Just(Mutation::ResumeRescheduling),
+        1 => (select(vec!["ana", "bob", "root"]), 0..4_u8, any::<u64>()).prop_map(
+            |(user, serial, validity)| Mutation::AddUser {
+                user: user.parse().expect("a name"),
+                serial: Serial([serial; Serial::BYTES]),
+                validity: Span(validity >> 24),
+            }
+        ),
+        1 => select(vec!["ana", "bob", "root"])
+            .prop_map(|user| Mutation::RevokeUser { user: user.parse().expect("a name") }),
         1 => select(vec!["0.5", "1", "2"]).prop_map(|factor| Mutation::SetPlatform {
             platform: "p".to_owned(),
             factor: factor.parse().expect("a factor"),
@@ -425,7 +434,7 @@ fn a_long_sequence_places_and_ends_tasks() {
     for _ in 0..9_000 {
         let step = step().new_tree(&mut runner).expect("a step").current();
         let op = step.op(&cell);
-        let applied = cell.apply(cell.time() + model::Span::from_secs(1), &op);
+        let applied = cell.apply(cell.time() + Span::from_secs(1), &op);
         for event in applied.events {
             let kind = format!("{:?}", event.kind);
             if kind.contains("alloc: Some") {

@@ -28,6 +28,8 @@
 //! stop SILENT OF                   the breaker stops rescheduling
 //! allow
 //! resume                           root does it
+//! [as USER] certify NAME SERIAL [for=SECONDS]    add a user: level 2 first. Root does it
+//! [as USER] revoke NAME            root does it
 //! silent MACHINE
 //! back MACHINE
 //! forget ID…
@@ -35,6 +37,8 @@
 //! crowd N                          as many users open one each
 //! request SESSION#SEQUENCE as USER COMMAND        with #FROM-TO, several; the last answer is shown
 //! show                             what there is
+//! show users                       who was added or revoked
+//! accepts NAME SERIAL              whether requests with that certificate are heard
 //! show ports                       which ports are looked at next
 //! ```
 //!
@@ -47,8 +51,8 @@ use cell::{Assignment, Cell, Mutation, Observation, Op, Outcome, Reply, RequestI
 use expect_test::Expect;
 use model::{
     Address, Bytes, CellName, CollectionId, End, InstanceId, JobName, Level, MachineId,
-    MachineName, MachineReport, MilliCores, PortName, Resources, SessionId, Span, TaskIndex,
-    TaskSelection, Time, UserName,
+    MachineName, MachineReport, MilliCores, PortName, Resources, Serial, SessionId, Span,
+    TaskIndex, TaskSelection, Time, UserName,
 };
 use spec::{Constraint, HealthCheck, JobSpec, Kind, Relation, TaskOverride, TaskSpec};
 
@@ -96,6 +100,11 @@ impl Script {
                 return String::new();
             }
             ["show"] => return shown::cell(&self.cell),
+            ["show", "users"] => return shown::users(&self.cell),
+            ["accepts", name, serial] => {
+                let accepts = self.cell.accepts(&user(name), self::serial(serial));
+                return format!("{}\n", if accepts { "yes" } else { "no" });
+            }
             ["show", "ports"] => return shown::free_ports(&self.cell),
             ["nothing"] => Op::Nothing,
             ["found", name, user] => Op::Found {
@@ -109,7 +118,7 @@ impl Script {
             ["as", by, ref rest @ ..] => self.request(by, rest),
             [
                 "submit" | "kill" | "add" | "drain" | "undrain" | "remove" | "say" | "platform"
-                | "resume",
+                | "resume" | "certify" | "revoke",
                 ..,
             ] => self.request(&self.whose(&words), &words),
             ["describe", name, ref options @ ..] => {
@@ -146,9 +155,11 @@ impl Script {
     /// Whoever would usually say that.
     fn whose(&self, words: &[&str]) -> String {
         match words {
-            ["add" | "drain" | "undrain" | "remove" | "say" | "platform" | "resume", ..] => {
-                "root".to_owned()
-            }
+            [
+                "add" | "drain" | "undrain" | "remove" | "say" | "platform" | "resume" | "certify"
+                | "revoke",
+                ..,
+            ] => "root".to_owned(),
             ["kill", "job", id] => self
                 .cell
                 .job(CollectionId(number(id)))
@@ -240,6 +251,15 @@ impl Script {
                     .collect(),
             },
             ["resume"] => Mutation::ResumeRescheduling,
+            ["certify", name, serial, length @ ..] => Mutation::AddUser {
+                user: user(name),
+                serial: self::serial(serial),
+                validity: match length {
+                    [length] => Span::from_secs(number(length.trim_start_matches("for="))),
+                    _ => Span::from_secs(90 * 86_400),
+                },
+            },
+            ["revoke", name] => Mutation::RevokeUser { user: user(name) },
             ["platform", platform, factor] => Mutation::SetPlatform {
                 platform: (*platform).to_owned(),
                 factor: factor.parse().expect("a factor"),
@@ -404,4 +424,8 @@ pub(crate) fn submitted(name: &str, tasks: u64, options: &[&str]) -> Arc<JobSpec
         }
     }
     Arc::new(job)
+}
+
+fn serial(text: &str) -> Serial {
+    Serial::from_bytes(&number(text).to_be_bytes()).expect("a serial number")
 }

@@ -1,7 +1,9 @@
 //! Events as bytes, straight from the cell's own types: the same bytes as the messages' (a property
 //! test compares them), without the messages and their copies of every text.
 
-use cell::{Actor, EventKind, EvictionCause, KillReason, PendingCause, StopReason, Subject};
+use cell::{
+    Actor, Certificate, EventKind, EvictionCause, KillReason, PendingCause, StopReason, Subject,
+};
 use model::{CollectionId, End, InstanceId, MachineId, Resources};
 use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint};
 
@@ -153,6 +155,16 @@ fn kind(wire: &mut Wire<'_>, kind: &EventKind) {
         }),
         EventKind::ReschedulingResumed => wire.nothing(38),
         EventKind::ReschedulingAllowed => wire.nothing(39),
+        EventKind::UserAdded { user, certificate } => wire.message(60, |wire| {
+            wire.text(1, user.as_str());
+            wire.message(2, |wire| {
+                let Certificate { serial, issued, expires } = certificate;
+                wire.text(1, &serial.to_string());
+                wire.number(2, issued.0);
+                wire.number(3, expires.0);
+            });
+        }),
+        EventKind::UserRevoked { user } => wire.given_text(61, user.as_str()),
     }
 }
 

@@ -157,6 +157,11 @@ impl From<&EventKind> for Kind {
             }
             EventKind::ReschedulingResumed => Self::ReschedulingResumed(NOTHING),
             EventKind::ReschedulingAllowed => Self::ReschedulingAllowed(NOTHING),
+            EventKind::UserAdded { user, certificate } => Self::UserAdded(message::UserAdded {
+                user: user.to_string(),
+                certificate: Some((*certificate).into()),
+            }),
+            EventKind::UserRevoked { user } => Self::UserRevoked(user.to_string()),
         }
     }
 }
@@ -208,6 +213,13 @@ impl TryFrom<Kind> for EventKind {
             }
             Kind::ReschedulingResumed(NOTHING) => Self::ReschedulingResumed,
             Kind::ReschedulingAllowed(NOTHING) => Self::ReschedulingAllowed,
+            Kind::UserAdded(added) => Self::UserAdded {
+                user: read::name(&added.user, "user").field("userAdded")?,
+                certificate: read::message(added.certificate, "certificate").field("userAdded")?,
+            },
+            Kind::UserRevoked(user) => {
+                Self::UserRevoked { user: read::name(&user, "userRevoked")? }
+            }
         })
     }
 }

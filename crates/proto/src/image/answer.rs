@@ -62,6 +62,10 @@ impl TryFrom<v1::Answer> for Result<Reply, Rejection> {
             Answer::Machine(id) => Reply::MachineAdded(MachineId(id)),
             Answer::Drained(tasks) => Reply::Drained { tasks },
             Answer::Done(v1::Nothing {}) => Reply::Done,
+            Answer::UserAdded(certificate) => {
+                Reply::UserAdded(certificate.try_into().field("userAdded")?)
+            }
+            Answer::UserRevoked(known) => Reply::UserRevoked { known },
             Answer::Rejected(rejection) => {
                 return Ok(Err(rejection.try_into().field("rejected")?));
             }
@@ -80,6 +84,8 @@ impl From<&Reply> for Answer {
             Reply::Killed { tasks } => Self::Killed(*tasks),
             Reply::MachineAdded(id) => Self::Machine(id.0),
             Reply::Drained { tasks } => Self::Drained(*tasks),
+            Reply::UserAdded(certificate) => Self::UserAdded((*certificate).into()),
+            Reply::UserRevoked { known } => Self::UserRevoked(*known),
             Reply::Done => Self::Done(v1::Nothing {}),
         }
     }

@@ -58,6 +58,9 @@ impl From<&Rejection> for v1::Rejection {
                 Why::Full(rejection::Full { what: what.clone(), has: *has, most: *most })
             }
             Rejection::AddressTaken(machine) => Why::AddressTaken(machine.to_string()),
+            Rejection::RevokesOneself(user) => Why::RevokesOneself(user.to_string()),
+            Rejection::LastAdministrator(user) => Why::LastAdministrator(user.to_string()),
+            Rejection::Validity(asked) => Why::Validity(crate::duration(*asked)),
             Rejection::NotStopped => Why::NotStopped(v1::Nothing {}),
             Rejection::NotAnAllocSet { user, name } => {
                 let (user, name) = (user.to_string(), name.to_string());
@@ -123,6 +126,11 @@ impl TryFrom<v1::Rejection> for Rejection {
             },
             Why::Full(full) => Self::Full { what: full.what, has: full.has, most: full.most },
             Why::AddressTaken(machine) => Self::AddressTaken(read::name(&machine, "addressTaken")?),
+            Why::RevokesOneself(user) => Self::RevokesOneself(read::name(&user, "revokesOneself")?),
+            Why::LastAdministrator(user) => {
+                Self::LastAdministrator(read::name(&user, "lastAdministrator")?)
+            }
+            Why::Validity(asked) => Self::Validity(read::span(Some(asked), "validity")?),
             Why::NotStopped(v1::Nothing {}) => Self::NotStopped,
             Why::NotAnAllocSet(set) => Self::NotAnAllocSet {
                 user: read::name(&set.user, "user").field("notAnAllocSet")?,

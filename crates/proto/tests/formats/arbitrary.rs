@@ -10,10 +10,11 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use borglet::{Desired, DesiredAlloc, Order, Report, TaskReport, TaskStatus};
+use cell::Certificate;
 use model::{
     Appclass, Bytes, CollectionId, End, GcuFactor, Generation, InstanceId, LogIndex, MachineId,
-    MachineReport, MilliCores, PortName, PortRange, Priority, Resources, SchedulingClass, Span,
-    Stamp, TaskIndex, TaskSelection, Term,
+    MachineReport, MilliCores, PortName, PortRange, Priority, Resources, SchedulingClass, Serial,
+    Span, Stamp, TaskIndex, TaskSelection, Term, Time,
 };
 use proptest::collection::{btree_map, vec};
 use proptest::option::of;
@@ -56,6 +57,19 @@ fn quantity() -> impl Strategy<Value = u64> {
 
 fn any_span() -> impl Strategy<Value = Span> {
     prop_oneof![Just(0), any::<u64>(), Just(u64::MAX)].prop_map(Span)
+}
+
+fn serial() -> impl Strategy<Value = Serial> {
+    vec(any::<u8>(), 0..=Serial::BYTES)
+        .prop_map(|bytes| Serial::from_bytes(&bytes).expect("short enough"))
+}
+
+fn certificate() -> impl Strategy<Value = Certificate> {
+    (serial(), any::<(u64, u64)>()).prop_map(|(serial, (issued, expires))| Certificate {
+        serial,
+        issued: Time(issued),
+        expires: Time(expires),
+    })
 }
 
 fn resources() -> impl Strategy<Value = Resources> {

@@ -7,11 +7,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
 use std::sync::Arc;
 
-use cell::{Assignment, Mutation, Observation, Op, RequestId, Reservation};
+use cell::{Assignment, Certificate, Mutation, Observation, Op, RequestId, Reservation};
 use model::{
     Appclass, Band, Bytes, CollectionId, End, GcuFactor, Generation, InstanceId, Level, MachineId,
-    MachineReport, MilliCores, NameError, PortRange, Resources, SchedulingClass, SessionId, Span,
-    TaskIndex, TaskSelection,
+    MachineReport, MilliCores, NameError, PortRange, Resources, SchedulingClass, Serial, SessionId,
+    Span, TaskIndex, TaskSelection, Time,
 };
 use spec::{
     Constraint, HealthCheck, JobReference, JobSpec, Kind, Maximum, Relation, RestartPolicy,
@@ -215,6 +215,12 @@ pub(crate) fn all_ops() -> Vec<Op> {
         Op::StopRescheduling { silent: 4, of: 9 },
         Op::AllowRescheduling,
         request(Mutation::ResumeRescheduling),
+        request(Mutation::AddUser {
+            user: name("ben"),
+            serial: certificate().serial,
+            validity: Span::from_secs(90 * 86_400),
+        }),
+        request(Mutation::RevokeUser { user: name("ben") }),
     ]);
     later.push(request(Mutation::Submit(Arc::new(apart))));
     let mut room = JobSpec::of(name("room"), Band::Mid.usual(), 2, TaskSpec::of(Vec::new()));
@@ -226,6 +232,12 @@ pub(crate) fn all_ops() -> Vec<Op> {
     later.push(Op::Assign(vec![Assignment { alloc, ..assignment(0, vec![31_000], vec![]) }]));
     ops.extend(later);
     ops
+}
+
+/// A certificate that the cell issued.
+pub(crate) fn certificate() -> Certificate {
+    let serial = Serial::from_bytes(&[0x2a, 0, 7]).expect("short enough");
+    Certificate { serial, issued: Time(90), expires: Time(7_776_000_000_090) }
 }
 
 /// A new kind of operation does not compile until it has a name here, and then wants an example.
@@ -245,6 +257,8 @@ pub(crate) fn kind(op: &Op) -> &'static str {
             Mutation::SetAttributes { .. } => "set attributes",
             Mutation::SetPlatform { .. } => "set platform",
             Mutation::ResumeRescheduling => "resume rescheduling",
+            Mutation::AddUser { .. } => "add user",
+            Mutation::RevokeUser { .. } => "revoke user",
         },
         Op::Assign(_) => "assign",
         Op::Observe { .. } => "observe",

@@ -10,7 +10,7 @@ use cell::{
 };
 use model::{
     Band, Bytes, CollectionId, End, GcuFactor, InstanceId, MachineName, MachineReport, MilliCores,
-    PortRange, Resources, SessionId, TaskIndex, TaskSelection, Time, UserName,
+    PortRange, Resources, Serial, SessionId, Span, TaskIndex, TaskSelection, Time, UserName,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -39,6 +39,8 @@ pub(crate) enum Step {
     Health(bool),
     Ended(u64, End),
     Silent(usize),
+    /// Somebody is added or revoked.
+    User(u8),
     Unreachable(usize),
     /// The breaker, or what a person or the master says after that.
     Rescheduling(u32),
@@ -62,6 +64,7 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(which, value)| Step::Attribute(which, value)),
         1 => (1..=GcuFactor::MAX).prop_map(Step::Platform),
         2 => any::<usize>().prop_map(Step::Silent),
+        1 => any::<u8>().prop_map(Step::User),
         2 => any::<usize>().prop_map(Step::Unreachable),
         2 => (0..4_u32).prop_map(Step::Rescheduling),
         3 => any::<usize>().prop_map(Step::Back),
@@ -87,7 +90,7 @@ pub(crate) fn history(most: usize) -> impl Strategy<Value = Vec<(Time, Op)>> {
     vec((step(), 0..10_000_000_u64), 0..most).prop_map(|steps| {
         let mut life = Life::begin();
         for (step, wait) in steps {
-            life.now = life.now + model::Span(wait);
+            life.now = life.now + Span(wait);
             life.take(step);
         }
         life.ops
@@ -183,6 +186,16 @@ impl Life {
                 let end = if position == which % 3 { end.clone() } else { End::Exited { code: 1 } };
                 Observation::Ended { instance, end }
             }),
+            Step::User(which) => {
+                let user = UserName::new(["ana", "ben", "cleo"][usize::from(which % 3)]);
+                let user = user.expect("a name");
+                let serial = Serial::from_bytes(&[which]).expect("short enough");
+                let validity = Span::from_secs(u64::from(which) * 60);
+                self.request(match which % 5 {
+                    0 => Mutation::RevokeUser { user },
+                    _ => Mutation::AddUser { user, serial, validity },
+                });
+            }
             Step::Unreachable(which) => {
                 if let Some(machine) = self.machine(which) {
                     self.apply(Op::MachineUnreachable { machine: machine.id });

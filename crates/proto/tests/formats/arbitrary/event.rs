@@ -6,7 +6,7 @@ use proptest::option::of;
 use proptest::prelude::*;
 use proto::event::{Names, Record};
 
-use super::{collection, end, factor, instance, machine, name, resources};
+use super::{certificate, collection, end, factor, instance, machine, name, resources};
 
 fn eviction_cause() -> impl Strategy<Value = EvictionCause> {
     prop_oneof![
@@ -101,6 +101,9 @@ fn kind() -> impl Strategy<Value = EventKind> {
         any::<(u32, u32)>().prop_map(|(silent, of)| EventKind::ReschedulingStopped { silent, of }),
         Just(EventKind::ReschedulingResumed),
         Just(EventKind::ReschedulingAllowed),
+        (name(), certificate())
+            .prop_map(|(user, certificate)| EventKind::UserAdded { user, certificate }),
+        name().prop_map(|user| EventKind::UserRevoked { user }),
     ];
     prop_oneof![step_of_a_life(), machines_and_cell]
 }

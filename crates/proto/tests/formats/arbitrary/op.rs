@@ -14,7 +14,8 @@ use proptest::sample::select;
 
 use super::job::{any_constraint, any_job};
 use super::{
-    collection, end, factor, instance, machine, machine_report, name, resources, selection,
+    any_span, certificate, collection, end, factor, instance, machine, machine_report, name,
+    resources, selection, serial,
 };
 
 fn mutation() -> BoxedStrategy<Mutation> {
@@ -33,6 +34,12 @@ fn mutation() -> BoxedStrategy<Mutation> {
         (any::<String>(), factor())
             .prop_map(|(platform, factor)| Mutation::SetPlatform { platform, factor }),
         Just(Mutation::ResumeRescheduling),
+        (name(), serial(), any_span()).prop_map(|(user, serial, validity)| Mutation::AddUser {
+            user,
+            serial,
+            validity
+        }),
+        name().prop_map(|user| Mutation::RevokeUser { user }),
     ]
     .boxed()
 }
@@ -111,6 +118,8 @@ fn reply() -> impl Strategy<Value = Reply> {
         any::<u32>().prop_map(|tasks| Reply::Killed { tasks }),
         machine().prop_map(Reply::MachineAdded),
         any::<u32>().prop_map(|tasks| Reply::Drained { tasks }),
+        certificate().prop_map(Reply::UserAdded),
+        any::<bool>().prop_map(|known| Reply::UserRevoked { known }),
         Just(Reply::Done),
     ]
 }
@@ -153,6 +162,9 @@ fn rejection() -> impl Strategy<Value = Rejection> {
         }),
         name().prop_map(Rejection::AddressTaken),
         Just(Rejection::NotStopped),
+        name().prop_map(Rejection::RevokesOneself),
+        name().prop_map(Rejection::LastAdministrator),
+        any_span().prop_map(Rejection::Validity),
     ];
     prop_oneof![1 => would_not_fit, 3 => others]
 }

@@ -4,7 +4,7 @@ use cell::{Actor, Event, EventKind, EvictionCause, KillReason, PendingCause, Sto
 use model::{CollectionId, Level, LogIndex, MachineId, Time};
 use proto::event::{Names, Record};
 
-use super::{ends, factor, instance, name, resources};
+use super::{certificate, ends, factor, instance, name, resources};
 
 /// Each kind of event at least once, each of another operation.
 pub(crate) fn all_events() -> Vec<Record> {
@@ -114,6 +114,8 @@ fn of_the_cell() -> Vec<EventKind> {
         EventKind::Platform { platform: "x86-64".to_owned(), factor: factor(1_250) },
         EventKind::Founded,
         EventKind::LevelRaised { to: Level(2) },
+        EventKind::UserAdded { user: name("ben"), certificate: certificate() },
+        EventKind::UserRevoked { user: name("ben") },
     ]
 }
 
@@ -158,5 +160,7 @@ pub(crate) fn kind(event: &Event) -> &'static str {
         EventKind::ReschedulingStopped { .. } => "rescheduling stopped",
         EventKind::ReschedulingResumed => "rescheduling resumed",
         EventKind::ReschedulingAllowed => "rescheduling allowed",
+        EventKind::UserAdded { .. } => "user added",
+        EventKind::UserRevoked { .. } => "user revoked",
     }
 }

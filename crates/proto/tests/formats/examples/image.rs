@@ -6,18 +6,19 @@ use std::sync::Arc;
 use cell::crashes::Crash;
 use cell::feasibility::Misfit;
 use cell::{
-    Death, Drain, EvictionCause, Health, Image, Job, JobParts, JobState, KillReason, LastLife,
+    Act, Death, Drain, EvictionCause, Health, Image, Job, JobParts, JobState, KillReason, LastLife,
     Machine, MachineState, PendingCause, Phase, Placement, Rejection, Reply, Rescheduling, Session,
-    StopReason, Submission, Task, TaskState,
+    StopReason, Submission, Task, TaskState, User,
 };
 use model::{
-    CollectionId, Dimension, End, Generation, Level, LogIndex, MachineId, SessionId, TaskId,
-    TaskIndex, Time,
+    CollectionId, Dimension, End, Generation, Level, LogIndex, MachineId, SessionId, Span, TaskId,
+    TaskIndex, Time, UserName,
 };
 use spec::{JobSpec, Kind, TaskSpec};
 
 use super::{
-    constraints, ends, factor, full_job, instance, machine_report, name, reference, words,
+    certificate, constraints, ends, factor, full_job, instance, machine_report, name, reference,
+    words,
 };
 
 pub(crate) fn full_image() -> Image {
@@ -36,6 +37,7 @@ pub(crate) fn full_image() -> Image {
         administrators: vec![name("ana"), name("root")],
         platforms: vec![("arm64".to_owned(), factor(1)), ("x86-64".to_owned(), factor(1_250))],
         rescheduling: Rescheduling::Allowed,
+        users: Vec::new(),
         index: LogIndex(9),
         time: Time(100),
         last_collection: CollectionId(7),
@@ -51,6 +53,7 @@ pub(crate) fn full_image() -> Image {
 pub(crate) fn image_of_level_2() -> Image {
     let mut image = full_image();
     image.level = Level(2);
+    image.users = users();
     image.rescheduling = Rescheduling::Stopped { since: Time(99), silent: 4, of: 9 };
     let mut unreachable = Machine::new(MachineId(4), name("m4"), "m4:1".into());
     unreachable.state = MachineState::Unreachable { since: Time(98) };
@@ -64,6 +67,14 @@ pub(crate) fn image_of_level_2() -> Image {
         [(2, Err(Rejection::NotStopped)), (3, Ok(Reply::Done))].into();
     answers.insert(4, Err(Rejection::NotAnAllocSet { user: name("ana"), name: name("web") }));
     answers.extend((5..).zip(Dimension::ALL.map(too_small).map(Err)));
+    let answers_of_users = [
+        Ok(Reply::UserAdded(certificate())),
+        Ok(Reply::UserRevoked { known: true }),
+        Err(Rejection::RevokesOneself(name("ana"))),
+        Err(Rejection::LastAdministrator(name("root"))),
+        Err(Rejection::Validity(Span(59_000_000))),
+    ];
+    answers.extend((9..).zip(answers_of_users));
     let session = Session { user: name("ana"), used: LogIndex(8), answers, forgotten: 0 };
     image.sessions.push((SessionId(5), Arc::new(session)));
     image
@@ -73,6 +84,19 @@ pub(crate) fn image_of_level_2() -> Image {
 pub(crate) fn resumed_image() -> Image {
     let rescheduling = Rescheduling::Resumed { since: Time(100), by: name("ana") };
     Image { rescheduling, ..image_of_level_2() }
+}
+
+/// One who was added, one who was added again after a revocation, and one who was only revoked.
+fn users() -> Vec<(UserName, Arc<User>)> {
+    let act = |at, by| Some(Act { at: Time(at), by: name(by) });
+    let user = |text, added, revoked, certificates| {
+        (name(text), Arc::new(User { added, certificates, revoked }))
+    };
+    vec![
+        user("ben", act(90, "ana"), None, vec![certificate(), certificate()]),
+        user("cleo", act(80, "ana"), act(85, "root"), vec![certificate()]),
+        user("dan", None, act(86, "root"), Vec::new()),
+    ]
 }
 
 fn machines() -> Vec<Machine> {

@@ -34,6 +34,8 @@ fn histories_reach_every_state_and_every_event() {
         cell: a platform
         cell: rescheduling resumed
         cell: rescheduling stopped
+        cell: user added
+        cell: user revoked
         job: failed
         job: finished
         job: has a maximum per machine
@@ -116,6 +118,8 @@ fn histories_reach_every_state_and_every_event() {
         suspect
         update pending
         update running
+        user added
+        user revoked
     "#]]
     .assert_eq(&lines(&events));
 }
@@ -128,6 +132,16 @@ fn see(cell: &Cell, seen: &mut Seen) {
         Rescheduling::Allowed => {}
         Rescheduling::Stopped { .. } => drop(seen.insert("cell: rescheduling stopped".to_owned())),
         Rescheduling::Resumed { .. } => drop(seen.insert("cell: rescheduling resumed".to_owned())),
+    }
+    for (_, user) in cell.users() {
+        let again = user.revoked.is_some() && !user.certificates.is_empty();
+        let words = [
+            (user.added.is_some(), "added"),
+            (again, "added again"),
+            (user.is_shut_out(), "revoked"),
+        ];
+        let words = words.into_iter().filter_map(|(is, word)| is.then_some(word));
+        seen.extend(words.map(|word| format!("cell: user {word}")));
     }
     for machine in cell.machines() {
         seen.extend(of_machine(cell, machine).map(|word| format!("machine: {word}")));
