@@ -7,6 +7,7 @@
 //! (design, section 5).
 
 mod decision;
+mod quota;
 mod violation;
 
 #[cfg(test)]
@@ -55,6 +56,7 @@ impl Cell {
         self.check_machines(&loads, &mut found);
         self.check_rescheduling(&mut found);
         self.check_sessions(&mut found);
+        self.check_quota(&mut found);
         found.violations
     }
 

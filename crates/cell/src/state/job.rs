@@ -482,8 +482,8 @@ impl Job {
     pub fn reservation(&self, index: TaskIndex) -> Resources {
         let limit = self.limit(index);
         match self.task(index).and_then(|task| task.reserved.as_deref()) {
-            Some(reserved) => reserved.least(limit),
-            None => limit,
+            Some(reserved) if self.spec.estimation => reserved.least(limit),
+            _ => limit,
         }
     }
 

@@ -12,6 +12,7 @@
 //! [as USER] submit OWNER/JOB N [cpu=MILLI] [ram=MIB] [ports=NAME,…] [cmd=TEXT] [check=PORT]
 //!                               [failures=N] [delay=SECONDS] [big=INDEX:MILLI] [priority=P]
 //!                               [on=CONSTRAINT,…] [after=JOB,…] [parent=JOB] [label=NAME:VALUE]
+//!                               [estimation=no] [kernel=FEATURE,…] [in=ALLOCSET]
 //! [as USER] kill ADDRESS           or `kill job ID`; without `as`, the owner does it
 //! [as USER] add MACHINE ADDRESS    without `as`, root does it
 //! drain MACHINE [REASON]           undrain MACHINE            remove MACHINE
@@ -27,6 +28,11 @@
 //! stop SILENT OF                   the breaker stops rescheduling
 //! allow
 //! resume                           root does it
+//! [as USER] grant USER BAND [cpu=MILLI] [ram=MIB] [disk=MIB] [from=SECONDS] [until=SECONDS]
+//! [as USER] revoke GRANT           [as USER] oversell BAND PERCENT        [as USER] meter on|off
+//! metered                          the master itself says that quota is metered
+//! charges                          what is charged, and what is granted
+//! [as USER] allow-to USER CAPABILITY              [as USER] forbid USER CAPABILITY
 //! silent MACHINE
 //! back MACHINE
 //! forget ID…
@@ -45,11 +51,11 @@ use std::sync::Arc;
 use cell::{Assignment, Cell, Mutation, Observation, Op, Outcome, Reply, RequestId, Watch};
 use expect_test::Expect;
 use model::{
-    Address, Bytes, CellName, CollectionId, End, InstanceId, JobName, Level, MachineId,
+    Address, Bytes, CellName, CollectionId, End, GrantId, InstanceId, JobName, Level, MachineId,
     MachineName, MachineReport, MilliCores, PortName, Resources, SessionId, Span, TaskIndex,
     TaskSelection, Time, UserName,
 };
-use spec::{Constraint, HealthCheck, JobSpec, Relation, TaskOverride, TaskSpec};
+use spec::{Constraint, HealthCheck, JobSpec, Kind, Relation, TaskOverride, TaskSpec};
 
 use crate::shown;
 
@@ -96,6 +102,8 @@ impl Script {
             }
             ["show"] => return shown::cell(&self.cell),
             ["show", "ports"] => return shown::free_ports(&self.cell),
+            ["charges"] => return shown::charges(&self.cell),
+            ["metered"] => Op::MeterQuota,
             ["nothing"] => Op::Nothing,
             ["found", name, user] => Op::Found {
                 name: CellName::new(name).expect("a cell's name"),
@@ -108,7 +116,7 @@ impl Script {
             ["as", by, ref rest @ ..] => self.request(by, rest),
             [
                 "submit" | "kill" | "add" | "drain" | "undrain" | "remove" | "say" | "platform"
-                | "resume",
+                | "resume" | "grant" | "revoke" | "oversell" | "meter" | "allow-to" | "forbid",
                 ..,
             ] => self.request(&self.whose(&words), &words),
             ["describe", name, ref options @ ..] => {
@@ -145,9 +153,11 @@ impl Script {
     /// Whoever would usually say that.
     fn whose(&self, words: &[&str]) -> String {
         match words {
-            ["add" | "drain" | "undrain" | "remove" | "say" | "platform" | "resume", ..] => {
-                "root".to_owned()
-            }
+            [
+                "add" | "drain" | "undrain" | "remove" | "say" | "platform" | "resume" | "grant"
+                | "revoke" | "oversell" | "meter" | "allow-to" | "forbid",
+                ..,
+            ] => "root".to_owned(),
             ["kill", "job", id] => self
                 .cell
                 .job(CollectionId(number(id)))
@@ -239,6 +249,18 @@ impl Script {
                     .collect(),
             },
             ["resume"] => Mutation::ResumeRescheduling,
+            ["grant", user, band, options @ ..] => grant(user, band, options),
+            ["revoke", id] => Mutation::RevokeQuota { grant: GrantId(number(id)) },
+            ["oversell", band, percent] => Mutation::Oversell {
+                band: band.parse().expect("a band"),
+                percent: u32::try_from(number(percent)).expect("percent"),
+            },
+            ["meter", on] => Mutation::MeterQuota { on: *on == "on" },
+            [what @ ("allow-to" | "forbid"), user, capability] => Mutation::SetCapability {
+                user: self::user(user),
+                capability: capability.parse().expect("a capability"),
+                held: *what == "allow-to",
+            },
             ["platform", platform, factor] => Mutation::SetPlatform {
                 platform: (*platform).to_owned(),
                 factor: factor.parse().expect("a factor"),
@@ -282,6 +304,23 @@ impl Script {
         };
         Op::Observe { machine: self.machine(machine), observations: vec![observation] }
     }
+}
+
+fn grant(user: &str, band: &str, options: &[&str]) -> Mutation {
+    let (mut amount, mut from, mut until) = (Resources::default(), None, None);
+    let moment = |seconds: &str| Some(Time::ZERO + Span::from_secs(number(seconds)));
+    for option in options {
+        match option.split_once('=').expect("KEY=VALUE") {
+            ("cpu", value) => amount.cpu = MilliCores(number(value)),
+            ("ram", value) => amount.ram = Bytes(number(value) << 20),
+            ("disk", value) => amount.disk = Bytes(number(value) << 20),
+            ("from", value) => from = moment(value),
+            ("until", value) => until = moment(value),
+            _ => panic!("there is no option {option}"),
+        }
+    }
+    let (user, band) = (self::user(user), band.parse().expect("a band"));
+    Mutation::GrantQuota { user, band, amount, from, until }
 }
 
 fn machine_name(text: &str) -> MachineName {
@@ -380,6 +419,12 @@ pub(crate) fn submitted(name: &str, tasks: u64, options: &[&str]) -> Arc<JobSpec
             "after" => {
                 job.after = value.split(',').map(|job| job.parse().expect("a job")).collect();
             }
+            "estimation" => job.estimation = value != "no",
+            "kernel" => {
+                let feature = |name: &str| name.parse().expect("a kernel feature");
+                job.task.kernel_features = value.split(',').map(feature).collect();
+            }
+            "in" => job.kind = Kind::Job { alloc_set: Some(value.parse().expect("a job")) },
             "parent" => job.parent = Some(value.parse().expect("a job")),
             "label" => {
                 let (name, value) = value.split_once(':').expect("NAME:VALUE");

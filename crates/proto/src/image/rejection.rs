@@ -2,7 +2,7 @@
 
 use cell::Rejection;
 use cell::feasibility::{CountedAt, Misfit};
-use model::{CollectionId, Dimension, SessionId, TaskId, TaskIndex};
+use model::{CollectionId, Dimension, GrantId, SessionId, TaskId, TaskIndex};
 
 use crate::error::{At, Fault, Malformed};
 use crate::{read, v1};
@@ -59,6 +59,10 @@ impl From<&Rejection> for v1::Rejection {
             }
             Rejection::AddressTaken(machine) => Why::AddressTaken(machine.to_string()),
             Rejection::NotStopped => Why::NotStopped(v1::Nothing {}),
+            Rejection::Quota(shortfall) => Why::Quota(shortfall.as_ref().into()),
+            Rejection::Oversold(oversold) => Why::Oversold(oversold.as_ref().into()),
+            Rejection::NoSuchGrant(id) => Why::NoSuchGrant(id.0),
+            Rejection::Impossible(why) => Why::Impossible(why.clone()),
         };
         Self { why: Some(why) }
     }
@@ -112,6 +116,12 @@ impl TryFrom<v1::Rejection> for Rejection {
             Why::Full(full) => Self::Full { what: full.what, has: full.has, most: full.most },
             Why::AddressTaken(machine) => Self::AddressTaken(read::name(&machine, "addressTaken")?),
             Why::NotStopped(v1::Nothing {}) => Self::NotStopped,
+            Why::Quota(shortfall) => Self::Quota(Box::new(shortfall.try_into().field("quota")?)),
+            Why::Oversold(oversold) => {
+                Self::Oversold(Box::new(oversold.try_into().field("oversold")?))
+            }
+            Why::NoSuchGrant(id) => Self::NoSuchGrant(GrantId(id)),
+            Why::Impossible(why) => Self::Impossible(why),
         })
     }
 }

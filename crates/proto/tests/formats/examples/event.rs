@@ -1,7 +1,9 @@
 //! One of each kind of event.
 
+use std::sync::Arc;
+
 use cell::{Actor, Event, EventKind, EvictionCause, KillReason, PendingCause, StopReason, Subject};
-use model::{CollectionId, Level, LogIndex, MachineId, Time};
+use model::{Band, Capability, CollectionId, Level, LogIndex, MachineId, Time};
 use proto::event::{Names, Record};
 
 use super::{ends, factor, instance, name, resources};
@@ -42,6 +44,10 @@ fn happenings() -> Vec<(Actor, Event)> {
     add(&ana, Subject::Cell, of_the_cell());
     add(&Actor::Master, Subject::Machine(MachineId(3)), vec![EventKind::MachineUnreachable]);
     add(&Actor::Master, Subject::Cell, of_rescheduling());
+    add(&ana, Subject::Cell, of_quota());
+    let capability = Capability::DrainMachines;
+    let used = vec![EventKind::CapabilityUsed { capability }];
+    add(&ana, Subject::Machine(MachineId(3)), used);
     all
 }
 
@@ -119,6 +125,20 @@ fn of_rescheduling() -> Vec<EventKind> {
     ]
 }
 
+fn of_quota() -> Vec<EventKind> {
+    let (user, capability) = (name("ben"), Capability::AdministerJobs);
+    let (ending, lasting) = super::grants();
+    vec![
+        EventKind::QuotaGranted(Arc::new(ending)),
+        EventKind::QuotaRevoked(Arc::new(lasting)),
+        EventKind::Oversell { band: Band::Mid, percent: 150 },
+        EventKind::Metering { on: true },
+        EventKind::Metering { on: false },
+        EventKind::CapabilityGranted { user, capability },
+        EventKind::CapabilityRevoked { user: name("ben"), capability },
+    ]
+}
+
 /// A new kind of event does not compile until it has a name here, and then wants an example.
 pub(crate) fn kind(event: &Event) -> &'static str {
     match &event.kind {
@@ -152,5 +172,12 @@ pub(crate) fn kind(event: &Event) -> &'static str {
         EventKind::ReschedulingStopped { .. } => "rescheduling stopped",
         EventKind::ReschedulingResumed => "rescheduling resumed",
         EventKind::ReschedulingAllowed => "rescheduling allowed",
+        EventKind::QuotaGranted(_) => "quota granted",
+        EventKind::QuotaRevoked(_) => "quota revoked",
+        EventKind::Oversell { .. } => "oversell",
+        EventKind::Metering { .. } => "metering",
+        EventKind::CapabilityGranted { .. } => "capability granted",
+        EventKind::CapabilityRevoked { .. } => "capability revoked",
+        EventKind::CapabilityUsed { .. } => "capability used",
     }
 }
