@@ -35,5 +35,10 @@ mod sys;
 pub mod task;
 pub mod uid;
 
+/// The capabilities of Linux that a task can keep, by their numbers (capabilities(7)):
+/// `NET_BIND_SERVICE`, `NET_ADMIN`, `NET_RAW`, `IPC_LOCK`, `SYS_PTRACE`, `SYS_NICE` and `PERFMON`.
+/// None lets it out of its jail.
+pub const CAPABILITIES: [u8; 7] = [10, 12, 13, 14, 19, 23, 38];
+
 pub use error::FileError;
 pub use isolation::Isolation;

@@ -276,6 +276,34 @@ impl Dimension {
     }
 }
 
+impl Dimension {
+    /// Its name in commands: `cpu=2`.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Cpu => "cpu",
+            Self::Ram => "ram",
+            Self::Disk => "disk",
+            Self::DiskRate => "disk-rate",
+        }
+    }
+
+    /// A quantity in this dimension as it is written in commands: without spaces, and exactly, so
+    /// that it is read back as what it is.
+    #[must_use]
+    pub fn write(self, amount: u64) -> String {
+        if self == Self::Cpu {
+            let text = format!("{}.{:03}", amount / 1_000, amount % 1_000);
+            return text.trim_end_matches('0').trim_end_matches('.').to_owned();
+        }
+        let whole = |(_, factor): &&(&str, u64)| amount.is_multiple_of(*factor);
+        match BYTE_UNITS[..6].iter().rev().filter(|_| amount > 0).find(whole) {
+            Some((unit, factor)) => format!("{}{unit}", amount / factor),
+            None => amount.to_string(),
+        }
+    }
+}
+
 impl fmt::Display for Dimension {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -320,6 +348,34 @@ impl Resources {
             ram: Bytes(f(self.ram.0, other.ram.0)),
             disk: Bytes(f(self.disk.0, other.disk.0)),
             disk_rate: Bytes(f(self.disk_rate.0, other.disk_rate.0)),
+        }
+    }
+
+    /// What a function gives for each dimension.
+    #[must_use]
+    pub fn each(of: impl Fn(Dimension) -> u64) -> Self {
+        Self {
+            cpu: MilliCores(of(Dimension::Cpu)),
+            ram: Bytes(of(Dimension::Ram)),
+            disk: Bytes(of(Dimension::Disk)),
+            disk_rate: Bytes(of(Dimension::DiskRate)),
+        }
+    }
+
+    /// The dimensions that are not zero, in words: `0.5 cores and 256 MiB`. `nothing` where all are.
+    #[must_use]
+    pub fn in_words(&self) -> String {
+        let there = Dimension::ALL.into_iter().filter(|dimension| self.get(*dimension) > 0);
+        let shown: Vec<String> = there
+            .map(|dimension| match dimension {
+                Dimension::Cpu | Dimension::Ram => dimension.show(self.get(dimension)),
+                _ => format!("{} of {dimension}", dimension.show(self.get(dimension))),
+            })
+            .collect();
+        match shown.split_last() {
+            None => "nothing".to_owned(),
+            Some((last, [])) => last.clone(),
+            Some((last, rest)) => format!("{} and {last}", rest.join(", ")),
         }
     }
 
@@ -460,6 +516,27 @@ mod tests {
         ] {
             assert_eq!(Bytes(bytes).to_string(), text);
         }
+    }
+
+    #[test]
+    fn what_is_written_in_a_command_is_read_back_exactly() {
+        for (dimension, amount, text) in [
+            (Dimension::Cpu, 500, "0.5"),
+            (Dimension::Cpu, 12_000, "12"),
+            (Dimension::Ram, 256 << 20, "256MiB"),
+            (Dimension::Ram, (1 << 30) + 1, "1073741825B"),
+            (Dimension::Disk, 0, "0"),
+        ] {
+            assert_eq!(dimension.write(amount), text);
+            let read = match dimension {
+                Dimension::Cpu => text.parse::<MilliCores>().expect(text).0,
+                _ => text.parse::<Bytes>().expect(text).0,
+            };
+            assert_eq!(read, amount);
+        }
+        let all = Resources { disk: Bytes(1 << 30), ..Resources::each(|_| 2_048) };
+        assert_eq!(all.in_words(), "2.048 cores, 2 KiB, 1 GiB of disk and 2 KiB/s of disk rate");
+        assert_eq!(Resources::default().in_words(), "nothing");
     }
 
     #[test]

@@ -137,7 +137,10 @@ impl<C: Codec> World<C> {
         let tap = Tap::new(Rc::clone(&self.codec), Rc::clone(&self.seen));
         let administrator = self.master.founder.clone();
         let founding = cell_name().zip(administrator);
-        let founding = founding.map(|(name, administrator)| Founding { name, administrator });
+        let founding = founding.map(|(name, administrator)| {
+            // Its load is of more users than anybody grants quota to.
+            Founding { name, administrator, quota: false }
+        });
         let (settings, now) = (self.master.settings, self.now);
         match Replica::new(settings, tap, now, recovered, founding) {
             Ok(replica) => {

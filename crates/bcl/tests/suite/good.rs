@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use model::{Appclass, Band, Bytes, MilliCores, PortName, SchedulingClass, Span, TaskIndex};
+use model::{
+    Appclass, Band, Bytes, KernelFeature, MilliCores, PortName, SchedulingClass, Span, TaskIndex,
+};
 use spec::{Constraint, HealthCheck, JobSpec, Kind, Maximum, Relation, RestartPolicy, TaskSpec};
 
 use crate::{job, jobs, with_files};
@@ -21,6 +23,7 @@ fn usual() -> JobSpec {
         max_per_machine: None,
         max_per_switch: None,
         restart: RestartPolicy::default(),
+        estimation: true,
         after: BTreeSet::new(),
         parent: None,
     }
@@ -50,6 +53,11 @@ fn each_field_can_be_given_in_each_of_its_spellings() {
         check(&format!("maxPerSwitch: {soft}"), |job| job.max_per_switch = maximum(false));
         check(&format!("maxPerSwitch: {hard}"), |job| job.max_per_switch = maximum(true));
     }
+    check("estimation: true", |_| {});
+    check("estimation: false", |job| job.estimation = false);
+    check("kernelFeatures: ['net-raw', 'perfmon']", |job| {
+        job.task.kernel_features = [KernelFeature::NetRaw, KernelFeature::Perfmon].into();
+    });
     for production in ["200", "'200'", "'production'"] {
         let change = |job: &mut JobSpec| job.priority = Band::Production.usual();
         check(&format!("priority: {production}"), change);

@@ -200,6 +200,7 @@ impl Files {
             tmp_bytes_max: TMP_BYTES_MAX.min(spec.limit.ram.0),
             notice_ms: spec.notice.as_millis(),
             jail,
+            capabilities: spec.kernel_features.iter().map(|feature| feature.number()).collect(),
         })
     }
 

@@ -28,6 +28,9 @@ impl Cell {
         // The limit itself is not kept: it may change.
         let amount = amount.least(limit);
         let reserved = (amount != limit).then_some(amount);
+        if !job.spec.estimation {
+            return;
+        }
         let lives =
             task.generation == instance.generation && !matches!(task.state, TaskState::Dead { .. });
         if !lives || task.reserved.as_deref() == reserved.as_ref() {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use model::{End, Generation, InstanceId, Span};
 
 use super::Events;
+use super::quota::charged_band;
 use crate::lifecycle::Transition;
 use crate::{
     Cell, Death, EventKind, EvictionCause, Job, JobState, LastLife, PendingCause, Placement,
@@ -161,6 +162,9 @@ impl Cell {
             self.pending.remove(&id);
         }
         events.add(Subject::Task(instance), kind);
+        if let Some(band) = charged_band(&job.spec) {
+            self.quota.give_back(&job.owner, band, job.limit(instance.index).into());
+        }
         if job.counts.alive() > 0 {
             return;
         }

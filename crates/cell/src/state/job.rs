@@ -487,6 +487,7 @@ impl Job {
 
     fn reservation_below(&self, index: TaskIndex, limit: Resources) -> Resources {
         let reserved = self.task(index).and_then(|task| task.reserved.as_deref());
+        let reserved = reserved.filter(|_| self.spec.estimation);
         reserved.map_or(limit, |reserved| reserved.least(limit))
     }
 

@@ -8,8 +8,9 @@ use cell::{
     Outcome, RequestId, Watch,
 };
 use model::{
-    CellName, CollectionId, End, Generation, InstanceId, Level, MachineId, MachineName, Serial,
-    SessionId, Span, TaskIndex, TaskSelection, Time,
+    Bytes, Capability, CellName, CollectionId, End, Generation, GrantId, InstanceId, Level,
+    MachineId, MachineName, MilliCores, Resources, Serial, SessionId, Span, TaskIndex,
+    TaskSelection, Time,
 };
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
@@ -97,6 +98,8 @@ fn mutation() -> impl Strategy<Value = Mutation> {
         "on=gpu?",
         "in=room",
         "in=ana/room",
+        "estimation=no",
+        "kernel=net-raw",
     ]);
     let ranges = prop::collection::vec((small_or_huge_32(), small_or_huge_32()), 0..3);
     let ranges = ranges.prop_map(|ranges| {
@@ -129,6 +132,7 @@ fn mutation() -> impl Strategy<Value = Mutation> {
         ),
         1 => select(vec!["ana", "bob", "root"])
             .prop_map(|user| Mutation::RevokeUser { user: user.parse().expect("a name") }),
+        4 => quota(),
         1 => select(vec!["0.5", "1", "2"]).prop_map(|factor| Mutation::SetPlatform {
             platform: "p".to_owned(),
             factor: factor.parse().expect("a factor"),
@@ -149,6 +153,31 @@ fn mutation() -> impl Strategy<Value = Mutation> {
             .prop_map(|(id, tasks)| Mutation::Kill { collection: CollectionId(id), tasks }),
         2 => names,
         3 => machines,
+    ]
+}
+
+fn quota() -> impl Strategy<Value = Mutation> {
+    let band = || select(model::Band::ALL.to_vec());
+    let moment = || prop::option::of((0..60_u64).prop_map(|s| Time(s * 1_000_000)));
+    let who = || select(USERS.to_vec()).prop_map(user);
+    let amount = (0..3_u64).prop_map(|tenths| Resources {
+        cpu: MilliCores(tenths * 200),
+        ram: Bytes(tenths << 27),
+        ..Resources::default()
+    });
+    prop_oneof![
+        6 => (who(), band(), amount, moment(), moment()).prop_map(
+            |(user, band, amount, from, until)| Mutation::GrantQuota {
+                user, band, amount, from, until,
+            }
+        ),
+        2 => (0..5_u64).prop_map(|id| Mutation::RevokeQuota { grant: GrantId(id) }),
+        1 => (band(), small_or_huge_32())
+            .prop_map(|(band, percent)| Mutation::Oversell { band, percent }),
+        2 => prop::bool::weighted(0.8).prop_map(|on| Mutation::MeterQuota { on }),
+        3 => (who(), select(Capability::ALL.to_vec()), prop::bool::weighted(0.7)).prop_map(
+            |(user, capability, held)| Mutation::SetCapability { user, capability, held }
+        ),
     ]
 }
 
@@ -190,6 +219,7 @@ fn absurd() -> impl Strategy<Value = Op> {
         3 => machine_id().prop_map(|machine| Op::MachineUnreachable { machine }),
         1 => (0..5_u32, 3..5_u32).prop_map(|(silent, of)| Op::StopRescheduling { silent, of }),
         1 => Just(Op::AllowRescheduling),
+        1 => Just(Op::MeterQuota),
         2 => machine_id().prop_map(|machine| Op::MachineBack { machine }),
         1 => small_or_huge_32().prop_map(|to| Op::RaiseLevel { to: Level(to) }),
         2 => prop::collection::vec(small_or_huge().prop_map(CollectionId), 0..4)
@@ -431,7 +461,7 @@ fn a_long_sequence_places_and_ends_tasks() {
     use proptest::test_runner::TestRunner;
     let mut runner = TestRunner::deterministic();
     let (mut cell, mut seen) = (begun(), BTreeSet::new());
-    for _ in 0..9_000 {
+    for _ in 0..40_000 {
         let step = step().new_tree(&mut runner).expect("a step").current();
         let op = step.op(&cell);
         let applied = cell.apply(cell.time() + Span::from_secs(1), &op);
@@ -447,6 +477,7 @@ fn a_long_sequence_places_and_ends_tasks() {
             cell.apply(cell.time(), &Op::Forget { collections });
         }
     }
-    assert_eq!(seen.len(), 29, "every kind of event but the cell's own: {seen:?}");
+    assert_eq!(seen.len(), 38, "every kind of event but the cell's own: {seen:?}");
+    assert_eq!(seen.len(), 38, "every kind of event but the cell's own: {seen:?}");
     assert_eq!(cell.check(), []);
 }

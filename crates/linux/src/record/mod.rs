@@ -121,6 +121,10 @@ pub struct Launch {
     pub notice_ms: u64,
     /// What the task sees of the machine.
     pub jail: Jail,
+    /// The capabilities of Linux that its program keeps, by their numbers (capabilities(7)): of
+    /// those in [`crate::CAPABILITIES`], and none rootless, where there is none to keep.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub capabilities: Vec<u8>,
 }
 
 /// How much of each of the two output streams is kept.

@@ -74,6 +74,7 @@ impl Tasks {
             tmp_bytes_max: 1 << 20,
             notice_ms: 10_000,
             jail: Jail::host(executable()),
+            capabilities: Vec::new(),
         }
     }
 

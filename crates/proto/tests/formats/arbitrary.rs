@@ -10,15 +10,16 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use borglet::{Desired, DesiredAlloc, Order, Report, TaskReport, TaskStatus};
-use cell::Certificate;
+use cell::{Certificate, Grant};
 use model::{
-    Appclass, Bytes, CollectionId, End, GcuFactor, Generation, InstanceId, LogIndex, MachineId,
-    MachineReport, MilliCores, PortName, PortRange, Priority, Resources, SchedulingClass, Serial,
-    Span, Stamp, TaskIndex, TaskSelection, Term, Time,
+    Appclass, Band, Bytes, CollectionId, End, GcuFactor, Generation, GrantId, InstanceId, LogIndex,
+    MachineId, MachineReport, MilliCores, PortName, PortRange, Priority, Resources,
+    SchedulingClass, Serial, Span, Stamp, TaskIndex, TaskSelection, Term, Time,
 };
 use proptest::collection::{btree_map, vec};
 use proptest::option::of;
 use proptest::prelude::*;
+use proptest::sample::select;
 use spec::TaskSpec;
 
 type Words = BTreeMap<String, String>;
@@ -79,6 +80,25 @@ fn resources() -> impl Strategy<Value = Resources> {
         disk: Bytes(disk),
         disk_rate: Bytes(rate),
     })
+}
+
+fn band() -> impl Strategy<Value = Band> {
+    select(&Band::ALL[..])
+}
+
+fn grant() -> impl Strategy<Value = Grant> {
+    let period = (any::<u64>().prop_map(Time), of(any::<u64>().prop_map(Time)));
+    (any::<u64>(), name(), band(), resources(), period, name()).prop_map(
+        |(id, user, band, amount, (from, until), by)| Grant {
+            id: GrantId(id),
+            user,
+            band,
+            amount,
+            from,
+            until,
+            by,
+        },
+    )
 }
 
 fn collection() -> impl Strategy<Value = CollectionId> {

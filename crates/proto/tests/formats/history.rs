@@ -9,8 +9,9 @@ use cell::{
     Reservation, TaskState,
 };
 use model::{
-    Band, Bytes, CollectionId, End, GcuFactor, InstanceId, MachineName, MachineReport, MilliCores,
-    PortRange, Resources, Serial, SessionId, Span, TaskIndex, TaskSelection, Time, UserName,
+    Band, Bytes, Capability, CollectionId, End, GcuFactor, GrantId, InstanceId, MachineName,
+    MachineReport, MilliCores, PortRange, Resources, Serial, SessionId, Span, TaskIndex,
+    TaskSelection, Time, UserName,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -48,6 +49,10 @@ pub(crate) enum Step {
     ForgetDead,
     /// So many thousandths of its limit for a task of a job.
     Reserve(u64, u64),
+    /// A grant, and sometimes what is said of quota as a whole.
+    Quota(u64),
+    /// Whether ben may do something.
+    Capable(usize, bool),
     /// Mostly nonsense.
     Anything(Box<Op>),
 }
@@ -81,6 +86,8 @@ fn step() -> impl Strategy<Value = Step> {
         6 => any::<u64>().prop_map(|which| Step::Ended(which, End::Exited { code: 0 })),
         1 => Just(Step::ForgetDead),
         3 => (any::<u64>(), 0..1_200_u64).prop_map(|(job, part)| Step::Reserve(job, part)),
+        3 => any::<u64>().prop_map(Step::Quota),
+        1 => any::<(usize, bool)>().prop_map(|(which, held)| Step::Capable(which, held)),
         1 => op().prop_map(|op| Step::Anything(Box::new(op))),
     ]
 }
@@ -233,8 +240,29 @@ impl Life {
                     self.apply(Op::Reserve(job.instance(index).map(one).into_iter().collect()));
                 }
             }
+            Step::Quota(what) => self.quota(what),
+            Step::Capable(which, held) => {
+                let capability = Capability::ALL[which % Capability::ALL.len()];
+                let user = "ben".parse().expect("a name");
+                self.request(Mutation::SetCapability { user, capability, held });
+            }
             Step::Anything(op) => self.apply(*op),
         }
+    }
+
+    fn quota(&mut self, what: u64) {
+        let band = Band::ALL[1 + (what / 8) as usize % 4];
+        let grant = self.some(self.cell.grants(), what).map(|grant| grant.id);
+        let amount = Resources { cpu: MilliCores(1 << 42), ..Resources::each(|_| 1 << 41) };
+        let until = (what % 3 == 0).then(|| self.now + Span::from_secs(what % 100));
+        let grant_it = Mutation::GrantQuota { user: ana(), band, amount, from: None, until };
+        let request = match what % 8 {
+            0 => Mutation::MeterQuota { on: what % 16 == 0 },
+            1 => Mutation::Oversell { band: Band::Mid, percent: 300 },
+            2 => Mutation::RevokeQuota { grant: grant.unwrap_or(GrantId(9)) },
+            _ => grant_it,
+        };
+        self.request(request);
     }
 
     fn some<'a, T>(&self, all: impl Iterator<Item = &'a T>, which: u64) -> Option<&'a T> {

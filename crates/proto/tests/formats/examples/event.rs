@@ -1,7 +1,9 @@
 //! One of each kind of event.
 
+use std::sync::Arc;
+
 use cell::{Actor, Event, EventKind, EvictionCause, KillReason, PendingCause, StopReason, Subject};
-use model::{CollectionId, Level, LogIndex, MachineId, Time};
+use model::{Band, Capability, CollectionId, Level, LogIndex, MachineId, Time};
 use proto::event::{Names, Record};
 
 use super::{certificate, ends, factor, instance, name, resources};
@@ -48,6 +50,10 @@ fn happenings() -> Vec<(Actor, Event)> {
         EventKind::Kill { why: KillReason::AllocSetEnded(CollectionId(5)) },
     ];
     add(&Actor::Scheduler, task, of_allocs);
+    add(&ana, Subject::Cell, of_quota());
+    let capability = Capability::DrainMachines;
+    let used = vec![EventKind::CapabilityUsed { capability }];
+    add(&ana, Subject::Machine(MachineId(3)), used);
     all
 }
 
@@ -127,6 +133,20 @@ fn of_rescheduling() -> Vec<EventKind> {
     ]
 }
 
+fn of_quota() -> Vec<EventKind> {
+    let (user, capability) = (name("ben"), Capability::AdministerJobs);
+    let (ending, lasting) = super::grants();
+    vec![
+        EventKind::QuotaGranted(Arc::new(ending)),
+        EventKind::QuotaRevoked(Arc::new(lasting)),
+        EventKind::Oversell { band: Band::Mid, percent: 150 },
+        EventKind::Metering { on: true },
+        EventKind::Metering { on: false },
+        EventKind::CapabilityGranted { user, capability },
+        EventKind::CapabilityRevoked { user: name("ben"), capability },
+    ]
+}
+
 /// A new kind of event does not compile until it has a name here, and then wants an example.
 pub(crate) fn kind(event: &Event) -> &'static str {
     match &event.kind {
@@ -162,5 +182,12 @@ pub(crate) fn kind(event: &Event) -> &'static str {
         EventKind::ReschedulingAllowed => "rescheduling allowed",
         EventKind::UserAdded { .. } => "user added",
         EventKind::UserRevoked { .. } => "user revoked",
+        EventKind::QuotaGranted(_) => "quota granted",
+        EventKind::QuotaRevoked(_) => "quota revoked",
+        EventKind::Oversell { .. } => "oversell",
+        EventKind::Metering { .. } => "metering",
+        EventKind::CapabilityGranted { .. } => "capability granted",
+        EventKind::CapabilityRevoked { .. } => "capability revoked",
+        EventKind::CapabilityUsed { .. } => "capability used",
     }
 }

@@ -7,18 +7,18 @@ use cell::crashes::Crash;
 use cell::feasibility::Misfit;
 use cell::{
     Act, Death, Drain, EvictionCause, Health, Image, Job, JobParts, JobState, KillReason, LastLife,
-    Machine, MachineState, PendingCause, Phase, Placement, Rejection, Reply, Rescheduling, Session,
-    StopReason, Submission, Task, TaskState, User,
+    Machine, MachineState, Metering, Oversold, PendingCause, Phase, Placement, Rejection, Reply,
+    Rescheduling, Session, Shortfall, StopReason, Submission, Task, TaskState, User,
 };
 use model::{
-    CollectionId, Dimension, End, Generation, Level, LogIndex, MachineId, SessionId, Span, TaskId,
-    TaskIndex, Time, UserName,
+    Band, Capability, CollectionId, Dimension, End, Generation, GrantId, Level, LogIndex,
+    MachineId, SessionId, Span, TaskId, TaskIndex, Time, UserName,
 };
 use spec::{JobSpec, Kind, TaskSpec};
 
 use super::{
-    certificate, constraints, ends, factor, full_job, instance, machine_report, name, reference,
-    words,
+    certificate, constraints, ends, factor, full_job, grants, instance, machine_report, name,
+    reference, resources, words,
 };
 
 pub(crate) fn full_image() -> Image {
@@ -38,14 +38,18 @@ pub(crate) fn full_image() -> Image {
         platforms: vec![("arm64".to_owned(), factor(1)), ("x86-64".to_owned(), factor(1_250))],
         rescheduling: Rescheduling::Allowed,
         users: Vec::new(),
+        metering: Metering::default(),
+        capabilities: Vec::new(),
         index: LogIndex(9),
         time: Time(100),
         last_collection: CollectionId(7),
         last_machine: MachineId(5),
         last_session: SessionId(6),
+        last_grant: GrantId(0),
         jobs: jobs.into_iter().map(Arc::new).collect(),
         machines: machines().into_iter().map(Arc::new).collect(),
         sessions,
+        grants: Vec::new(),
     }
 }
 
@@ -77,7 +81,46 @@ pub(crate) fn image_of_level_2() -> Image {
     answers.extend((9..).zip(answers_of_users));
     let session = Session { user: name("ana"), used: LogIndex(8), answers, forgotten: 0 };
     image.sessions.push((SessionId(5), Arc::new(session)));
+    with_quota(&mut image);
     image
+}
+
+fn with_quota(image: &mut Image) {
+    image.metering = Metering { on: true, mid_percent: 150, ..Metering::default() };
+    let held = [Capability::AdministerJobs, Capability::NoEstimation];
+    image.capabilities = vec![(name("ben"), held.into())];
+    let (ending, lasting) = grants();
+    (image.last_grant, image.grants) = (GrantId(4), vec![Arc::new(ending), Arc::new(lasting)]);
+    let amount = |cpu| resources(cpu, 1 << 30, 0, 0);
+    let shortfall = Shortfall {
+        user: name("ana"),
+        band: Band::Production,
+        job: name("api"),
+        asked: amount(2_000),
+        had: amount(1_000),
+        others: amount(1_500),
+        granted: amount(2_000),
+        tasks: 4,
+        tasks_that_pass: 1,
+        bands_that_pass: vec![Band::Mid],
+    };
+    let oversold = Oversold {
+        band: Band::Mid,
+        asked: amount(9_000),
+        left: amount(500),
+        capacity: amount(4_000),
+        percent: 150,
+    };
+    let answers = [
+        (1, Err(Rejection::Quota(Box::new(shortfall)))),
+        (2, Err(Rejection::Oversold(Box::new(oversold)))),
+        (3, Err(Rejection::NoSuchGrant(GrantId(2)))),
+        (4, Err(Rejection::Impossible("the free band is never charged".to_owned()))),
+        (5, Ok(Reply::Granted(GrantId(3)))),
+    ];
+    let session =
+        Session { user: name("root"), used: LogIndex(9), answers: answers.into(), forgotten: 0 };
+    image.sessions.push((SessionId(6), Arc::new(session)));
 }
 
 /// The same, after a person had machines marked down again.

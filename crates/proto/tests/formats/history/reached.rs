@@ -31,9 +31,13 @@ fn histories_reach_every_state_and_every_event() {
     let lines = |seen: &Seen| seen.iter().fold(String::new(), |text, word| text + word + "\n");
     // What nothing does yet is not there: a machine that ran out of what was promised more than once.
     expect![[r#"
+        cell: a band oversold otherwise
+        cell: a capability
         cell: a platform
+        cell: quota is metered
         cell: rescheduling resumed
         cell: rescheduling stopped
+        cell: something is charged
         cell: user added
         cell: user revoked
         job: failed
@@ -41,7 +45,9 @@ fn histories_reach_every_state_and_every_event() {
         job: has a maximum per machine
         job: has a maximum per switch
         job: has a parent
+        job: has kernel features
         job: is an alloc set
+        job: is not estimated
         job: killed by a user
         job: killed with its alloc set
         job: killed with its parent
@@ -81,6 +87,7 @@ fn histories_reach_every_state_and_every_event() {
         task: started
         task: starting
         task: stopping, killed by a user
+        task: stopping, killed with its alloc set
         task: stopping, killed with its parent
         task: stopping, machine shutdown
         task: stopping, preempted
@@ -89,6 +96,8 @@ fn histories_reach_every_state_and_every_event() {
     .assert_eq(&lines(&states));
     expect![[r#"
         attribute
+        capability granted
+        capability revoked
         enable
         evict
         fail
@@ -106,6 +115,8 @@ fn histories_reach_every_state_and_every_event() {
         machine undrained
         machine unreachable
         machine updated
+        metering
+        oversell
         platform
         queue
         rescheduling allowed
@@ -128,6 +139,16 @@ fn see(cell: &Cell, seen: &mut Seen) {
     if cell.platforms().next().is_some() {
         seen.insert("cell: a platform".to_owned());
     }
+    let quota = [
+        (cell.metering().on, "quota is metered"),
+        (cell.grants().any(|grant| grant.until.is_none()), "a grant"),
+        (cell.grants().any(|grant| grant.until.is_some()), "a grant that ends"),
+        (cell.metering().mid_percent != 200, "a band oversold otherwise"),
+        (cell.charges().next().is_some(), "something is charged"),
+        (cell.capabilities().next().is_some(), "a capability"),
+    ];
+    let reached = quota.into_iter().filter(|(is, _)| *is);
+    seen.extend(reached.map(|(_, what)| format!("cell: {what}")));
     match cell.rescheduling() {
         Rescheduling::Allowed => {}
         Rescheduling::Stopped { .. } => drop(seen.insert("cell: rescheduling stopped".to_owned())),
@@ -200,6 +221,8 @@ fn of_job(job: &Job) -> impl Iterator<Item = String> {
         (job.alloc_set.is_some(), "runs in an alloc set".to_owned()),
         (job.spec.kind.is_alloc_set(), "is an alloc set".to_owned()),
         (job.spec.max_per_machine.is_some(), "has a maximum per machine".to_owned()),
+        (!job.spec.estimation, "is not estimated".to_owned()),
+        (!job.spec.task.kernel_features.is_empty(), "has kernel features".to_owned()),
         (job.spec.max_per_switch.is_some(), "has a maximum per switch".to_owned()),
     ];
     words.into_iter().filter_map(|(is, word)| is.then_some(word))
