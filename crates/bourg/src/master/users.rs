@@ -2,6 +2,7 @@
 //! (design, section 7).
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -65,7 +66,8 @@ impl Service {
         let mut views = self.core.watch();
         let refused = Box::pin(async move {
             let Caller { user, serial } = caller;
-            match views.wait_for(|view| !view.cell.accepts(&user, serial)).await {
+            let view = views.wait_for(|view| !view.cell.accepts(&user, serial)).await;
+            match view.map(|view| Arc::clone(&view)) {
                 Ok(view) => revoked(&view.cell, &user, view.now()),
                 // The master ends, and the stream will by itself.
                 Err(_) => std::future::pending().await,

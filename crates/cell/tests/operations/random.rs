@@ -428,6 +428,6 @@ fn a_long_sequence_places_and_ends_tasks() {
             cell.apply(cell.time(), &Op::Forget { collections });
         }
     }
-    assert_eq!(seen.len(), 28, "every kind of event but the cell's own: {seen:?}");
+    assert_eq!(seen.len(), 30, "every kind of event but the cell's own: {seen:?}");
     assert_eq!(cell.check(), []);
 }

@@ -42,6 +42,7 @@ fn happenings() -> Vec<(Actor, Event)> {
     add(&ana, Subject::Cell, of_the_cell());
     add(&Actor::Master, Subject::Machine(MachineId(3)), vec![EventKind::MachineUnreachable]);
     add(&Actor::Master, Subject::Cell, of_rescheduling());
+    add(&ana, Subject::Cell, of_users());
     all
 }
 
@@ -110,8 +111,6 @@ fn of_the_cell() -> Vec<EventKind> {
         EventKind::Platform { platform: "x86-64".to_owned(), factor: factor(1_250) },
         EventKind::Founded,
         EventKind::LevelRaised { to: Level(2) },
-        EventKind::UserAdded { user: name("ben"), certificate: certificate() },
-        EventKind::UserRevoked { user: name("ben") },
     ]
 }
 
@@ -120,6 +119,13 @@ fn of_rescheduling() -> Vec<EventKind> {
         EventKind::ReschedulingStopped { silent: 4, of: 9 },
         EventKind::ReschedulingResumed,
         EventKind::ReschedulingAllowed,
+    ]
+}
+
+fn of_users() -> Vec<EventKind> {
+    vec![
+        EventKind::UserAdded { user: name("ben"), certificate: certificate() },
+        EventKind::UserRevoked { user: name("ben") },
     ]
 }
 
