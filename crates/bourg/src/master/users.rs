@@ -2,6 +2,7 @@
 //! (design, section 7).
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -65,12 +66,11 @@ impl Service {
         let mut views = self.core.watch();
         let refused = Box::pin(async move {
             let Caller { user, serial } = caller;
-            let found = views.wait_for(|view| !view.cell.accepts(&user, serial)).await;
-            let found = found.map(|view| revoked(&view.cell, &user, view.now())).ok();
-            match found {
-                Some(refused) => refused,
+            let view = views.wait_for(|view| !view.cell.accepts(&user, serial)).await;
+            match view.map(|view| Arc::clone(&view)) {
+                Ok(view) => revoked(&view.cell, &user, view.now()),
                 // The master ends, and the stream will by itself.
-                None => std::future::pending().await,
+                Err(_) => std::future::pending().await,
             }
         });
         stream.map(|stream| {

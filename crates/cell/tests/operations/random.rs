@@ -478,6 +478,5 @@ fn a_long_sequence_places_and_ends_tasks() {
         }
     }
     assert_eq!(seen.len(), 38, "every kind of event but the cell's own: {seen:?}");
-    assert_eq!(seen.len(), 38, "every kind of event but the cell's own: {seen:?}");
     assert_eq!(cell.check(), []);
 }

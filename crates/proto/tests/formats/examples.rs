@@ -249,12 +249,6 @@ pub(crate) fn all_ops() -> Vec<Op> {
         Op::StopRescheduling { silent: 4, of: 9 },
         Op::AllowRescheduling,
         request(Mutation::ResumeRescheduling),
-        request(Mutation::AddUser {
-            user: name("ben"),
-            serial: certificate().serial,
-            validity: Span::from_secs(90 * 86_400),
-        }),
-        request(Mutation::RevokeUser { user: name("ben") }),
     ]);
     later.push(request(Mutation::Submit(Arc::new(apart))));
     let mut room = JobSpec::of(name("room"), Band::Mid.usual(), 2, TaskSpec::of(Vec::new()));
@@ -271,6 +265,12 @@ pub(crate) fn all_ops() -> Vec<Op> {
     privileged.task.kernel_features =
         [KernelFeature::NetBindService, KernelFeature::Perfmon].into();
     later.push(request(Mutation::Submit(Arc::new(privileged))));
+    later.push(request(Mutation::AddUser {
+        user: name("ben"),
+        serial: certificate().serial,
+        validity: Span::from_secs(90 * 86_400),
+    }));
+    later.push(request(Mutation::RevokeUser { user: name("ben") }));
     ops.extend(later);
     ops
 }

@@ -2,6 +2,7 @@
 
 use model::{CollectionId, SessionId, TaskSelection, UserName};
 use replica::Input;
+use spec::{JobSpec, TaskSpec};
 use tokio::sync::mpsc::Receiver;
 
 use super::super::core::{Core, Message, NotTaken};
@@ -65,8 +66,7 @@ fn ask(priority: Option<&str>) -> Ask {
         Some(priority) => {
             let priority = priority.parse().expect("a priority");
             let name = "web".parse().expect("a name");
-            let task = spec::TaskSpec::of(vec!["x".to_owned()]);
-            Mutation::Submit(Arc::new(spec::JobSpec::of(name, priority, 1, task)))
+            Mutation::Submit(Arc::new(JobSpec::of(name, priority, 1, TaskSpec::of(Vec::new()))))
         }
         None => Mutation::Kill { collection: CollectionId(1), tasks: TaskSelection::All },
     };

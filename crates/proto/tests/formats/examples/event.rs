@@ -54,6 +54,7 @@ fn happenings() -> Vec<(Actor, Event)> {
     let capability = Capability::DrainMachines;
     let used = vec![EventKind::CapabilityUsed { capability }];
     add(&ana, Subject::Machine(MachineId(3)), used);
+    add(&ana, Subject::Cell, of_users());
     all
 }
 
@@ -120,8 +121,6 @@ fn of_the_cell() -> Vec<EventKind> {
         EventKind::Platform { platform: "x86-64".to_owned(), factor: factor(1_250) },
         EventKind::Founded,
         EventKind::LevelRaised { to: Level(2) },
-        EventKind::UserAdded { user: name("ben"), certificate: certificate() },
-        EventKind::UserRevoked { user: name("ben") },
     ]
 }
 
@@ -144,6 +143,13 @@ fn of_quota() -> Vec<EventKind> {
         EventKind::Metering { on: false },
         EventKind::CapabilityGranted { user, capability },
         EventKind::CapabilityRevoked { user: name("ben"), capability },
+    ]
+}
+
+fn of_users() -> Vec<EventKind> {
+    vec![
+        EventKind::UserAdded { user: name("ben"), certificate: certificate() },
+        EventKind::UserRevoked { user: name("ben") },
     ]
 }
 
