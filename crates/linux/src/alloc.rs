@@ -8,7 +8,6 @@
 //! Not here: which tasks are in it, and any waiting for their end.
 
 use std::fs;
-use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -87,10 +86,7 @@ impl Alloc {
         let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
         made.at("create directory", path)?;
         let shared = self.shared();
-        match fs::create_dir(&shared) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            result => result.at("create directory", &shared)?,
-        }
+        fs::create_dir_all(&shared).at("create directory", &shared)?;
         // As with /tmp: everybody writes there, and nobody removes what is another's.
         let everybody = fs::Permissions::from_mode(0o1777);
         Ok(fs::set_permissions(&shared, everybody).at("open to its tasks", &shared)?)
