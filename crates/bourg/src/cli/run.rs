@@ -47,6 +47,9 @@ pub(super) async fn submit_all(
         let name = format!("{}/{}", submitted.user, job.name);
         let (tasks, what) = (count(job.tasks), done(&submitted));
         eprintln!("job  {name}   {tasks}  {}  {}{what}", job.priority, job.total());
+        for note in &submitted.notes {
+            output::say(&format!("note: {note}\n"));
+        }
         admitted.push((name, submitted));
     }
     let Some(wait) = wait else { return Ok(admitted.into_iter().map(|(name, _)| name).collect()) };
