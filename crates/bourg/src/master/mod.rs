@@ -13,6 +13,7 @@ mod events;
 mod log;
 mod machines;
 pub(crate) mod past;
+mod quota;
 mod reads;
 pub(crate) mod recover;
 mod rejections;

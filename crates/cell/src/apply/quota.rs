@@ -77,15 +77,17 @@ impl Cell {
         }))
     }
 
-    /// The same for several descriptions, submitted one after the other: what passes is charged
-    /// before the next is looked at.
+    /// The same for several descriptions, submitted one after the other at a moment: what passes is
+    /// charged before the next is looked at.
     #[must_use]
     pub fn all_within_quota<'a>(
         &self,
         owner: &UserName,
         specs: impl IntoIterator<Item = &'a JobSpec>,
+        at: Time,
     ) -> Vec<Result<(), Box<Shortfall>>> {
         let mut cell = self.clone();
+        cell.time = cell.time.max(at);
         let judge = |spec: &JobSpec| {
             cell.within_quota(owner, spec)?;
             let living = cell.job_named(owner, &spec.name).filter(|job| job.is_alive()).cloned();

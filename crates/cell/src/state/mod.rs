@@ -24,8 +24,8 @@ use std::sync::Arc;
 
 use imbl::{OrdMap, OrdSet};
 use model::{
-    Band, Capability, CellName, CollectionId, GcuFactor, InstanceId, JobName, Level, LogIndex,
-    MachineId, MachineName, Serial, SessionId, TaskId, Time, UserName,
+    Band, Capability, CellName, CollectionId, GcuFactor, GrantId, InstanceId, JobName, Level,
+    LogIndex, MachineId, MachineName, Serial, SessionId, TaskId, Time, UserName,
 };
 
 use crate::cow::Numbered;
@@ -201,6 +201,12 @@ impl Cell {
     /// Every grant that is kept, the ended included, the oldest first.
     pub fn grants(&self) -> impl Iterator<Item = &Arc<Grant>> {
         self.quota.grants.values()
+    }
+
+    /// The last id given to a grant; 0 before the first.
+    #[must_use]
+    pub fn last_grant(&self) -> GrantId {
+        self.quota.last_grant
     }
 
     /// What a user is granted in a band at a moment.
