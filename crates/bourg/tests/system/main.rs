@@ -27,6 +27,7 @@ mod events;
 mod hello;
 mod lost;
 mod machines;
+mod quota;
 mod reboot;
 mod relations;
 mod restart;

@@ -146,6 +146,18 @@ mod tests {
     }
 
     #[test]
+    fn what_is_not_estimated_keeps_its_limit() {
+        let half = resources(500, 512 * MIB);
+        let mut life = Life::at_level(2, |spec| spec.estimation = false);
+        assert!(life.place(0));
+        assert_eq!(life.reserve(0, 100), half);
+        life.submit(3, |_| {});
+        assert_eq!(life.reserve(0, 100), resources(100, 512 * MIB), "it is estimated from now on");
+        life.submit(4, |spec| spec.estimation = false);
+        assert_eq!(life.machine().reserved(), half, "and no longer");
+    }
+
+    #[test]
     fn another_life_begins_with_its_limit_and_a_lower_limit_lowers_the_reservation() {
         let mut life = Life::at_level(2, |_| {});
         assert!(life.place(0));
