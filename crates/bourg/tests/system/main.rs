@@ -34,3 +34,4 @@ mod shown;
 mod sim;
 mod tasks;
 mod updates;
+mod users;
