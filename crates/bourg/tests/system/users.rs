@@ -12,7 +12,7 @@ borg.service('hello', tasks=1, cmd=['bourg', 'example-server', '--port', borg.po
 
 #[test]
 fn a_user_is_added_revoked_and_added_again_and_what_they_run_runs_on() {
-    let mut cell = Cell::start();
+    let cell = Cell::start();
     cell.write("hello.bcl", JOB);
     let said = cell.types("bourg user add ana --for 30d");
     assert_eq!(said.code, 0, "{}", said.stderr);
