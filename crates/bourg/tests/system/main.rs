@@ -36,3 +36,4 @@ mod shown;
 mod sim;
 mod tasks;
 mod updates;
+mod users;

@@ -7,14 +7,14 @@ use std::sync::Arc;
 
 use model::{
     Band, CellName, CollectionId, JobName, MachineId, MachineName, MachineReport, MilliCores,
-    Resources, SessionId, TaskId, TaskIndex, Time, UserName,
+    Resources, Serial, SessionId, TaskId, TaskIndex, Time, UserName,
 };
 use spec::{JobSpec, TaskSpec};
 
 use crate::feasibility::testing::resources;
 use crate::{
-    Assignment, Cell, Job, JobState, Machine, MachineState, Mutation, Op, RequestId, Rescheduling,
-    TaskState,
+    Act, Assignment, Cell, Certificate, Job, JobState, Machine, MachineState, Mutation, Op,
+    RequestId, Rescheduling, TaskState, User,
 };
 
 const JOB: CollectionId = CollectionId(1);
@@ -22,6 +22,19 @@ const MACHINE: MachineId = MachineId(1);
 
 fn user(name: &str) -> UserName {
     UserName::new(name).expect("a name")
+}
+
+/// Ana was revoked at 9, or so it was before it is changed.
+fn revoke(cell: &mut Cell, change: fn(&mut User)) {
+    let act = Act { at: Time(9), by: user("root") };
+    let mut ana = User { revoked: Some(act), ..User::default() };
+    change(&mut ana);
+    cell.users.insert(user("ana"), Arc::new(ana));
+}
+
+fn certificate(issued: u64) -> Certificate {
+    let serial = Serial::from_bytes(&[7]).expect("short enough");
+    Certificate { serial, issued: Time(issued), expires: Time(99) }
 }
 
 /// A job of ana's with three tasks of one port each: one pending, two on the machine.
@@ -174,6 +187,33 @@ fn whatever_is_spoilt_is_named() {
                 cell.rescheduling = Rescheduling::Resumed { since: Time(1), by };
             },
             &["rescheduling was stopped, and the cell is at level 1: that is so from level 2 on"],
+        ),
+        (
+            |cell| revoke(cell, |_| {}),
+            &[
+                "user ana was added or revoked, and the cell is at level 1: that is so from level 2 on",
+            ],
+        ),
+        (
+            |cell| {
+                cell.level = crate::USERS;
+                revoke(cell, |ana| ana.certificates.push(certificate(8)));
+            },
+            &["certificate 07 of ana ends before it begins, or is from before ana was revoked"],
+        ),
+        (
+            |cell| {
+                cell.level = crate::USERS;
+                revoke(cell, |ana| ana.certificates = vec![certificate(9); 17]);
+            },
+            &["17 certificates of a user, at most 16 are kept"],
+        ),
+        (
+            |cell| {
+                cell.level = crate::USERS;
+                revoke(cell, |ana| ana.revoked = None);
+            },
+            &["user ana was neither added nor revoked, and is kept"],
         ),
         (
             |cell| job(cell).waits_for.push(CollectionId(7)),

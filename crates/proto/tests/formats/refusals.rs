@@ -286,6 +286,16 @@ fn a_malformed_image_is_refused_with_its_place() {
             },
             "head.platforms[\"arm64\"]: must be 1 to 100000, is 0".to_owned(),
         ),
+        (
+            |all| {
+                let certificates = vec![v1::UserCertificate::default()];
+                let user = v1::image_head::User { certificates, name: "ana".to_owned(), ..Default::default() };
+                head(all).users = vec![user];
+            },
+            "head.users[0].certificates[0].serial: '' is not the serial number of a certificate: that is \
+             2 to 40 lower-case hexadecimal digits, without zeros before it"
+                .to_owned(),
+        ),
         (|all| head(all).jobs += 1, "head.jobs: says 7, and 6 are there".to_owned()),
         (|all| drop(all.pop()), "head.sessions: says 3, and 2 are there".to_owned()),
         (|all| drop(all.remove(0)), "head: is missing".to_owned()),
