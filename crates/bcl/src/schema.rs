@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use model::{
     Appclass, Band, JobName, KernelFeature, Priority, PriorityError, SchedulingClass, UserName,
 };
-use spec::{JobReference, JobSpec, Kind, Maximum, Path, RestartPolicy, TaskSpec};
+use spec::{JobReference, JobSpec, Kind, Maximum, Path, ProblemKind, RestartPolicy, TaskSpec};
 
 use crate::error::ErrorKind;
 use crate::fields::{Fields, Found, Shape};
@@ -155,8 +155,7 @@ fn kind(fields: &Fields<'_>, found: &mut Found) -> Kind {
     let alloc_set = fields.read("allocSet", found, job_reference);
     let Some(value) = fields.get("allocs") else { return Kind::Job { alloc_set } };
     if alloc_set.is_some() {
-        let (one, other) = ("allocs", "allocSet");
-        found.add(fields.path.field(other), ErrorKind::Both { one, other });
+        found.add(fields.path.field("allocSet"), ErrorKind::Problem(ProblemKind::OfATask));
     }
     let Some(allocs) = Fields::open(value, fields.path.field("allocs"), &ALLOCS, found) else {
         return Kind::default();

@@ -8,6 +8,7 @@
 
 mod decision;
 mod quota;
+mod user;
 mod violation;
 
 #[cfg(test)]
@@ -25,7 +26,7 @@ use crate::feasibility::Sums;
 use crate::lifecycle::Stage;
 use crate::state::bounds::{ANSWERS_MAX, ATTRIBUTES_MAX, PLATFORMS_MAX, SESSIONS_MAX};
 use crate::{
-    Cell, Counts, Held, Job, JobState, LEVEL, LOST_MACHINES, Machine, MachineState, Placement,
+    Cell, Counts, Job, JobState, LEVEL, LOST_MACHINES, Machine, MachineState, Placement,
     Rescheduling, Task, TaskState, attribute, crashes,
 };
 
@@ -36,12 +37,21 @@ struct Load {
     taken: Resources,
     sums: Sums,
     ports: Vec<u16>,
+    /// How many tasks run in an alloc, and their limits together.
+    used: BTreeMap<InstanceId, (u32, Resources)>,
 }
 
 impl Load {
-    fn add(&mut self, held: &Held) {
+    fn add(&mut self, job: &Job, instance: InstanceId, placement: &Placement) {
+        let held = job.held(instance.index);
+        self.instances.insert(instance);
         self.taken = self.taken.plus(held.limit);
-        self.sums.add(held);
+        self.sums.add(&held);
+        self.ports.extend_from_slice(&placement.ports);
+        if let Some(alloc) = placement.alloc {
+            let (tasks, taken) = self.used.entry(alloc).or_default();
+            (*tasks, *taken) = (*tasks + 1, taken.plus(job.limit(instance.index)));
+        }
     }
 }
 
@@ -55,6 +65,7 @@ impl Cell {
         self.check_names(&mut found);
         self.check_machines(&loads, &mut found);
         self.check_rescheduling(&mut found);
+        self.check_users(&mut found);
         self.check_sessions(&mut found);
         self.check_quota(&mut found);
         found.violations
@@ -77,10 +88,8 @@ impl Cell {
                 if self.machines.get(machine).is_none() {
                     found.add(Violation::NoSuchMachine { instance, machine });
                 }
-                let load = loads.entry(machine).or_default();
-                load.instances.insert(instance);
-                load.add(&job.held(instance.index));
-                load.ports.extend_from_slice(&placement.ports);
+                loads.entry(machine).or_default().add(job, instance, placement);
+                self.check_alloc(job, instance, placement, found);
             }
             jobs += 1;
             tasks += u64::from(job.spec.tasks);
@@ -93,17 +102,41 @@ impl Cell {
         loads
     }
 
+    /// What runs in an alloc is where that is, and leaves when it does.
+    fn check_alloc(
+        &self,
+        job: &Job,
+        instance: InstanceId,
+        placement: &Placement,
+        found: &mut Found,
+    ) {
+        let why = match (job.alloc_set, placement.alloc) {
+            (None, None) => return,
+            (Some(set), Some(alloc)) if alloc.collection == set => match self.placement(alloc) {
+                Some(there) if there.machine != placement.machine => "is on another machine",
+                Some(there) if there.stop.is_some() && placement.stop.is_none() => {
+                    "is being stopped, and it is not"
+                }
+                Some(_) => return,
+                None => "is on no machine",
+            },
+            _ => "is none of its job's alloc set",
+        };
+        found.add(Violation::Alloc { instance, alloc: placement.alloc, why });
+    }
+
     /// Who waits for whom, and who ends with whom.
     fn check_relations(&self, found: &mut Found) {
         let (mut waiting, mut children) = (BTreeSet::new(), BTreeSet::new());
         for job in self.jobs() {
-            if job.parent == Some(job.id) || job.after.contains(&job.id) {
+            let itself = Some(job.id);
+            if job.parent == itself || job.alloc_set == itself || job.after.contains(&job.id) {
                 found.add(Violation::Itself(job.id));
             }
         }
         for job in self.jobs().filter(|job| job.is_alive()) {
             waiting.extend(job.waits_for.iter().map(|other| (*other, job.id)));
-            children.extend(job.parent.map(|parent| (parent, job.id)));
+            children.extend(job.parent.into_iter().chain(job.alloc_set).map(|with| (with, job.id)));
             for other in &job.waits_for {
                 let alive = self.jobs.get(*other).is_some_and(|other| other.is_alive());
                 if !alive || !job.after.contains(other) {
@@ -116,7 +149,8 @@ impl Cell {
                 TaskState::Queued { .. } | TaskState::Pending { .. } => true,
                 TaskState::Dead { .. } => false,
             };
-            if let Some(parent) = job.parent.filter(|parent| dead(*parent))
+            let with = job.parent.into_iter().chain(job.alloc_set);
+            if let Some(parent) = with.into_iter().find(|parent| dead(*parent))
                 && let Some((index, _)) = job.tasks().find(|(_, task)| stays(task))
             {
                 let task = model::TaskId { collection: job.id, index };
@@ -182,6 +216,13 @@ impl Cell {
             found.at_most("attributes of a machine", machine.report.attributes.len(), most);
             found.at_most("crashes of a machine", crashes, crashes::TASKS_MAX);
             self.check_state(machine, found);
+            for used in &machine.used {
+                let limit = self.job(used.alloc.collection).map(|set| set.limit(used.alloc.index));
+                let (limit, taken) = (limit.unwrap_or_default(), used.taken);
+                if taken.first_above(&limit).is_some() {
+                    found.add(Violation::AllocOverfull { alloc: used.alloc, taken, limit });
+                }
+            }
             machines += 1;
         }
         let switches = self.machines().filter_map(|machine| {
@@ -348,6 +389,10 @@ impl Found {
         counted.sort_unstable();
         for pair in counted.windows(2).filter(|pair| pair[0] == pair[1]) {
             self.add(Violation::PortTwice { machine: id, port: pair[0] });
+        }
+        let used = machine.used.iter().map(|used| (used.alloc, (used.tasks, used.taken)));
+        if !used.eq(load.used.iter().map(|(alloc, used)| (*alloc, *used))) {
+            self.add(Violation::AllocUse(id));
         }
         if machine.ports_taken != counted {
             let kept = machine.ports_taken.clone();

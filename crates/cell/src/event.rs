@@ -10,7 +10,7 @@ use model::{
 };
 
 use crate::lifecycle::Transition;
-use crate::{Death, EvictionCause, Grant, KillReason, PendingCause, StopReason};
+use crate::{Certificate, Death, EvictionCause, Grant, KillReason, PendingCause, StopReason};
 
 /// One thing that happened. Its moment, index and actor are those of the operation that caused it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,6 +63,8 @@ pub enum EventKind {
     Schedule {
         /// Which one.
         machine: MachineId,
+        /// In which alloc there, where its job runs in an alloc set.
+        alloc: Option<InstanceId>,
     },
     /// EVICT: it had to leave its machine.
     Evict {
@@ -145,6 +147,18 @@ pub enum EventKind {
         platform: String,
         /// How much they do now.
         factor: GcuFactor,
+    },
+    /// A user was given a certificate.
+    UserAdded {
+        /// Who.
+        user: UserName,
+        /// Which.
+        certificate: Certificate,
+    },
+    /// Every certificate that a user had is refused from now on.
+    UserRevoked {
+        /// Whose.
+        user: UserName,
     },
     /// The cell has its name.
     Founded,
@@ -250,6 +264,8 @@ impl EventKind {
             Self::MachineUndrained => "UNDRAIN",
             Self::MachineRemoved { .. } => "REMOVE",
             Self::Platform { .. } => "PLATFORM",
+            Self::UserAdded { .. } => "ADD_USER",
+            Self::UserRevoked { .. } => "REVOKE_USER",
             Self::Founded => "FOUND",
             Self::LevelRaised { .. } => "LEVEL",
             Self::ReschedulingStopped { .. } => "STOP_RESCHEDULING",
@@ -298,6 +314,9 @@ impl fmt::Display for KillReason {
         match self {
             Self::User(user) => write!(f, "by {user}"),
             Self::ParentEnded(parent) => write!(f, "its parent, job {parent}, ended"),
+            Self::AllocSetEnded(set) => {
+                write!(f, "the alloc set that it ran in, job {set}, ended")
+            }
             Self::PredecessorEnded(job) => {
                 write!(f, "job {job}, which it was to run after, did not finish")
             }

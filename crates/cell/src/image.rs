@@ -13,7 +13,7 @@ use thiserror::Error;
 use crate::apply::quota::charge;
 use crate::state::bounds::{INDEX_MAX, TIME_MAX};
 use crate::state::{Quota, Session};
-use crate::{Cell, Grant, Job, LEVEL, Machine, Metering, Rescheduling, TaskState, attribute};
+use crate::{Cell, Grant, Job, LEVEL, Machine, Metering, Rescheduling, TaskState, User, attribute};
 
 /// Everything in a cell that is not derived from the rest.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,6 +28,8 @@ pub struct Image {
     pub platforms: Vec<(String, GcuFactor)>,
     /// Whether the tasks of machines that do not answer are rescheduled.
     pub rescheduling: Rescheduling,
+    /// The users who were added or revoked, by name.
+    pub users: Vec<(UserName, Arc<User>)>,
     /// What is said of quota as a whole.
     pub metering: Metering,
     /// What users may do beyond what is their own, by user; each may something.
@@ -151,6 +153,7 @@ impl Cell {
             administrators: self.administrators.iter().cloned().collect(),
             platforms: self.platforms.iter().map(|(name, by)| (name.clone(), *by)).collect(),
             rescheduling: self.rescheduling.clone(),
+            users: self.users.iter().map(|(name, user)| (name.clone(), user.clone())).collect(),
             metering: self.quota.metering,
             capabilities: self
                 .capabilities()
@@ -204,6 +207,12 @@ impl Cell {
             last_session: image.last_session,
             ..Self::empty()
         };
+        for (name, user) in image.users {
+            let which = name.to_string();
+            if cell.users.insert(name, user).is_some() {
+                return Err(ImageError::Twice { what: "user", which });
+            }
+        }
         for (user, held) in image.capabilities {
             let which = user.to_string();
             if cell.capabilities.insert(user, held.into_iter().collect()).is_some() {
@@ -238,6 +247,7 @@ impl Cell {
             bare.reserved = model::Resources::default();
             bare.taken_by_prod = model::Resources::default();
             bare.ports_taken.clear();
+            bare.used.clear();
             bare.derive(&cell.platforms);
             if let Some(switch) = bare.attribute(attribute::SWITCH) {
                 cell.switches.insert((switch.into(), bare.id));
@@ -275,6 +285,9 @@ impl Cell {
                 .get_mut(placement.machine)
                 .ok_or(ImageError::NoSuchMachine { id, machine: placement.machine })?;
             machine.place(instance, &job.held(index), &placement.ports);
+            if let Some(alloc) = placement.alloc {
+                machine.enter(alloc, job.limit(index));
+            }
         }
         if job.pending() > 0 {
             self.pending.insert(id);
@@ -283,8 +296,8 @@ impl Cell {
             for other in &job.waits_for {
                 self.waiting.insert((*other, id));
             }
-            if let Some(parent) = job.parent {
-                self.children.insert((parent, id));
+            for with in job.parent.into_iter().chain(job.alloc_set) {
+                self.children.insert((with, id));
             }
         }
         self.recharge(&job.owner, None, charge(&job, &job.spec));

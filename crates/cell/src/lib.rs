@@ -27,14 +27,15 @@ pub use event::{Actor, Event, EventKind, Subject};
 pub use image::{Image, ImageError};
 pub use op::{Assignment, Mutation, Observation, Op, RequestId, Reservation};
 pub use outcome::{
-    Applied, AssignmentRefused, NoVictim, ObservationRefused, Outcome, Rejection, Reply, Submission,
+    Applied, AssignmentRefused, NoAlloc, NoVictim, ObservationRefused, Outcome, Rejection, Reply,
+    Submission,
 };
 pub use shortfall::{Oversold, Shortfall};
 pub use state::{
-    Cell, Counts, Death, Drain, EvictionCause, FailureDomain, Grant, Health, Held, Job, JobParts,
-    JobState, KillReason, LastLife, Machine, MachineState, Metering, PendingCause, Phase,
-    Placement, Rescheduling, Session, StopReason, Task, TaskState, Total, attribute, bounds,
-    crashes, lifecycle,
+    Act, Cell, Certificate, Counts, Death, Drain, EvictionCause, FailureDomain, Grant, Health,
+    Held, Job, JobParts, JobState, KillReason, LastLife, Machine, MachineState, Metering,
+    PendingCause, Phase, Placement, Rescheduling, Session, StopReason, Task, TaskState, Total,
+    User, attribute, bounds, crashes, lifecycle,
 };
 
 /// The level of the state machine that this build implements. A record that needs a higher one
@@ -56,3 +57,6 @@ pub const CAPABILITIES: model::Level = model::Level(2);
 
 /// The level from which on there are alloc sets.
 pub const ALLOCS: model::Level = model::Level(2);
+
+/// The level from which on users are added and revoked.
+pub const USERS: model::Level = model::Level(2);

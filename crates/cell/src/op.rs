@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use model::{
     Band, Capability, CellName, CollectionId, End, GcuFactor, GrantId, InstanceId, Level,
-    MachineId, MachineName, MachineReport, Resources, SessionId, TaskSelection, Time, UserName,
+    MachineId, MachineName, MachineReport, Resources, Serial, SessionId, Span, TaskSelection, Time,
+    UserName,
 };
 use spec::JobSpec;
 
@@ -157,6 +158,20 @@ pub enum Mutation {
         platform: String,
         /// How much.
         factor: GcuFactor,
+    },
+    /// Say that a certificate is issued to a user, who may be new. From level 2 on.
+    AddUser {
+        /// Whom.
+        user: UserName,
+        /// The certificate's number.
+        serial: Serial,
+        /// How long it is valid, from the moment of this.
+        validity: Span,
+    },
+    /// Refuse every certificate that a user has. What they run, runs on. From level 2 on.
+    RevokeUser {
+        /// Whose.
+        user: UserName,
     },
     /// Mark machines down again though many are silent. From level 2 on, and where the breaker has
     /// stopped it.

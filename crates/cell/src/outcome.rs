@@ -1,13 +1,15 @@
 //! What an operation gave: an answer or a refusal, and events.
 
 use model::{
-    CollectionId, GrantId, InstanceId, JobName, MachineId, MachineName, SessionId, TaskId, UserName,
+    CollectionId, Dimension, GrantId, InstanceId, JobName, MachineId, MachineName, SessionId, Span,
+    TaskId, UserName,
 };
 use thiserror::Error;
 
 use crate::feasibility::Misfit;
 use crate::lifecycle::{NotAStep, Stage};
-use crate::{Actor, Event, Oversold, Shortfall};
+use crate::state::bounds::{CERTIFICATE_VALIDITY_MAX, CERTIFICATE_VALIDITY_MIN};
+use crate::{Actor, Certificate, Event, Oversold, Shortfall};
 
 /// What [`crate::Cell::apply`] gives back.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,6 +63,14 @@ pub enum Reply {
     Drained {
         /// How many this request began to move.
         tasks: u32,
+    },
+    /// The user has that certificate.
+    UserAdded(Certificate),
+    /// The user's certificates are refused.
+    UserRevoked {
+        /// Whether the cell knew of the user: had added or revoked them before, or has a job or a
+        /// session of theirs. A name that was mistyped is seldom known.
+        known: bool,
     },
     /// It is so now.
     Done,
@@ -121,6 +131,29 @@ pub enum Rejection {
         name: JobName,
         /// In which fields it differs.
         fields: Vec<String>,
+    },
+    /// What is to be the alloc set that a job runs in is a job itself.
+    #[error("allocSet names {user}/{name}, which is no alloc set")]
+    NotAnAllocSet {
+        /// Whose.
+        user: UserName,
+        /// Which.
+        name: JobName,
+    },
+    /// With its new description an alloc would be smaller than what runs in it.
+    #[error(
+        "alloc {alloc} would have {} of {dimension}, and the tasks in it take {}: nothing was changed",
+        .dimension.show(*asked), .dimension.show(*used)
+    )]
+    AllocTooSmall {
+        /// Which alloc.
+        alloc: TaskId,
+        /// In which dimension.
+        dimension: Dimension,
+        /// How much it would have.
+        asked: u64,
+        /// How much is taken of it.
+        used: u64,
     },
     /// With its new description a task would not fit where it runs.
     #[error(
@@ -207,6 +240,19 @@ pub enum Rejection {
     /// Another machine answers at that address.
     #[error("machine {0} already has that address")]
     AddressTaken(MachineName),
+    /// Who revokes their own certificates could not take it back.
+    #[error("{0} cannot revoke {0}: another administrator can")]
+    RevokesOneself(UserName),
+    /// Nobody could change the cell any more.
+    #[error(
+        "{0} is the last administrator of the cell whose certificates are accepted: nobody could administer it"
+    )]
+    LastAdministrator(UserName),
+    /// A certificate is not valid for so short or long.
+    #[error(
+        "a certificate is valid for {CERTIFICATE_VALIDITY_MIN} to {CERTIFICATE_VALIDITY_MAX}, and not for {0}"
+    )]
+    Validity(Span),
     /// Machines are marked down as always, or again already.
     #[error("rescheduling is not stopped: there is nothing to resume")]
     NotStopped,
@@ -245,6 +291,9 @@ pub enum AssignmentRefused {
     /// The ports are not as many as it asks for, not free, or not the machine's.
     #[error("the ports {0:?} cannot be given to it")]
     Ports(Vec<u16>),
+    /// It cannot run in the alloc that is named, or in none.
+    #[error("{0}")]
+    Alloc(NoAlloc),
     /// What was to leave for it may not be made to.
     #[error("{victim} cannot be evicted for it: {why}")]
     Victim {
@@ -255,12 +304,33 @@ pub enum AssignmentRefused {
     },
 }
 
+/// Why a task cannot be placed in an alloc.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum NoAlloc {
+    /// Its job runs in no alloc set.
+    #[error("its job runs in no alloc set, and an alloc is named")]
+    RunsInNone,
+    /// Its job runs in an alloc set.
+    #[error("its job runs in an alloc set, and no alloc is named")]
+    NotNamed,
+    /// The alloc is of another set than its job runs in.
+    #[error("the alloc is not of the alloc set that its job runs in")]
+    OfAnotherSet,
+    /// The alloc is not on that machine, or is being stopped.
+    #[error("the alloc is not on that machine, or is being stopped")]
+    NotThere,
+}
+
 /// Why an instance cannot be evicted for another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum NoVictim {
     /// It is not placed on that machine, or is leaving already.
     #[error("it is not running there, or is being stopped already")]
     NotThere,
+    /// It runs in an alloc, or would have to leave one: no room of the machine comes of that, and of
+    /// an alloc nothing is taken from those in it.
+    #[error("it runs in an alloc, whose room is the alloc's")]
+    InAlloc,
     /// Its priority is not lower.
     #[error("its priority is not lower")]
     NotLower,

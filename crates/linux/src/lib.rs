@@ -17,6 +17,7 @@
 //! Everything here needs a kernel of at least 5.12, and root or the right to make user namespaces, with
 //! which tasks have the same jail but no limits; [`machine::preflight`] says what is missing.
 
+pub mod alloc;
 pub mod cgroup;
 mod confine;
 pub mod enter;

@@ -14,6 +14,7 @@ mod name;
 mod priority;
 mod random;
 mod resources;
+mod serial;
 mod time;
 
 pub use address::{Address, AddressError, TaskSelection};
@@ -30,4 +31,5 @@ pub use priority::{
 };
 pub use random::Random;
 pub use resources::{Bytes, Dimension, GcuFactor, MilliCores, QuantityError, Resources};
+pub use serial::{Serial, SerialError};
 pub use time::{Span, Time};

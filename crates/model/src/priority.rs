@@ -62,6 +62,7 @@ impl Priority {
     }
 
     /// The band that it is in.
+    #[inline]
     #[must_use]
     pub fn band(self) -> Band {
         match self.0 {
@@ -74,6 +75,7 @@ impl Priority {
     }
 
     /// Production and monitoring: "prod" in the paper's sense (section 2.5).
+    #[inline]
     #[must_use]
     pub fn is_prod(self) -> bool {
         self.band() >= Band::Production

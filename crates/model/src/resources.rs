@@ -47,6 +47,7 @@ impl GcuFactor {
     }
 
     /// What cores of this platform do, in normalised ones.
+    #[inline]
     #[must_use]
     pub fn normalised(self, cores: MilliCores) -> MilliCores {
         if self == Self::ONE {
@@ -329,6 +330,7 @@ pub struct Resources {
 
 impl Resources {
     /// The amount in one dimension, in that dimension's unit.
+    #[inline]
     #[must_use]
     pub fn get(&self, dimension: Dimension) -> u64 {
         match dimension {
@@ -339,6 +341,7 @@ impl Resources {
         }
     }
 
+    #[inline]
     fn zip(self, other: Self, f: impl Fn(u64, u64) -> u64) -> Self {
         Self {
             cpu: MilliCores(f(self.cpu.0, other.cpu.0)),
@@ -377,24 +380,28 @@ impl Resources {
     }
 
     /// The sum, in every dimension at most `u64::MAX`.
+    #[inline]
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         self.zip(other, u64::saturating_add)
     }
 
     /// The difference, in every dimension at least 0.
+    #[inline]
     #[must_use]
     pub fn minus(self, other: Self) -> Self {
         self.zip(other, u64::saturating_sub)
     }
 
     /// The lesser of both, in every dimension.
+    #[inline]
     #[must_use]
     pub fn least(self, other: Self) -> Self {
         self.zip(other, u64::min)
     }
 
     /// The greater of both, in every dimension.
+    #[inline]
     #[must_use]
     pub fn most(self, other: Self) -> Self {
         self.zip(other, u64::max)
@@ -407,6 +414,7 @@ impl Resources {
     }
 
     /// The first dimension in which this is more than `room`.
+    #[inline]
     #[must_use]
     pub fn first_above(&self, room: &Self) -> Option<Dimension> {
         Dimension::ALL.into_iter().find(|dimension| self.get(*dimension) > room.get(*dimension))

@@ -101,6 +101,7 @@ impl From<&KillReason> for v1::KillReason {
             KillReason::User(user) => Why::User(user.to_string()),
             KillReason::ParentEnded(job) => Why::ParentEnded(job.0),
             KillReason::PredecessorEnded(job) => Why::PredecessorEnded(job.0),
+            KillReason::AllocSetEnded(set) => Why::AllocSetEnded(set.0),
         };
         Self { why: Some(why) }
     }
@@ -116,6 +117,7 @@ impl TryFrom<v1::KillReason> for KillReason {
             Why::User(user) => Self::User(read::name(&user, "user")?),
             Why::ParentEnded(job) => Self::ParentEnded(CollectionId(job)),
             Why::PredecessorEnded(job) => Self::PredecessorEnded(CollectionId(job)),
+            Why::AllocSetEnded(set) => Self::AllocSetEnded(CollectionId(set)),
         })
     }
 }

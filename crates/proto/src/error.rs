@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 
-use model::{NameError, NotListed, PriorityError, SchedulingClassError};
+use model::{NameError, NotListed, PriorityError, SchedulingClassError, SerialError};
 use spec::{Path, Step};
 use thiserror::Error;
 
@@ -34,6 +34,9 @@ pub enum Fault {
     /// A text is not the name that it should be.
     #[error(transparent)]
     Name(#[from] NameError),
+    /// A text is not the number of a certificate.
+    #[error(transparent)]
+    Serial(#[from] SerialError),
     /// A number is not a priority.
     #[error(transparent)]
     Priority(#[from] PriorityError),

@@ -206,6 +206,14 @@ impl From<&Mutation> for MutationMessage {
                 platform: platform.clone(),
                 factor_milli: factor.milli(),
             }),
+            Mutation::AddUser { user, serial, validity } => Self::AddUser(op::AddUser {
+                user: user.to_string(),
+                serial: serial.to_string(),
+                validity: Some(crate::duration(*validity)),
+            }),
+            Mutation::RevokeUser { user } => {
+                Self::RevokeUser(op::RevokeUser { user: user.to_string() })
+            }
             Mutation::ResumeRescheduling => Self::ResumeRescheduling(v1::Nothing {}),
             Mutation::GrantQuota { user, band, amount, from, until } => {
                 Self::GrantQuota(op::GrantQuota {
@@ -266,6 +274,14 @@ impl TryFrom<MutationMessage> for Mutation {
                 platform: set.platform,
                 factor: read::factor(set.factor_milli).field("factorMilli").field("setPlatform")?,
             },
+            MutationMessage::AddUser(add) => Self::AddUser {
+                user: read::name(&add.user, "user").field("addUser")?,
+                serial: read::serial(&add.serial, "serial").field("addUser")?,
+                validity: read::span(add.validity, "validity").field("addUser")?,
+            },
+            MutationMessage::RevokeUser(revoke) => {
+                Self::RevokeUser { user: read::name(&revoke.user, "user").field("revokeUser")? }
+            }
             MutationMessage::ResumeRescheduling(v1::Nothing {}) => Self::ResumeRescheduling,
             MutationMessage::GrantQuota(grant) => Self::GrantQuota {
                 user: read::name(&grant.user, "user").field("grantQuota")?,

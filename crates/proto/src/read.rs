@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 use std::str::FromStr;
 
-use model::{Band, GcuFactor, NameError, NotListed, Span};
+use model::{Band, GcuFactor, NameError, NotListed, Serial, SerialError, Span};
 
 use crate::duration::{self, Duration};
 use crate::error::{At, Fault, Malformed};
@@ -54,6 +54,11 @@ pub(crate) fn optional_name<N: FromStr<Err = NameError>>(
     field: &str,
 ) -> Result<Option<N>, Malformed> {
     if text.is_empty() { Ok(None) } else { name(text, field).map(Some) }
+}
+
+/// The number of a certificate.
+pub(crate) fn serial(text: &str, field: &str) -> Result<Serial, Malformed> {
+    text.parse().map_err(|error: SerialError| Fault::Serial(error)).field(field)
 }
 
 /// A word of a closed list.

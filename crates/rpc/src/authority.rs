@@ -9,12 +9,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-    KeyUsagePurpose, SanType,
+    KeyUsagePurpose, SanType, SerialNumber,
 };
 use time::OffsetDateTime;
 
 use crate::identity::{Identity, check_cell, role_host_name};
-use crate::{Credentials, Error, Result, certificate, files};
+use crate::{Credentials, Error, Result, SigningRequest, certificate, files};
 
 /// How long an authority is good for: ten years.
 pub const AUTHORITY_VALIDITY: Duration = Duration::from_secs(10 * 365 * 86_400);
@@ -143,6 +143,31 @@ impl Authority {
     /// [`Error::BadIdentity`] for names that cannot be written, [`Error::EmptyValidity`] and
     /// [`Error::Issue`].
     pub fn issue(&self, identity: &Identity, validity: Validity) -> Result<Credentials> {
+        let params = self.params(identity, validity)?;
+        let key = KeyPair::generate()?;
+        let certificate = params.signed_by(&key, &self.issuer)?;
+        Credentials::from_pem(certificate.pem(), key.serialize_pem(), self.ca_pem.clone())
+    }
+
+    /// Certifies the key of a request as the given identity's, under a serial number: the
+    /// certificate, as PEM. What the request says beside its key counts for nothing. Writes nothing.
+    ///
+    /// # Errors
+    /// As [`Self::issue`].
+    pub fn certify(
+        &self,
+        request: &SigningRequest,
+        identity: &Identity,
+        validity: Validity,
+        serial: &[u8],
+    ) -> Result<String> {
+        let mut params = self.params(identity, validity)?;
+        params.serial_number = Some(SerialNumber::from_slice(serial));
+        Ok(params.signed_by(&request.key, &self.issuer)?.pem())
+    }
+
+    /// What the certificate of an identity says.
+    fn params(&self, identity: &Identity, validity: Validity) -> Result<CertificateParams> {
         identity.check()?;
         let role = identity.role();
         let text = identity.to_string();
@@ -162,9 +187,7 @@ impl Authority {
             params.extended_key_usages.push(ExtendedKeyUsagePurpose::ServerAuth);
         }
         params.use_authority_key_identifier_extension = true;
-        let key = KeyPair::generate()?;
-        let certificate = params.signed_by(&key, &self.issuer)?;
-        Credentials::from_pem(certificate.pem(), key.serialize_pem(), self.ca_pem.clone())
+        Ok(params)
     }
 }
 

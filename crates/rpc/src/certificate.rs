@@ -17,6 +17,7 @@ pub(crate) struct Certified {
     pub(crate) cell: String,
     pub(crate) identity: Identity,
     pub(crate) expires: SystemTime,
+    pub(crate) serial: Vec<u8>,
 }
 
 /// Reads the certificate of an identity.
@@ -25,7 +26,10 @@ pub(crate) fn certified(der: &[u8], origin: &str) -> Result<Certified> {
     let uri = uri(&certificate, origin)?;
     let (cell, identity) = Identity::from_uri(uri).map_err(|e| bad(origin, e.to_string()))?;
     check_cell(&cell)?;
-    Ok(Certified { cell, identity, expires: expires(&certificate) })
+    // The zero before it says only that it is positive.
+    let serial = certificate.raw_serial();
+    let serial = serial.strip_prefix(&[0]).unwrap_or(serial).to_vec();
+    Ok(Certified { cell, identity, expires: expires(&certificate), serial })
 }
 
 /// Reads the certificate of a cell's authority: its cell, and when it expires.

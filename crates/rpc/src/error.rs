@@ -90,6 +90,15 @@ pub enum Error {
         until: i64,
     },
 
+    /// A text is no request for a certificate that can be granted.
+    #[error(
+        "that is not a request for a certificate that can be granted: {why}; make it with `bourg user add`"
+    )]
+    BadRequest {
+        /// What is wrong with it.
+        why: String,
+    },
+
     /// The library that writes certificates refused.
     #[error("cannot make a certificate: {0}; this is an error of the program, report it")]
     Issue(#[from] rcgen::Error),

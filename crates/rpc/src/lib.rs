@@ -11,6 +11,7 @@
 //! - [`identity`]: who a process or a person is, and how a certificate says so
 //! - [`authority`]: the cell's certificate authority, made at the first start
 //! - [`credentials`]: a certificate with its key, in memory and in files
+//! - [`request`]: asking for a certificate without giving the key away
 //! - [`service`]: the services between processes, generated from their protobuf definitions
 //! - [`transport`]: serving and connecting, and who is at the other end
 
@@ -20,6 +21,7 @@ pub mod credentials;
 mod error;
 mod files;
 pub mod identity;
+pub mod request;
 pub mod service;
 pub mod transport;
 
@@ -27,3 +29,4 @@ pub use authority::{Authority, Validity};
 pub use credentials::Credentials;
 pub use error::{Error, Result};
 pub use identity::{Expect, Identity, Role};
+pub use request::{NewKey, SigningRequest};

@@ -15,6 +15,7 @@
 
 mod class;
 mod engine;
+mod inside;
 mod machines;
 mod pass;
 mod plan;

@@ -41,6 +41,7 @@ impl Engine {
                 self.queue.ready.insert(Reverse(priority), round.into_iter().collect());
             }
         }
+        self.pass_inside(cell, now, most, &mut assignments);
         self.end_pass();
         assignments
     }
@@ -118,13 +119,14 @@ impl Engine {
         self.hold(slot, &held, &ports);
         self.room_is_awaited(cell, slot);
         self.is_planned(job, slot);
-        Some(Planned { slot, machine: id, held, ports, victims })
+        Some(Planned { slot, machine: id, alloc: None, held, ports, victims })
     }
 }
 
 impl Planned {
     pub(crate) fn assignment(&self, instance: InstanceId) -> Assignment {
         let (ports, victims) = (self.ports.clone(), self.victims.clone());
-        Assignment { instance, alloc: None, machine: self.machine, ports, victims }
+        let alloc = self.alloc.map(|(alloc, _)| alloc);
+        Assignment { instance, alloc, machine: self.machine, ports, victims }
     }
 }

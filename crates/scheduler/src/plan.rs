@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cell::lifecycle::Stage;
 use cell::{Applied, Assignment, Cell, EventKind, Held, Op, Outcome, Subject, TaskState};
-use model::{Generation, InstanceId, LogIndex, MachineId, TaskId, Time};
+use model::{Generation, InstanceId, LogIndex, MachineId, Resources, TaskId, Time};
 
 use crate::Settings;
 use crate::engine::Engine;
@@ -28,6 +28,8 @@ pub struct Plan {
 pub(crate) struct Planned {
     pub(crate) slot: Slot,
     pub(crate) machine: MachineId,
+    /// In which alloc, and what it takes of that.
+    pub(crate) alloc: Option<(InstanceId, Resources)>,
     pub(crate) held: Held,
     pub(crate) ports: Vec<u16>,
     pub(crate) victims: Vec<InstanceId>,
@@ -105,6 +107,17 @@ impl Scheduler {
                 }
             }
         }
+        for event in &applied.events {
+            match event.subject {
+                Subject::Task(instance) => {
+                    self.engine.queue.inside.happened(&self.cell, instance.collection);
+                }
+                Subject::Machine(_) => {
+                    self.engine.queue.inside.happened_to_a_machine(&self.cell);
+                }
+                Subject::Job(_) | Subject::Cell => {}
+            }
+        }
         self.take_over(&touched);
         applied
     }
@@ -130,8 +143,13 @@ impl Scheduler {
         let planned = self.engine.planned.remove(&instance)?;
         for victim in &planned.victims {
             self.engine.evictable.planned.remove(victim);
+            self.engine.queue.inside.happened(&self.cell, victim.collection);
         }
         self.engine.machines.unplan(planned.slot, &planned.held, &planned.ports);
+        if let Some((alloc, limit)) = planned.alloc {
+            self.engine.queue.inside.unplan(alloc, limit);
+            self.engine.queue.inside.happened(&self.cell, alloc.collection);
+        }
         Some(planned)
     }
 
@@ -142,6 +160,9 @@ impl Scheduler {
         if !described.is_empty() && self.engine.is_outgrown(&self.cell, &described) {
             self.begin_anew();
             return;
+        }
+        if !touched.left.is_empty() {
+            self.engine.queue.inside.ports_came_back(&self.cell);
         }
         let mut ended: Vec<InstanceId> = Vec::new();
         for task in &touched.tasks {
@@ -181,6 +202,9 @@ impl Scheduler {
             {
                 self.engine.evictable.planned.extend(planned.victims.iter().copied());
                 self.engine.hold(slot, &planned.held, &planned.ports);
+                if let Some((alloc, limit)) = planned.alloc {
+                    self.engine.queue.inside.plan(alloc, limit);
+                }
                 self.engine.queue.leave(instance.task());
                 self.engine.planned.insert(instance, Planned { slot, ..planned });
             }

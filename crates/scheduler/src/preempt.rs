@@ -168,6 +168,10 @@ impl Engine {
                 continue;
             }
             let job = cell.job(instance.collection)?;
+            // What runs in an alloc leaves with that.
+            if job.alloc_set.is_some() {
+                continue;
+            }
             let held = job.held(instance.index);
             staying.add(&held);
             if may_leave(job.spec.priority, class.priority()) {

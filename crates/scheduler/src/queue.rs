@@ -13,6 +13,7 @@ use model::{CollectionId, InstanceId, Priority, TaskId, TaskIndex, Time, UserNam
 
 use crate::Settings;
 use crate::class::{ClassId, Classes, Where};
+use crate::inside::Inside;
 use crate::machines::Machines;
 
 /// A group's place in the table.
@@ -43,6 +44,7 @@ pub(crate) struct Queue {
     /// Tasks that are tried again later. What is said here of one may be true no longer.
     later: BTreeSet<(Time, InstanceId)>,
     blocked_tasks: usize,
+    pub(crate) inside: Inside,
 }
 
 impl Queue {
@@ -61,7 +63,7 @@ impl Queue {
 
     /// How many tasks fit nowhere.
     pub(crate) fn blocked_tasks(&self) -> usize {
-        self.blocked_tasks
+        self.blocked_tasks + self.inside.blocked_tasks()
     }
 
     pub(crate) fn group(&self, id: GroupId) -> Option<&Group> {
@@ -100,6 +102,10 @@ impl Queue {
         };
         if *not_before > now {
             self.later.extend(job.instance(index).map(|instance| (*not_before, instance)));
+            return;
+        }
+        if let Some(set) = job.alloc_set {
+            self.inside.enter(job, set, index);
             return;
         }
         let groups = self.of_jobs.entry(job.id).or_default();
@@ -169,6 +175,7 @@ impl Queue {
 
     /// A task is not pending, or is planned.
     pub(crate) fn leave(&mut self, task: TaskId) {
+        self.inside.leave(task);
         let Some(groups) = self.of_jobs.get(&task.collection) else { return };
         for id in groups.clone() {
             let Some(group) = self.groups.get_mut(id).and_then(Option::as_mut) else { continue };

@@ -21,7 +21,7 @@ pub struct Scored {
 }
 
 /// The machines with the best scores for a task, the best first. A task that is placed already is
-/// looked at as if it came once more.
+/// looked at as if it came once more. There are none for one that runs in an alloc.
 #[must_use]
 pub fn scores(
     cell: &Cell,
@@ -31,6 +31,9 @@ pub fn scores(
     settings: Settings,
     most: usize,
 ) -> Vec<Scored> {
+    if job.alloc_set.is_some() {
+        return Vec::new();
+    }
     let mut engine = Engine::bare(cell, settings);
     let id = engine.queue.classes.join(job, index, &engine.machines, &engine.settings);
     engine.prepare(cell, id);

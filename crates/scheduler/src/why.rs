@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use cell::feasibility::{Ask, CountedAt, Misfit, Offer, fits, maxima};
+use cell::feasibility::{Ask, Beside, CountedAt, Misfit, Offer, fits, maxima};
 use cell::{Cell, Job, MachineState, PendingCause, TaskState};
 use model::{Dimension, End, MachineId, MachineName, Resources, TaskIndex, TaskSelection, Time};
 use spec::Constraint;
@@ -24,9 +24,9 @@ pub struct Group<'a> {
     pub not_before: Option<Time>,
     /// How the last life of the first of them ended.
     pub last_end: Option<End>,
-    /// How many machines the cell has.
+    /// How many machines the cell has; or allocs the alloc set in which they are to run.
     pub machines: usize,
-    /// On how many machines one of them fits now.
+    /// On how many machines, or in how many allocs, one of them fits now.
     pub fits: usize,
     /// Why it does not fit on the others, most frequent first.
     pub reasons: Vec<Reason>,
@@ -74,6 +74,8 @@ enum Kind {
     Draining,
     Unreachable,
     NotUp,
+    /// An alloc is on no machine, or about to leave it.
+    NotPlaced,
 }
 
 /// What tells one request from another: limits and reservations in the order of
@@ -110,7 +112,7 @@ pub fn why<'a>(cell: &Cell, job: &'a Job, chosen: &TaskSelection, now: Time) -> 
             ask,
             not_before,
             last_end,
-            machines: cell.machine_count(),
+            machines: found.places,
             fits: found.fits,
             reasons: found.reasons,
             smallest_change: found.change,
@@ -126,8 +128,9 @@ fn add(ranges: &mut Vec<(TaskIndex, TaskIndex)>, index: TaskIndex) {
     }
 }
 
-/// What is found of a request by looking at every machine.
+/// What is found of a request by looking at every machine, or every alloc.
 struct Found {
+    places: usize,
     fits: usize,
     reasons: Vec<Reason>,
     change: Option<Change>,
@@ -143,28 +146,64 @@ struct Alike {
 }
 
 fn explain(cell: &Cell, job: &Job, ask: &Ask<'_>) -> Found {
-    let mut kinds: BTreeMap<Kind, Alike> = BTreeMap::new();
-    let (mut fitting, mut change) = (0, None);
-    for machine in cell.machines() {
-        let offer = Offer::to(cell, job, machine);
-        let Err(misfit) = fits(ask, &offer) else {
-            fitting += 1;
-            continue;
+    let mut found = Alikes::default();
+    match job.alloc_set.and_then(|set| cell.job(set)) {
+        None => {
+            for machine in cell.machines() {
+                found.add(ask, &Offer::to(cell, job, machine));
+            }
+        }
+        Some(set) => {
+            for (index, alloc) in set.tasks() {
+                let placed = match &alloc.state {
+                    TaskState::Running(placed) if placed.stop.is_none() => {
+                        cell.machine(placed.machine)
+                    }
+                    _ => None,
+                };
+                let (Some(machine), Some(alloc)) = (placed, set.instance(index)) else {
+                    found.places += 1;
+                    found.kinds.entry(Kind::NotPlaced).or_default().machines += 1;
+                    continue;
+                };
+                let beside = Beside::of(cell, job, machine);
+                found.add(ask, &Offer { beside, ..Offer::within(cell, machine, alloc) });
+            }
+        }
+    }
+    let Alikes { places, fitting, kinds, change } = found;
+    let mut reasons: Vec<Reason> =
+        kinds.into_iter().map(|(kind, alike)| reason(cell, &kind, alike)).collect();
+    reasons.sort_by_key(|reason| std::cmp::Reverse(reason.machines));
+    Found { places, fits: fitting, reasons, change: change.filter(|_| fitting == 0) }
+}
+
+/// The machines or allocs by what they fail, and the least change that would do.
+#[derive(Default)]
+struct Alikes {
+    places: usize,
+    fitting: usize,
+    kinds: BTreeMap<Kind, Alike>,
+    change: Option<Change>,
+}
+
+impl Alikes {
+    fn add(&mut self, ask: &Ask<'_>, offer: &Offer<'_>) {
+        self.places += 1;
+        let Err(misfit) = fits(ask, offer) else {
+            self.fitting += 1;
+            return;
         };
-        let alike = kinds.entry(kind(&misfit)).or_default();
+        let alike = self.kinds.entry(kind(&misfit)).or_default();
         alike.machines += 1;
         if let Misfit::Constraint { has: Some(has), .. } = &misfit {
             *alike.instead.entry(has.clone()).or_default() += 1;
         }
         if alike.nearest.as_ref().is_none_or(|(_, nearest)| missing(&misfit) < missing(nearest)) {
-            alike.nearest = Some((machine.id, misfit));
+            alike.nearest = Some((offer.machine.id, misfit));
         }
-        change = better(change, only_change(ask, &offer));
+        self.change = better(self.change.take(), only_change(ask, offer));
     }
-    let mut reasons: Vec<Reason> =
-        kinds.into_iter().map(|(kind, alike)| reason(cell, &kind, alike)).collect();
-    reasons.sort_by_key(|reason| std::cmp::Reverse(reason.machines));
-    Found { fits: fitting, reasons, change: change.filter(|_| fitting == 0) }
 }
 
 fn kind(misfit: &Misfit) -> Kind {
@@ -198,6 +237,7 @@ fn reason(cell: &Cell, kind: &Kind, alike: Alike) -> Reason {
     let one = machines == 1;
     let verb = |single: &str, plural: &str| if one { single.to_owned() } else { plural.to_owned() };
     let text = match kind {
+        Kind::NotPlaced => format!("{} on no machine", verb("is", "are")),
         Kind::NotUp => format!("{} not up", verb("is", "are")),
         Kind::Unreachable => format!("{} unreachable", verb("is", "are")),
         Kind::Draining => format!("{} draining", verb("is", "are")),

@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use cell::{
-    Applied, Assignment, Cell, EventKind, Mutation, Observation, Op, Outcome, RequestId,
-    Reservation, StopReason, Subject, TaskState, Watch,
+    Applied, Assignment, Cell, EventKind, Job, Machine, Mutation, Observation, Op, Outcome,
+    PendingCause, RequestId, Reservation, StopReason, Subject, Task, TaskState, Watch,
 };
 use model::{
     Bytes, CellName, End, InstanceId, JobName, Level, MachineId, MachineName, MachineReport,
@@ -15,7 +15,7 @@ use model::{
 };
 use proptest::prelude::*;
 use scheduler::{Plan, Policy, Scheduler, Settings};
-use spec::{Constraint, JobSpec, Maximum, Relation, TaskSpec};
+use spec::{Constraint, JobReference, JobSpec, Kind, Maximum, Relation, TaskSpec};
 
 /// A drawn life of a cell, with a scheduler that follows it.
 struct Life {
@@ -120,6 +120,29 @@ impl Life {
             0 => spec.max_per_machine = maximum(1, true),
             1 => spec.max_per_switch = maximum(2, true),
             2 => spec.max_per_machine = maximum(1, false),
+            _ => {}
+        }
+        let sets: Vec<_> = self
+            .scheduler
+            .cell()
+            .jobs()
+            .filter(|job| job.is_alive() && job.spec.kind.is_alloc_set())
+            .map(|set| set.spec.name.clone())
+            .collect();
+        match self.draw(8) {
+            0 => {
+                spec.kind = Kind::AllocSet { users: [root()].into() };
+                spec.task = TaskSpec {
+                    limit: spec.task.limit.times(3),
+                    constraints: spec.task.constraints,
+                    ..TaskSpec::of(Vec::new())
+                };
+            }
+            1 | 2 if !sets.is_empty() => {
+                let which = usize::try_from(self.draw(sets.len() as u64)).expect("small");
+                let alloc_set = Some(JobReference { user: None, job: sets[which].clone() });
+                spec.kind = Kind::Job { alloc_set };
+            }
             _ => {}
         }
         self.ask(Mutation::Submit(Arc::new(spec)));
@@ -233,18 +256,50 @@ impl Life {
                     continue;
                 }
                 let instance = job.instance(index).expect("a task");
-                for machine in cell.machines() {
+                for (machine, alloc) in places(&cell, job, task) {
                     let ports = machine.free_ports(job.ports(index).len(), &[]);
                     let (machine, victims) = (machine.id, Vec::new());
-                    let assignment = Assignment { instance, alloc: None, machine, ports, victims };
+                    let assignment = Assignment { instance, alloc, machine, ports, victims };
                     let outcome =
                         cell.clone().apply(self.now, &Op::Assign(vec![assignment])).outcome;
                     let Outcome::Assigned(judged) = outcome else { panic!("{outcome:?}") };
-                    assert!(judged[0].is_err(), "{instance} fits on machine {machine}");
+                    assert!(judged[0].is_err(), "{instance} fits on {machine} in {alloc:?}");
                 }
             }
         }
     }
+}
+
+/// Where a task may go: on every machine, or in the allocs of its job's set. Where its alloc had to
+/// leave its machine it waits for that.
+fn places<'a>(
+    cell: &'a Cell,
+    job: &Job,
+    task: &Task,
+) -> Vec<(&'a Arc<Machine>, Option<InstanceId>)> {
+    let Some(set) = job.alloc_set.and_then(|set| cell.job(set)) else {
+        return cell.machines().map(|machine| (machine, None)).collect();
+    };
+    let last = task.last_life.as_ref().and_then(|life| life.alloc);
+    let moved = matches!(
+        task.state,
+        TaskState::Pending { cause: PendingCause::Evicted(_) | PendingCause::Lost, .. }
+    );
+    let home = last.filter(|_| moved).and_then(|index| set.task(index));
+    if home.is_some_and(|alloc| match &alloc.state {
+        TaskState::Queued { .. } | TaskState::Pending { .. } => true,
+        TaskState::Running(placement) => placement.stop.is_some(),
+        TaskState::Dead { .. } => false,
+    }) {
+        return Vec::new();
+    }
+    let placed = set.tasks().filter_map(|(index, alloc)| match &alloc.state {
+        TaskState::Running(placement) => {
+            Some((cell.machine(placement.machine)?, set.instance(index)))
+        }
+        _ => None,
+    });
+    placed.collect()
 }
 
 /// Every combination of the switches, and every policy.

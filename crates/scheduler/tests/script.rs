@@ -10,10 +10,10 @@ use model::{
     TaskSelection, Time, UserName,
 };
 use scheduler::{Scheduler, Settings, Term, scores, why};
-use spec::{Constraint, JobSpec, Maximum, Relation, TaskSpec};
+use spec::{Constraint, JobSpec, Kind, Maximum, Relation, TaskSpec};
 
 /// Machines as `name cpu ram ports [NAME=VALUE…]`, jobs as `user/name tasks priority cpu ram ports
-/// [NAME=VALUE[?]…] [per-machine=N[?]] [per-switch=N[?]]`; CPU in milli-cores, memory in MiB.
+/// [NAME=VALUE[?]…] [per-machine=N[?]] [per-switch=N[?]] [allocs | in=SET]`; CPU in milli-cores, memory in MiB.
 fn cell(machines: &str, jobs: &str) -> Cell {
     let mut cell = Cell::empty();
     let at = Time(1_000_000);
@@ -57,7 +57,9 @@ fn submission(cell: &Cell, line: &str) -> [Op; 2] {
     task.limit = resources(words[3], words[4]);
     let ports = (0..number::<u16>(words[5])).map(|n| PortName::new(&format!("p{n}")));
     task.ports = ports.collect::<Result<_, _>>().expect("names");
-    let of_machine = words[6..].iter().filter(|word| !word.starts_with("per-"));
+    let of_machine = words[6..]
+        .iter()
+        .filter(|word| !word.starts_with("per-") && !word.starts_with("in=") && **word != "allocs");
     task.constraints = of_machine.map(|word| constraint(word)).collect();
     let maximum = |name: &str| {
         let word = words[6..].iter().find_map(|word| word.strip_prefix(name))?;
@@ -68,6 +70,13 @@ fn submission(cell: &Cell, line: &str) -> [Op; 2] {
     let priority = Priority::new(number(words[2])).expect("a priority");
     let mut spec = JobSpec::of(name, priority, number(words[1]), task);
     (spec.max_per_machine, spec.max_per_switch) = (maximum("per-machine="), maximum("per-switch="));
+    if words.contains(&"allocs") {
+        let users = ["ana", "ben"].map(|user| UserName::new(user).expect("a name")).into();
+        (spec.kind, spec.task.cmd) = (Kind::AllocSet { users }, Vec::new());
+    }
+    if let Some(set) = words[6..].iter().find_map(|word| word.strip_prefix("in=")) {
+        spec.kind = Kind::Job { alloc_set: Some(set.parse().expect("a job")) };
+    }
     let by = UserName::new(user).expect("a name");
     let session = SessionId(cell.image().last_session.0 + 1);
     let id = RequestId { session, sequence: 1 };
@@ -111,7 +120,11 @@ fn shown(cell: &Cell, assignments: &[Assignment]) -> String {
         });
         let victims: String = victims.collect();
         let line = format!("{user}/{name}/{index} -> {} {ports}", machine.name);
-        format!("{}{victims}\n", line.trim_end())
+        let alloc = assignment.alloc.map(|alloc| {
+            let set = cell.job(alloc.collection).expect("an alloc set");
+            format!(" in {}/{}/{}", set.owner, set.spec.name, alloc.index)
+        });
+        format!("{}{}{victims}\n", line.trim_end(), alloc.unwrap_or_default())
     };
     assignments.iter().map(line).collect()
 }
@@ -522,4 +535,93 @@ fn a_hundred_thousand_tasks_are_explained_in_a_moment() {
     assert_eq!((groups.len(), groups[0].tasks.len()), (1, 50_000));
     let taken = begun.elapsed();
     assert!(taken < std::time::Duration::from_secs(5), "it took {taken:?}");
+}
+
+#[test]
+fn tasks_fill_the_allocs_of_their_set_evenly_and_nothing_else() {
+    arriving(
+        "m1 1000 1000 2
+         m2 1000 1000 2",
+        &[
+            "ana/room 2 200 600 600 0 allocs per-machine=1",
+            "ana/web 3 200 200 200 1 in=room",
+            "ben/saver 2 110 100 100 0 in=ana/room",
+            // There is room on the machines, and not in the allocs.
+            "ana/late 3 400 250 100 0 in=room",
+            "ana/large 1 200 700 100 0 in=room",
+            // No port is left.
+            "ana/ports 1 200 10 10 2 in=room",
+            "eve/top 1 200 400 400 1",
+        ],
+        &expect![[r#"
+            > ana/room 2 200 600 600 0 allocs per-machine=1
+            ana/room/0 -> m1
+            ana/room/1 -> m2
+            > ana/web 3 200 200 200 1 in=room
+            ana/web/0 -> m1 1000 in ana/room/0
+            ana/web/1 -> m2 1000 in ana/room/1
+            ana/web/2 -> m1 1001 in ana/room/0
+            > ben/saver 2 110 100 100 0 in=ana/room
+            ben/saver/0 -> m1 in ana/room/0
+            ben/saver/1 -> m2 in ana/room/1
+            > ana/late 3 400 250 100 0 in=room
+            ana/late/0 -> m2 in ana/room/1
+            > ana/large 1 200 700 100 0 in=room
+            > ana/ports 1 200 10 10 2 in=room
+            > eve/top 1 200 400 400 1
+            eve/top/0 -> m2 1001
+        "#]],
+    );
+}
+
+/// What a scheduler proposes from one operation to the next.
+fn following(scheduler: &mut Scheduler, op: &Op) -> String {
+    scheduler.follow(scheduler.cell().time(), op);
+    let mut text = String::new();
+    loop {
+        let now = scheduler.cell().time();
+        let plan = scheduler.pass(now);
+        if plan.assignments.is_empty() {
+            return text;
+        }
+        text += &shown(scheduler.cell(), &plan.assignments);
+        let applied = scheduler.follow(now, &Op::Assign(plan.assignments.clone()));
+        let all = Outcome::Assigned(vec![Ok(()); plan.assignments.len()]);
+        assert_eq!(applied.outcome, all, "the master never disagrees on the same state");
+    }
+}
+
+#[test]
+fn tasks_go_where_their_alloc_goes() {
+    let machines = "m1 1000 1000 0\n m2 1000 1000 0\n m3 1000 1000 0";
+    let jobs = "ana/room 2 200 600 600 0 allocs per-machine=1
+                ana/web 2 200 300 300 0 in=room
+                ana/more 2 200 100 100 0 in=room";
+    let mut scheduler = Scheduler::new(cell(machines, jobs));
+    let mut text = following(&mut scheduler, &Op::Nothing);
+    for machine in [1, 2] {
+        text += &format!("> m{machine} goes silent\n");
+        let silent = Op::MachineSilent { machine: MachineId(machine) };
+        text += &following(&mut scheduler, &silent);
+    }
+    text += "> m1 comes back\n";
+    text += &following(&mut scheduler, &Op::MachineBack { machine: MachineId(1) });
+    expect![[r#"
+        ana/room/0 -> m1
+        ana/room/1 -> m2
+        ana/web/0 -> m1 in ana/room/0
+        ana/web/1 -> m2 in ana/room/1
+        ana/more/0 -> m1 in ana/room/0
+        ana/more/1 -> m2 in ana/room/1
+        > m1 goes silent
+        ana/room/0 -> m3
+        ana/web/0 -> m3 in ana/room/0
+        ana/more/0 -> m3 in ana/room/0
+        > m2 goes silent
+        > m1 comes back
+        ana/room/1 -> m1
+        ana/web/1 -> m1 in ana/room/1
+        ana/more/1 -> m1 in ana/room/1
+    "#]]
+    .assert_eq(&text);
 }

@@ -109,7 +109,7 @@ impl Account {
 
     fn task(&mut self, id: InstanceId, kind: &EventKind) -> Result<(), String> {
         match kind {
-            EventKind::Schedule { machine } => self.scheduled(id, *machine)?,
+            EventKind::Schedule { machine, .. } => self.scheduled(id, *machine)?,
             EventKind::Stop { why } => self.stops(id, why)?,
             EventKind::Evict { cause } => {
                 self.evicted(id, *cause)?;
@@ -216,7 +216,7 @@ mod tests {
     }
 
     fn placed(id: u64, machine: u64) -> Event {
-        task(id, EventKind::Schedule { machine: MachineId(machine) })
+        task(id, EventKind::Schedule { machine: MachineId(machine), alloc: None })
     }
 
     fn evict(id: u64, cause: EvictionCause) -> [Event; 2] {

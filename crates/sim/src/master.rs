@@ -10,7 +10,7 @@ use replica::{Codec, Founding, Input, LogEntry, Output, Refusal, Replica, Settin
 
 use crate::clients::Asked;
 use crate::disk::{Checkpoint, Crash, Disk};
-use crate::machine::Call;
+use crate::machine::{Call, Machine};
 use crate::network::{Fate, Node};
 use crate::tap::Tap;
 use crate::world::{Event, World, cell_name, number_of};
@@ -250,7 +250,8 @@ impl<C: Codec> World<C> {
             let machine = self.master.cell().and_then(|cell| cell.machine(machine));
             let number = machine.and_then(|machine| number_of(&machine.address));
             let there = number.and_then(|number| self.machines.get(number));
-            if there.is_some_and(|there| there.running().any(|running| running == id)) {
+            let runs = |there: &Machine| there.running().any(|running| running == id);
+            if there.is_some_and(|there| runs(there) || there.allocs.contains_key(&id)) {
                 self.judge.violated(format!("the cell says that {id} has ended, and it runs on"));
             }
         }

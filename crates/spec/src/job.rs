@@ -241,6 +241,7 @@ impl JobSpec {
     }
 
     /// The limit of the task at an index.
+    #[inline]
     #[must_use]
     pub fn limit(&self, index: TaskIndex) -> Resources {
         self.overrides.get(&index).and_then(|change| change.limit).unwrap_or(self.task.limit)

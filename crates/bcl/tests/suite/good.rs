@@ -79,6 +79,18 @@ fn each_field_can_be_given_in_each_of_its_spellings() {
         job.after = [named("ana/extract"), named("load")].into();
         job.parent = Some(named("master"));
     });
+    check("allocSet: 'ana/room'", |job| {
+        job.kind = Kind::Job { alloc_set: Some("ana/room".parse().expect("a job")) };
+    });
+    for room in [
+        "cmd: null, allocs: { users: ['ben', 'ana'] }",
+        "cmd: [], allocs: { users: ['ana', 'ben'] }",
+    ] {
+        check(room, |job| {
+            let users = ["ana", "ben"].map(|user| user.parse().expect("a name")).into();
+            (job.kind, job.task.cmd) = (Kind::AllocSet { users }, Vec::new());
+        });
+    }
     check("after: [], parent: null, constraints: []", |_| {});
     for cpu in ["cpu: 0.25", "cpu: '0.25'", "cpu: '250m'", "cpuMilli: 250", "cpuMilli: '250'"] {
         check(cpu, |job| job.task.limit.cpu = MilliCores(250));

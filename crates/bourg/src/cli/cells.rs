@@ -4,6 +4,7 @@
 //! certificate. It is given by `--cell`, as its path or by a name under which it is known, or by
 //! `BOURG_CELL`; without either, the only cell that is known is taken.
 
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -15,6 +16,7 @@ use tonic::transport::Channel;
 use tonic::{Request, Status};
 
 use super::exit::{Code, Failure};
+use crate::master::RETRY_AFTER;
 use proto::v1;
 
 /// The stem of a user's certificate in a client directory.
@@ -27,6 +29,10 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// How long a connection may take to see whether somebody listens.
 const ANSWER: Duration = Duration::from_millis(500);
 const RETRY: Duration = Duration::from_millis(50);
+/// For how long a master that has too much to do is asked again, where nothing else is said.
+const BUSY_PATIENCE: Duration = Duration::from_secs(60);
+/// How long a master may ask for, in milliseconds; longer counts as that.
+const BUSY_WAIT_MS_MAX: u64 = 60_000;
 
 /// Where a cell answers.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -44,9 +50,14 @@ pub(crate) struct Connection {
     client: BorgmasterClient<Channel>,
     session: Option<u64>,
     sequence: u64,
-    /// The client directory, and until when its certificate is valid.
+    /// The client directory, until when its certificate is valid, and what others need of it.
     directory: PathBuf,
     expires: SystemTime,
+    file: CellFile,
+    ca_pem: String,
+    /// For how long a master that has too much to do is asked again, and whether that was said.
+    patience: Duration,
+    said_busy: bool,
 }
 
 /// The directory in which client directories are known by name.
@@ -126,7 +137,28 @@ impl Connection {
         let most = rpc::transport::MAX_STREAM_MESSAGE_BYTES;
         let client = BorgmasterClient::new(channel).max_decoding_message_size(most);
         let expires = credentials.expires();
-        Ok(Self { client, session: None, sequence: 0, directory, expires })
+        let ca_pem = credentials.ca_pem().to_owned();
+        Ok(Self {
+            client,
+            session: None,
+            sequence: 0,
+            directory,
+            expires,
+            file,
+            ca_pem,
+            patience: BUSY_PATIENCE,
+            said_busy: false,
+        })
+    }
+
+    /// What another client directory of this cell needs: where it answers, and whom to trust.
+    pub(crate) fn cell_file(&self) -> (CellFile, String) {
+        (self.file.clone(), self.ca_pem.clone())
+    }
+
+    /// For how long a master that has too much to do is asked again, from now on.
+    pub(crate) fn set_patience(&mut self, patience: Duration) {
+        self.patience = patience;
     }
 
     /// What a failed call means. TLS tells a client seldom why it was refused; here it can be known.
@@ -141,14 +173,15 @@ impl Connection {
         Failure::new(Code::NoMaster, text).next("get a new one from an administrator of the cell")
     }
 
-    /// Asks, and asks again while no master answers. What changes something carries its request
-    /// id, so that it is done once however often it is sent.
+    /// Asks, and asks again while no master answers or where it has too much to do. What changes
+    /// something carries its request id, so that it is done once however often it is sent.
     pub(crate) async fn ask<M: Clone, T>(
         &mut self,
         message: M,
         call: impl AsyncFn(BorgmasterClient<Channel>, Request<M>) -> Result<tonic::Response<T>, Status>,
     ) -> Result<T, Failure> {
-        let until = tokio::time::Instant::now() + PATIENCE;
+        let begun = tokio::time::Instant::now();
+        let (until, busy_until) = (begun + PATIENCE, begun + self.patience);
         loop {
             let mut request = Request::new(message.clone());
             request.set_timeout(TIMEOUT);
@@ -160,8 +193,22 @@ impl Connection {
                 {
                     tokio::time::sleep(RETRY).await;
                 }
-                Err(status) => return Err(self.failure(status)),
+                Err(status) => match busy_wait(&status, rand()) {
+                    Some(wait) if tokio::time::Instant::now() + wait <= busy_until => {
+                        self.say_busy();
+                        tokio::time::sleep(wait).await;
+                    }
+                    _ => return Err(self.failure(status)),
+                },
             }
+        }
+    }
+
+    /// Says once that it takes longer, and why.
+    fn say_busy(&mut self) {
+        if !std::mem::replace(&mut self.said_busy, true) {
+            let seconds = self.patience.as_secs();
+            eprintln!("the master has too much to do: asking again for up to {seconds} s");
         }
     }
 
@@ -196,5 +243,52 @@ impl Connection {
     pub(crate) async fn cell_status(&mut self) -> Result<v1::CellStatusResponse, Failure> {
         let request = v1::CellStatusRequest { at: None };
         self.ask(request, async |mut client, request| client.cell_status(request).await).await
+    }
+}
+
+/// How long to wait before a request is repeated that the master refused as it had too much to do: as
+/// long as it said, and up to half as much again, so that those who were refused together do not come
+/// back together. Nothing for any other refusal.
+fn busy_wait(status: &Status, random: u64) -> Option<Duration> {
+    if status.code() != tonic::Code::ResourceExhausted {
+        return None;
+    }
+    let said = status.metadata().get(RETRY_AFTER)?.to_str().ok()?;
+    let ms = said.parse::<u64>().ok()?.clamp(1, BUSY_WAIT_MS_MAX);
+    Some(Duration::from_millis(ms + random % (ms / 2 + 1)))
+}
+
+/// A number that another process would not draw.
+fn rand() -> u64 {
+    RandomState::new().build_hasher().finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_master_that_says_when_is_asked_again() {
+        let says = |code, ms: Option<&str>| {
+            let mut status = Status::new(code, "");
+            if let Some(ms) = ms {
+                status.metadata_mut().insert(RETRY_AFTER, ms.parse().expect("metadata"));
+            }
+            status
+        };
+        use tonic::Code::{ResourceExhausted, Unavailable};
+        for (code, said, random, wait) in [
+            (ResourceExhausted, Some("100"), 0, Some(100)),
+            (ResourceExhausted, Some("100"), 50, Some(150)),
+            (ResourceExhausted, Some("100"), 51, Some(100)),
+            (ResourceExhausted, Some("0"), 7, Some(1)),
+            (ResourceExhausted, Some("99999999999"), 0, Some(60_000)),
+            (ResourceExhausted, Some("soon"), 0, None),
+            (ResourceExhausted, None, 0, None),
+            (Unavailable, Some("100"), 0, None),
+        ] {
+            let waits = busy_wait(&says(code, said), random);
+            assert_eq!(waits, wait.map(Duration::from_millis), "{code:?} {said:?} {random}");
+        }
     }
 }

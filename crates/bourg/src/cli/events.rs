@@ -197,6 +197,7 @@ fn detail(record: &Record) -> String {
     };
     match &record.event.kind {
         EventKind::Submit { cause } => cause.to_string(),
+        EventKind::Schedule { alloc: Some(alloc), .. } => with(format!("in alloc {}", alloc.index)),
         EventKind::Evict { cause } => with(cause.to_string()),
         EventKind::Fail { end: Some(end) } | EventKind::Lost { end } => with(end.to_string()),
         EventKind::Kill { why } => with(why.to_string()),
@@ -216,6 +217,11 @@ fn detail(record: &Record) -> String {
         EventKind::Platform { platform, factor } => {
             format!("{} × {factor}", platform.escape_debug())
         }
+        EventKind::UserAdded { user, certificate } => {
+            let until = moment::shown(certificate.expires);
+            format!("{user}, certificate {} until {until}", certificate.serial)
+        }
+        EventKind::UserRevoked { user } => user.to_string(),
         EventKind::LevelRaised { to } => to.to_string(),
         EventKind::QuotaGranted(grant) | EventKind::QuotaRevoked(grant) => {
             let Grant { id, user, band, amount, .. } = &**grant;

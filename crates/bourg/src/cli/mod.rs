@@ -19,6 +19,7 @@ mod run;
 mod show;
 mod silence;
 mod sim;
+mod user;
 mod why;
 
 use std::net::SocketAddr;
@@ -76,6 +77,9 @@ enum Command {
     Machine(machine::Command),
     /// The cell itself: its machines, its index, its state's digest; and its circuit breaker.
     Cell(cell::CellArgs),
+    /// Who may ask the cell anything: users and their certificates.
+    #[command(subcommand)]
+    User(user::Command),
     /// Who may have how much running in which band.
     #[command(subcommand)]
     Quota(quota::Command),
@@ -429,6 +433,7 @@ fn execute(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Machines(args) => machine::list(cell, &args)?,
         Command::Machine(command) => machine::machine(cell, &command)?,
         Command::Cell(args) => cell::cell(cell, &args)?,
+        Command::User(command) => user::user(cell, &command)?,
         Command::Checkpoint(command) => checkpoint::checkpoint(cell, &command)?,
         Command::Sim(args) => sim::sim(&args)?,
         Command::Bench(what) => what.measure()?,

@@ -21,6 +21,9 @@ pub(super) fn run(cell: Option<&str>, args: &RunArgs) -> Done {
     let jobs = evaluate::evaluate(&args.file)?;
     with_cell(cell, async |mut connection| {
         let wait = (!args.detach).then_some(args.timeout);
+        if let Some(wait) = wait {
+            connection.set_patience(wait);
+        }
         submit_all(&mut connection, &jobs, wait, &args.file).await.map(drop)
     })
 }
@@ -45,8 +48,9 @@ pub(super) async fn submit_all(
             .ask(request, async |mut client, request| client.submit(request).await)
             .await?;
         let name = format!("{}/{}", submitted.user, job.name);
-        let (tasks, what) = (count(job.tasks), done(&submitted));
-        eprintln!("job  {name}   {tasks}  {}  {}{what}", job.priority, job.total());
+        let (tasks, what) = (count(job.kind.is_alloc_set(), job.tasks), done(&submitted));
+        let kind = if job.kind.is_alloc_set() { "alloc set" } else { "job" };
+        eprintln!("{kind}  {name}   {tasks}  {}  {}{what}", job.priority, job.total());
         for note in &submitted.notes {
             output::say(&format!("note: {note}\n"));
         }
@@ -83,6 +87,7 @@ struct Progress {
     said_waiting: Vec<String>,
 }
 
+/// What is said of the stages of a job; an alloc that is in place is healthy.
 const STAGES: [&str; 3] = ["scheduled", "running", "healthy"];
 
 impl Progress {
@@ -224,8 +229,14 @@ fn counts(job: &v1::JobStatus) -> v1::JobCounts {
     job.counts.unwrap_or_default()
 }
 
-fn count(tasks: u32) -> String {
-    if tasks == 1 { "1 task".to_owned() } else { format!("{tasks} tasks") }
+fn count(allocs: bool, tasks: u32) -> String {
+    let (what, s) = (if allocs { "alloc" } else { "task" }, if tasks == 1 { "" } else { "s" });
+    format!("{tasks} {what}{s}")
+}
+
+/// Whether what is shown is an alloc set.
+pub(super) fn is_alloc_set(job: &v1::JobStatus) -> bool {
+    job.spec.as_ref().is_some_and(|spec| spec.allocs.is_some())
 }
 
 fn is_dead(job: &v1::JobStatus) -> bool {
@@ -267,7 +278,7 @@ fn late(name: &str, job: Option<&v1::JobStatus>, wait: Duration) -> Failure {
         let text = format!(
             "error: not placed within {wait} s: {} of the {} of {name}; it stays pending",
             counts.pending,
-            count(counts.tasks)
+            count(is_alloc_set(job), counts.tasks)
         );
         return Failure::new(Code::NotPlaced, text)
             .next(format!("bourg why {name} · bourg kill {name}"));

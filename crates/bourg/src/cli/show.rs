@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::time::Duration;
 
-use model::{Priority, Time};
+use model::{Priority, Resources, Time};
 use proto::v1;
 
 use super::exit::{Done, Failure};
 use super::output::{self, Format, Listing};
-use super::{ListArgs, StatusArgs, job_address, why, with_cell};
+use super::{ListArgs, StatusArgs, job_address, run, why, with_cell};
 
 /// How often something that is watched is looked at.
 const WATCH_INTERVAL: Duration = Duration::from_millis(500);
@@ -154,13 +154,22 @@ fn show_job(format: &Format, job: &v1::JobStatus, now: u64) -> Done {
         ([], reason) => format!(" ({reason})"),
         (jobs, _) => format!(" {}", why::until(jobs)),
     };
+    let is_alloc_set = run::is_alloc_set(job);
+    let within = match job.alloc_set.as_str() {
+        "" => String::new(),
+        set => format!("  in {set}"),
+    };
+    let good = if is_alloc_set { "allocs in place" } else { "healthy" };
     output::print(&format!(
-        "{}  {}{why}  {priority}  {} of {} healthy  submitted {age} ago\n",
+        "{}  {}{why}  {priority}{within}  {} of {} {good}  submitted {age} ago\n",
         job_name(job),
         job.state,
         counts.healthy,
         counts.tasks,
     ))?;
+    if is_alloc_set {
+        return show_allocs(format, job, now);
+    }
     let row = |task: &v1::TaskStatus| {
         let health = match (task.state.as_str(), task.health()) {
             ("running", v1::Health::Healthy) => "healthy",
@@ -179,6 +188,10 @@ fn show_job(format: &Format, job: &v1::JobStatus, now: u64) -> Done {
             task.failures.to_string(),
             task.last_end_text.clone(),
         ];
+        if !job.alloc_set.is_empty() {
+            let index = task.alloc.rsplit_once('/').map(|(_, index)| index.to_owned());
+            row.insert(5, index.unwrap_or_default());
+        }
         if *format == Format::Wide {
             row.push(task.generation.to_string());
             row.push(task.reason.clone());
@@ -186,7 +199,7 @@ fn show_job(format: &Format, job: &v1::JobStatus, now: u64) -> Done {
         }
         row
     };
-    let headings = [
+    let mut headings = vec![
         "TASK",
         "STATE",
         "SINCE",
@@ -199,6 +212,57 @@ fn show_job(format: &Format, job: &v1::JobStatus, now: u64) -> Done {
         "REASON",
         "LABELS",
     ];
-    let shown = if *format == Format::Wide { headings.len() } else { 8 };
+    let mut shown = if *format == Format::Wide { headings.len() } else { 8 };
+    if !job.alloc_set.is_empty() {
+        headings.insert(5, "ALLOC");
+        shown += 1;
+    }
     output::print(&output::table(&headings[..shown], job.tasks.iter().map(row).collect()))
+}
+
+/// The allocs of an alloc set, and what runs in them.
+fn show_allocs(format: &Format, job: &v1::JobStatus, now: u64) -> Done {
+    let resources = |of: Option<v1::Resources>| {
+        let known = of.and_then(|of| Resources::try_from(of).ok());
+        known.map(|known| known.to_string()).unwrap_or_default()
+    };
+    let row = |alloc: &v1::TaskStatus| {
+        let taken = match alloc.taken {
+            None => String::new(),
+            some => format!("{} of {}", resources(some), resources(alloc.limit)),
+        };
+        let mut row = vec![
+            alloc.index.to_string(),
+            alloc.state.clone(),
+            Time(now).since(Time(alloc.since)).to_string(),
+            alloc.machine.clone(),
+            taken,
+            alloc.inside.join(" "),
+            alloc.last_end_text.clone(),
+        ];
+        if *format == Format::Wide {
+            row.push(alloc.generation.to_string());
+            row.push(alloc.reason.clone());
+            row.push(shown_labels(&task_labels(job, alloc.index)));
+        }
+        row
+    };
+    let headings = [
+        "ALLOC",
+        "STATE",
+        "SINCE",
+        "MACHINE",
+        "TAKEN",
+        "TASKS",
+        "LAST END",
+        "GENERATION",
+        "REASON",
+        "LABELS",
+    ];
+    let shown = if *format == Format::Wide { headings.len() } else { 7 };
+    output::print(&output::table(&headings[..shown], job.tasks.iter().map(row).collect()))?;
+    match job.jobs.as_slice() {
+        [] => output::print("no job runs in it\n"),
+        jobs => output::print(&format!("jobs in it: {}\n", jobs.join(", "))),
+    }
 }

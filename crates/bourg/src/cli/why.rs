@@ -130,8 +130,11 @@ fn show_group(text: &mut String, answer: &v1::WhyResponse, group: &v1::PendingGr
     match group.machines {
         0 => text.push_str(" the cell has no machines\n"),
         machines => {
-            let mut lead =
-                format!(" of {machines} machine{}", if machines == 1 { "" } else { "s" });
+            let s = if machines == 1 { "" } else { "s" };
+            let mut lead = match answer.alloc_set.as_str() {
+                "" => format!(" of {machines} machine{s}"),
+                set => format!(" of {machines} alloc{s} of {set}"),
+            };
             if group.fits > 0 {
                 let fit = if group.fits == 1 { "fits" } else { "fit" };
                 let _infallible = writeln!(

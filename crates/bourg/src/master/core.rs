@@ -11,6 +11,7 @@ use model::{LogIndex, Term, Time, UserName};
 use replica::{Founding, Input, LogEntry, Output, Recovered, Refusal, Replica, Settings, Ticket};
 use tokio::sync::{mpsc, oneshot, watch};
 
+use super::admission::{Admission, Asked, Counted, Shed};
 use super::checkpoint::{Checkpoints, Written};
 use super::events::Recorder;
 use super::log::{Task, ToLog};
@@ -23,7 +24,7 @@ pub(crate) enum Message {
     /// For the replica.
     Input(Input),
     /// Somebody asks and waits.
-    Ask(Ask, oneshot::Sender<Answered>),
+    Ask(Ask, Asker),
     /// Somebody wants to follow the cell.
     Follow(oneshot::Sender<Following>),
     /// A checkpoint was written, or not.
@@ -44,6 +45,12 @@ pub(crate) enum Ask {
     Request(RequestId, UserName, Mutation),
     /// That assignments are judged.
     Propose(Vec<Assignment>),
+}
+
+/// Who asked, and counts among those who wait for as long.
+pub(crate) struct Asker {
+    answer: oneshot::Sender<Answered>,
+    counted: Counted,
 }
 
 /// The answer, with the index at which it was given.
@@ -93,13 +100,14 @@ pub(crate) struct Core {
     view: watch::Receiver<Arc<View>>,
     ended: watch::Receiver<Option<Arc<anyhow::Error>>>,
     to_log: ToLog,
+    admission: Arc<Admission>,
 }
 
 /// Why the core does not take a question.
 #[derive(Debug)]
 pub(crate) enum NotTaken {
-    /// Its queue is full.
-    Overloaded,
+    /// Too much waits for it already.
+    Overloaded(Shed),
     /// Nothing can be made durable now.
     NoRoom(String),
     /// The process ends.
@@ -116,6 +124,7 @@ pub(crate) struct Parts {
     pub(crate) agents: agents::Handle,
     pub(crate) checkpoints: Checkpoints,
     pub(super) recorder: Recorder,
+    pub(crate) admission: Arc<Admission>,
 }
 
 impl Core {
@@ -129,14 +138,19 @@ impl Core {
         self.view.clone()
     }
 
-    /// Asks, unless the core has too much to do.
-    pub(crate) async fn ask(&self, ask: Ask) -> Result<Answered, NotTaken> {
+    /// Asks by a message of so many bytes, unless the core has too much to do.
+    pub(crate) async fn ask(&self, ask: Ask, bytes: usize) -> Result<Answered, NotTaken> {
         if let Some(why) = self.to_log.trouble() {
             return Err(NotTaken::NoRoom(why));
         }
+        let asked = Asked::of(&ask);
+        let counted = self.admission.admit(asked, bytes).map_err(NotTaken::Overloaded)?;
         let (answer, mut answered) = oneshot::channel();
-        self.to_core.try_send(Message::Ask(ask, answer)).map_err(|error| match error {
-            mpsc::error::TrySendError::Full(_) => NotTaken::Overloaded,
+        let asker = Asker { answer, counted };
+        self.to_core.try_send(Message::Ask(ask, asker)).map_err(|error| match error {
+            mpsc::error::TrySendError::Full(_) => {
+                NotTaken::Overloaded(self.admission.shed(asked, 1))
+            }
             mpsc::error::TrySendError::Closed(_) => NotTaken::Stopping,
         })?;
         loop {
@@ -183,6 +197,31 @@ impl Core {
     }
 }
 
+#[cfg(test)]
+impl Core {
+    /// A core that takes nothing out of its queue, of so many places.
+    pub(super) fn held(queue: usize) -> (Self, mpsc::Receiver<Message>) {
+        let (to_core, from_all) = mpsc::channel(queue);
+        let cell = Cell::empty();
+        let origin = Origin { term: Term(0), restore_epoch: 0 };
+        let clock = Clock::start();
+        let view = View { cell, origin, leads: None, followers: 0, clock, violations: 0 };
+        // What nobody publishes any more can be read all the same.
+        let (view, ended) = (watch::channel(Arc::new(view)).1, watch::channel(None).1);
+        let limits = super::admission::Limits { requests: queue, bytes: queue << 20 };
+        let admission = Admission::new(limits);
+        (Self { to_core, view, ended, to_log: ToLog::idle(), admission }, from_all)
+    }
+
+    pub(super) fn admission(&self) -> &Admission {
+        &self.admission
+    }
+
+    pub(super) fn to_core(&self) -> &mpsc::Sender<Message> {
+        &self.to_core
+    }
+}
+
 /// The form of operations in the log: protobuf.
 pub(crate) struct Records;
 
@@ -208,7 +247,7 @@ struct Thread {
     agents: agents::Handle,
     checkpoints: Checkpoints,
     recorder: Recorder,
-    waiting: HashMap<Ticket, oneshot::Sender<Answered>>,
+    waiting: HashMap<Ticket, Asker>,
     /// The answers of a step. They go out after its view: whoever has one finds in the view what
     /// was done.
     answers: Vec<(Ticket, Answered)>,
@@ -224,7 +263,7 @@ struct Thread {
 /// known to be committed.
 pub(crate) fn start(parts: Parts) -> anyhow::Result<Core> {
     let Parts { settings, recovered, founding, from_all, to_core, to_log, agents, .. } = parts;
-    let Parts { mut checkpoints, recorder, .. } = parts;
+    let Parts { mut checkpoints, recorder, admission, .. } = parts;
     let clock = Clock::start();
     let records = recovered.entries.len();
     if let Some((cell, _)) = &recovered.checkpoint {
@@ -238,7 +277,7 @@ pub(crate) fn start(parts: Parts) -> anyhow::Result<Core> {
     let first = View { cell, origin, leads: None, followers: 0, clock, violations: 0 };
     let (view, views) = watch::channel(Arc::new(first));
     let (ended, has_ended) = watch::channel(None);
-    let core = Core { to_core, view: views, ended: has_ended, to_log: to_log.clone() };
+    let core = Core { to_core, view: views, ended: has_ended, to_log: to_log.clone(), admission };
     let thread = Thread {
         clock,
         replica,
@@ -316,10 +355,10 @@ impl Thread {
     fn take_in(&mut self, message: Message) -> Option<Input> {
         match message {
             Message::Input(input) => Some(input),
-            Message::Ask(ask, answer) => {
+            Message::Ask(ask, asker) => {
                 self.last_ticket += 1;
                 let ticket = Ticket(self.last_ticket);
-                self.waiting.insert(ticket, answer);
+                self.waiting.insert(ticket, asker);
                 Some(match ask {
                     Ask::OpenSession(user) => Input::OpenSession(ticket, user),
                     Ask::Request(id, by, mutation) => Input::Request(ticket, id, by, mutation),
@@ -385,9 +424,10 @@ impl Thread {
 
     fn answer(&mut self) {
         for (ticket, answered) in self.answers.drain(..) {
-            if let Some(waiting) = self.waiting.remove(&ticket) {
+            if let Some(Asker { answer, counted }) = self.waiting.remove(&ticket) {
+                drop(counted);
                 // Whoever asked may be gone.
-                let _gone = waiting.send(answered);
+                let _gone = answer.send(answered);
             }
         }
     }

@@ -56,6 +56,14 @@ impl ToLog {
     }
 }
 
+#[cfg(test)]
+impl ToLog {
+    /// To a log that is not there.
+    pub(super) fn idle() -> Self {
+        Self { tasks: sync_channel(0).0, trouble: Arc::default() }
+    }
+}
+
 impl Trouble {
     fn set(&self, text: Option<String>) {
         let there = text.is_some();

@@ -4,6 +4,7 @@
 //! records; `agents` polls the machines; `serve` answers requests from views of the cell. The
 //! queues between them are bounded; what does not fit is refused to whoever asks.
 
+mod admission;
 mod agents;
 mod changes;
 mod checkpoint;
@@ -20,6 +21,8 @@ mod rescheduling;
 mod saving;
 mod scheduling;
 mod service;
+mod tally;
+mod users;
 mod views;
 mod watching;
 
@@ -37,6 +40,7 @@ use tokio::sync::mpsc;
 use crate::shutdown;
 
 pub(crate) use self::core::Records;
+pub(crate) use self::service::RETRY_AFTER;
 
 /// How a master is started.
 #[derive(Clone, Debug)]
@@ -57,8 +61,10 @@ pub(crate) struct Options {
 
 /// How long the certificate that a master makes for itself at each start is valid.
 const CERTIFICATE_VALIDITY: Duration = Duration::from_secs(365 * 86_400);
-/// How many messages may wait for the core.
+/// How many messages may wait for the core, and requests for their answer.
 const CORE_QUEUE: usize = 16_384;
+/// How many bytes of requests may wait for their answer.
+const WAITING_BYTES: usize = 256 << 20;
 
 /// Runs a master until it is told to stop.
 pub(crate) fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()> {
@@ -77,7 +83,12 @@ pub(crate) fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()
         administrator: options.administrator.clone(),
         quota: true,
     };
-    let settings = replica::Settings { master: options.settings, ..replica::Settings::default() };
+    let settings = replica::Settings {
+        master: options.settings,
+        waiting_max: CORE_QUEUE,
+        ..replica::Settings::default()
+    };
+    let limits = admission::Limits { requests: CORE_QUEUE, bytes: WAITING_BYTES };
     let next = LogIndex(recovered.checkpoint.as_ref().map_or(0, |(cell, _)| cell.index().0) + 1);
     let (recorder, keeper) =
         events::start(&directory.events(), next, options.events, to_core.clone())?;
@@ -100,6 +111,7 @@ pub(crate) fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()
         agents: agents.handle(),
         checkpoints,
         recorder,
+        admission: admission::Admission::new(limits),
     })?;
 
     let serve = tokio::runtime::Builder::new_multi_thread()
@@ -111,7 +123,7 @@ pub(crate) fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()
     let service = service::Service::new(
         core.clone(),
         agents.handle(),
-        credentials.cell(),
+        authority,
         past::Past::of(directory.path()),
         watching::Kept::new(&directory.events(), keeper.kept()),
     );

@@ -13,7 +13,8 @@ pub(super) fn rejected(cell: &Cell, rejection: &Rejection) -> Status {
         Rejection::Invalid(_)
         | Rejection::NoSuchTask { .. }
         | Rejection::BadText { .. }
-        | Rejection::Impossible(_) => Status::invalid_argument(text),
+        | Rejection::Impossible(_)
+        | Rejection::Validity(_) => Status::invalid_argument(text),
         Rejection::NoSuchGrant(_) => Status::not_found(text),
         Rejection::NoSuchJob(_) => Status::not_found(text),
         Rejection::NoSuchMachine(name) => no_such_machine(cell, name.as_str()),
@@ -26,6 +27,14 @@ pub(super) fn rejected(cell: &Cell, rejection: &Rejection) -> Status {
             Status::failed_precondition(format!(
                 "{job}/{index} would no longer fit where it runs: {machine} {misfit}; nothing was \
                  changed"
+            ))
+        }
+        Rejection::AllocTooSmall { alloc, dimension, asked, used } => {
+            let (set, index) = (views::job_name(cell, alloc.collection), alloc.index);
+            let (asked, used) = (dimension.show(*asked), dimension.show(*used));
+            Status::failed_precondition(format!(
+                "alloc {set}/{index} would have {asked} of {dimension}, and the tasks in it take \
+                 {used}; nothing was changed"
             ))
         }
         Rejection::NoSuchReference { user, name, dead: false, .. } => {

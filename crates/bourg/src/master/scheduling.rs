@@ -2,6 +2,7 @@
 //! (paper, section 3.4).
 
 use cell::Outcome;
+use prost::Message as _;
 use proto::v1;
 use rpc::service::scheduling_server::Scheduling;
 use tokio::sync::mpsc;
@@ -61,13 +62,14 @@ impl Scheduling for Service {
 
     async fn propose(&self, request: Request<v1::ProposeRequest>) -> Answer<v1::ProposeResponse> {
         self.scheduler(&request)?;
+        let bytes = request.get_ref().encoded_len();
         let assignments = request.into_inner().assignments;
         let assignments: Vec<cell::Assignment> = assignments
             .into_iter()
             .map(TryInto::try_into)
             .collect::<Result<_, _>>()
             .map_err(|error| malformed(&error))?;
-        match self.ask(Ask::Propose(assignments)).await? {
+        match self.ask(Ask::Propose(assignments), bytes).await? {
             (index, Outcome::Assigned(judged)) => {
                 let refused = judged.iter().map(|judged| match judged {
                     Ok(()) => String::new(),

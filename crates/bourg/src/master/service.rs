@@ -6,22 +6,25 @@ use std::sync::Arc;
 
 use cell::{Job, Mutation, Outcome, Reply, RequestId, Submission, TaskState};
 use model::{Capability, InstanceId, LogIndex, MachineId, MachineName, UserName};
+use prost::Message as _;
 use proto::v1;
 use proto::v1::past_answer::Answer as PastAnswer;
 use proto::v1::past_question::Question;
-use rpc::Identity;
 use rpc::service::borgmaster_server::{Borgmaster, BorgmasterServer};
 use rpc::service::scheduling_server::SchedulingServer;
+use rpc::{Authority, Identity};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_stream::{Stream, StreamExt};
 use tonic::service::Routes;
 use tonic::{Request, Response, Status};
 
+use super::admission::Shed;
 use super::core::{Answered, Ask, Core, NotTaken};
 use super::past::Past;
 use super::reads::{Reads, selection};
 use super::rejections::rejected;
+use super::tally::Tally;
 use super::watching::Kept;
 use super::{agents, changes, quota, views};
 
@@ -30,14 +33,21 @@ use super::{agents, changes, quota, views};
 pub(crate) struct Service {
     pub(super) core: Core,
     agents: agents::Handle,
-    cell: String,
+    pub(super) cell: String,
     pub(super) past: Past,
     pub(super) events: Kept,
+    pub(super) authority: Arc<Authority>,
+    /// Requests with revoked certificates.
+    pub(super) refused: Arc<Tally>,
 }
 
 pub(super) type Answer<T> = Result<Response<T>, Status>;
 pub(super) type Streamed<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
+/// The metadata of a refusal that says after how many milliseconds to ask again.
+pub(crate) const RETRY_AFTER: &str = "retry-after-ms";
+/// What a request counts for that has no description in it, in bytes.
+const SMALL_BYTES: usize = 256;
 /// How many messages of a stream may wait for a slow reader.
 pub(super) const STREAM_QUEUE: usize = 64;
 
@@ -45,11 +55,13 @@ impl Service {
     pub(super) fn new(
         core: Core,
         agents: agents::Handle,
-        cell: &str,
+        authority: Authority,
         past: Past,
         events: Kept,
     ) -> Self {
-        Self { core, agents, cell: cell.to_owned(), past, events }
+        let cell = authority.cell().to_owned();
+        let (authority, refused) = (Arc::new(authority), Arc::default());
+        Self { core, agents, cell, past, events, authority, refused }
     }
 
     pub(crate) fn routes(self) -> Routes {
@@ -61,17 +73,9 @@ impl Service {
         Routes::new(users).add_service(scheduling)
     }
 
-    /// The user who asks. A task acts as its job's owner.
+    /// The user who asks.
     pub(super) fn user<T>(&self, request: &Request<T>) -> Result<UserName, Status> {
-        let name = match rpc::transport::peer_identity(request, &self.cell)? {
-            Identity::User(name) | Identity::Task { user: name, .. } => name,
-            other => {
-                return Err(Status::permission_denied(format!(
-                    "{other} may not ask that: users and their tasks may"
-                )));
-            }
-        };
-        UserName::new(&name).map_err(|error| Status::unauthenticated(error.to_string()))
+        self.caller(request).map(|caller| caller.user)
     }
 
     pub(super) fn scheduler<T>(&self, request: &Request<T>) -> Result<String, Status> {
@@ -102,11 +106,11 @@ impl Service {
         self.past.ask(me, newest, at, question).await
     }
 
-    pub(super) async fn ask(&self, ask: Ask) -> Result<(LogIndex, Outcome), Status> {
-        let answered: Answered = self.core.ask(ask).await.map_err(|not_taken| match not_taken {
-            NotTaken::Overloaded => Status::resource_exhausted(
-                "the master has too many requests to answer: ask again in a moment",
-            ),
+    /// Asks the core, with as many bytes as the question takes.
+    pub(super) async fn ask(&self, ask: Ask, bytes: usize) -> Result<(LogIndex, Outcome), Status> {
+        let answered = self.core.ask(ask, bytes).await;
+        let answered: Answered = answered.map_err(|not_taken| match not_taken {
+            NotTaken::Overloaded(shed) => overloaded(&shed),
             NotTaken::NoRoom(why) => {
                 Status::resource_exhausted(format!("nothing can be changed now, only read: {why}"))
             }
@@ -125,9 +129,20 @@ impl Service {
         by: UserName,
         mutation: Mutation,
     ) -> Result<(LogIndex, Reply), Status> {
+        self.mutate_by(id, by, mutation, SMALL_BYTES).await
+    }
+
+    /// The same by a message of so many bytes.
+    async fn mutate_by(
+        &self,
+        id: Option<v1::RequestId>,
+        by: UserName,
+        mutation: Mutation,
+        bytes: usize,
+    ) -> Result<(LogIndex, Reply), Status> {
         let id: RequestId =
             id.ok_or_else(|| Status::invalid_argument("a request needs its id"))?.into();
-        match self.ask(Ask::Request(id, by, mutation)).await? {
+        match self.ask(Ask::Request(id, by, mutation), bytes).await? {
             (index, Outcome::Request(Ok(reply))) => Ok((index, reply)),
             (_, Outcome::Request(Err(rejection))) => {
                 Err(rejected(&self.core.view().cell, &rejection))
@@ -139,6 +154,14 @@ impl Service {
 
 pub(super) fn unexpected(outcome: &impl std::fmt::Debug) -> Status {
     Status::internal(format!("unexpected outcome {outcome:?}"))
+}
+
+/// That there is too much to do, with the time after which to ask again.
+fn overloaded(shed: &Shed) -> Status {
+    let mut status = Status::resource_exhausted(shed.to_string());
+    let ms = u64::try_from(shed.retry_after.as_millis()).unwrap_or(u64::MAX);
+    status.metadata_mut().insert(RETRY_AFTER, ms.into());
+    status
 }
 
 pub(super) fn malformed(error: &proto::Malformed) -> Status {
@@ -157,7 +180,7 @@ impl Borgmaster for Service {
         request: Request<v1::OpenSessionRequest>,
     ) -> Answer<v1::OpenSessionResponse> {
         let user = self.user(&request)?;
-        match self.ask(Ask::OpenSession(user)).await?.1 {
+        match self.ask(Ask::OpenSession(user), SMALL_BYTES).await?.1 {
             Outcome::Request(Ok(Reply::Session(session))) => {
                 Ok(Response::new(v1::OpenSessionResponse { session: session.0 }))
             }
@@ -168,6 +191,7 @@ impl Borgmaster for Service {
 
     async fn submit(&self, request: Request<v1::SubmitRequest>) -> Answer<v1::SubmitResponse> {
         let user = self.user(&request)?;
+        let bytes = request.get_ref().encoded_len();
         let v1::SubmitRequest { id, spec } = request.into_inner();
         let spec = spec.ok_or_else(|| Status::invalid_argument("no job description"))?;
         let spec: spec::JobSpec = spec.try_into().map_err(|error| malformed(&error))?;
@@ -176,7 +200,7 @@ impl Borgmaster for Service {
         let changes = before.map(|job| changes::changes(&job.spec, &spec)).unwrap_or_default();
         drop(view);
         let mutation = Mutation::Submit(Arc::new(spec));
-        match self.mutate(id, user.clone(), mutation).await? {
+        match self.mutate_by(id, user.clone(), mutation, bytes).await? {
             (index, Reply::Submitted { collection, submission }) => {
                 Ok(Response::new(v1::SubmitResponse {
                     index: index.0,
@@ -260,6 +284,24 @@ impl Borgmaster for Service {
         self.resume(user, request.into_inner()).await
     }
 
+    async fn add_user(&self, request: Request<v1::AddUserRequest>) -> Answer<v1::AddUserResponse> {
+        let user = self.user(&request)?;
+        self.add_a_user(user, request.into_inner()).await
+    }
+
+    async fn revoke_user(
+        &self,
+        request: Request<v1::RevokeUserRequest>,
+    ) -> Answer<v1::RevokeUserResponse> {
+        let user = self.user(&request)?;
+        self.revoke_a_user(user, request.into_inner()).await
+    }
+
+    async fn users(&self, request: Request<v1::UsersRequest>) -> Answer<v1::UsersResponse> {
+        let user = self.user(&request)?;
+        self.read(&user, |reads| Ok(reads.users()))
+    }
+
     async fn change_quota(
         &self,
         request: Request<v1::ChangeQuotaRequest>,
@@ -320,11 +362,12 @@ impl Borgmaster for Service {
         &self,
         request: Request<v1::WatchJobRequest>,
     ) -> Answer<Self::WatchJobStream> {
-        let user = self.user(&request)?;
+        let caller = self.caller(&request)?;
+        let user = &caller.user;
         let asked = request.into_inner().job.unwrap_or_default();
         let mut views = self.core.watch();
         let view = self.core.view();
-        let id = Reads { cell: &view.cell, now: view.now(), me: &user }.find(&asked)?.id;
+        let id = Reads { cell: &view.cell, now: view.now(), me: user }.find(&asked)?.id;
         drop(view);
         let (to_client, stream) = mpsc::channel(STREAM_QUEUE);
         tokio::spawn(async move {
@@ -352,7 +395,8 @@ impl Borgmaster for Service {
                 }
             }
         });
-        Ok(Response::new(Box::pin(ReceiverStream::new(stream))))
+        let stream: Streamed<_> = Box::pin(ReceiverStream::new(stream));
+        Ok(self.while_accepted(caller, Response::new(stream)))
     }
 
     async fn why(&self, request: Request<v1::WhyRequest>) -> Answer<v1::WhyResponse> {
@@ -404,26 +448,29 @@ impl Borgmaster for Service {
     }
 
     async fn events(&self, request: Request<v1::EventsRequest>) -> Answer<Self::EventsStream> {
-        let (user, asked) = (self.user(&request)?, request.into_inner());
-        self.follow_events(&user, &asked)
+        let (caller, asked) = (self.caller(&request)?, request.into_inner());
+        let stream = self.follow_events(&caller.user, &asked)?;
+        Ok(self.while_accepted(caller, stream))
     }
 
     async fn save_checkpoint(
         &self,
         request: Request<v1::SaveCheckpointRequest>,
     ) -> Answer<Self::SaveCheckpointStream> {
-        let (user, asked) = (self.user(&request)?, request.into_inner());
-        self.save(&user, asked)
+        let (caller, asked) = (self.caller(&request)?, request.into_inner());
+        let stream = self.save(&caller.user, asked)?;
+        Ok(self.while_accepted(caller, stream))
     }
 
     async fn logs(&self, request: Request<v1::LogsRequest>) -> Answer<Self::LogsStream> {
-        let user = self.user(&request)?;
+        let caller = self.caller(&request)?;
+        let user = &caller.user;
         let asked = request.into_inner();
         let tasks = selection(asked.tasks.clone())?;
         let view = self.core.view();
-        let reads = Reads { cell: &view.cell, now: view.now(), me: &user };
+        let reads = Reads { cell: &view.cell, now: view.now(), me: user };
         let job = reads.find(&asked.job.clone().unwrap_or_default())?;
-        if job.owner != user && !view.cell.may(&user, Capability::AdministerJobs) {
+        if job.owner != *user && !view.cell.may(user, Capability::AdministerJobs) {
             return Err(Status::permission_denied(format!(
                 "{user} may not read the logs of {}/{}: {}, an administrator or a user with the \
                  capability {} may",
@@ -453,7 +500,8 @@ impl Borgmaster for Service {
             };
             tokio::spawn(relay(client, request, to_client.clone()));
         }
-        Ok(Response::new(Box::pin(ReceiverStream::new(stream))))
+        let stream: Streamed<_> = Box::pin(ReceiverStream::new(stream));
+        Ok(self.while_accepted(caller, Response::new(stream)))
     }
 }
 

@@ -1,6 +1,7 @@
 //! What is shown of a cell: messages made from a view.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use cell::{
     Cell, Death, EvictionCause, Health, Job, JobState, KillReason, Machine, MachineState,
@@ -22,10 +23,16 @@ pub(crate) fn job_status(cell: &Cell, job: &Job, with_tasks: bool) -> v1::JobSta
         JobState::Running => "running",
         JobState::Dead { death, .. } => self::death(death),
     };
-    let tasks = match with_tasks {
+    let mut tasks: Vec<v1::TaskStatus> = match with_tasks {
         true => job.tasks().map(|(index, _)| task_status(cell, job, index)).collect(),
         false => Vec::new(),
     };
+    let inside = || cell.children(job.id).filter_map(|id| cell.job(id));
+    let inside: Vec<&Arc<Job>> = match job.spec.kind.is_alloc_set() {
+        true => inside().filter(|other| other.alloc_set == Some(job.id)).collect(),
+        false => Vec::new(),
+    };
+    show_inside(&inside, &mut tasks);
     v1::JobStatus {
         collection: job.id.0,
         user: job.owner.to_string(),
@@ -39,6 +46,22 @@ pub(crate) fn job_status(cell: &Cell, job: &Job, with_tasks: bool) -> v1::JobSta
             JobState::Dead { death: Death::Killed(why), .. } => kill_reason(cell, why),
             _ => String::new(),
         },
+        alloc_set: job.alloc_set.map(|set| job_name(cell, set)).unwrap_or_default(),
+        jobs: inside.iter().map(|job| format!("{}/{}", job.owner, job.spec.name)).collect(),
+    }
+}
+
+/// Says of each alloc which tasks of those jobs are in it.
+fn show_inside(jobs: &[&Arc<Job>], allocs: &mut [v1::TaskStatus]) {
+    for job in jobs {
+        for (index, task) in job.tasks() {
+            if let TaskState::Running(placement) = &task.state
+                && let Some(alloc) = placement.alloc.and_then(|id| usize::try_from(id.index.0).ok())
+                && let Some(alloc) = allocs.get_mut(alloc)
+            {
+                alloc.inside.push(format!("{}/{}/{index}", job.owner, job.spec.name));
+            }
+        }
     }
 }
 
@@ -125,6 +148,14 @@ fn task_status(cell: &Cell, job: &Job, index: TaskIndex) -> v1::TaskStatus {
                 None => String::new(),
             };
             status.machine = machine_name(cell, placement.machine);
+            status.alloc = placement.alloc.map(|alloc| task_name(cell, alloc)).unwrap_or_default();
+            if job.spec.kind.is_alloc_set() {
+                let taken = job.instance(index).and_then(|alloc| {
+                    cell.machine(placement.machine).and_then(|machine| machine.used(alloc))
+                });
+                status.limit = Some((&job.limit(index)).into());
+                status.taken = Some((&taken.unwrap_or_default()).into());
+            }
             status.host = cell
                 .machine(placement.machine)
                 .and_then(|machine| machine.address.rsplit_once(':'))
@@ -169,6 +200,9 @@ fn kill_reason(cell: &Cell, why: &KillReason) -> String {
         KillReason::User(user) => format!("by {user}"),
         KillReason::ParentEnded(parent) => {
             format!("its parent {} ended", job_name(cell, *parent))
+        }
+        KillReason::AllocSetEnded(set) => {
+            format!("the alloc set {} in which it ran ended", job_name(cell, *set))
         }
         KillReason::PredecessorEnded(job) => {
             format!("{}, which it was to run after, did not finish", job_name(cell, *job))
@@ -215,6 +249,7 @@ pub(crate) fn why_pending(
             .collect(),
         queued: job.counts().queued,
         waits_for: waits_for(cell, job),
+        alloc_set: job.alloc_set.map(|set| job_name(cell, set)).unwrap_or_default(),
         scored_task: 0,
         scores: Vec::new(),
     }

@@ -15,6 +15,7 @@ mod terminal;
 mod wall_clock;
 
 mod access;
+mod allocs;
 mod bad_input;
 mod batch;
 mod checkpoints;

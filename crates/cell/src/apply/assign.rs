@@ -20,7 +20,7 @@ impl Cell {
         let placement = self.consider(assignment)?;
         for victim in &assignment.victims {
             let cause = EvictionCause::Preempted { by: assignment.instance };
-            self.stop(*victim, StopReason::Evict(cause), events);
+            self.stop(*victim, &StopReason::Evict(cause), events);
         }
         self.place(assignment.instance, placement, events);
         Ok(())
@@ -45,7 +45,7 @@ impl Cell {
             .get(assignment.machine)
             .ok_or(AssignmentRefused::NoSuchMachine(assignment.machine))?;
         let ask = Ask::of(job, id.index);
-        let mut offer = Offer::to(self, job, machine);
+        let mut offer = self.offered(job, machine, assignment)?;
         if !assignment.victims.is_empty() {
             let staying = self.staying(machine, job.spec.priority, &assignment.victims)?;
             offer = Offer { beside: offer.beside, ..staying.offered_by(machine) };
@@ -88,6 +88,9 @@ impl Cell {
             else {
                 return Err(refused(NoVictim::NotThere));
             };
+            if job.alloc_set.is_some() {
+                return Err(refused(NoVictim::InAlloc));
+            }
             let theirs = job.spec.priority;
             if theirs >= priority {
                 return Err(refused(NoVictim::NotLower));

@@ -19,6 +19,7 @@ struct Related {
     after: Vec<CollectionId>,
     waits_for: Vec<CollectionId>,
     parent: Option<CollectionId>,
+    alloc_set: Option<CollectionId>,
 }
 
 impl Cell {
@@ -57,7 +58,7 @@ impl Cell {
             return Err(Rejection::Full { what, has, most: TASKS_MAX });
         }
         self.judge_wishes(by, spec)?;
-        let Related { after, waits_for, parent } = self.related(by, spec)?;
+        let Related { after, waits_for, parent, alloc_set } = self.related(by, spec)?;
         self.within_quota(by, spec).map_err(Rejection::Quota)?;
         let last = self.last_collection.0;
         let id = CollectionId(last.checked_add(1).ok_or_else(|| ids_used_up("job ids", last))?);
@@ -67,8 +68,8 @@ impl Cell {
         for other in &waits_for {
             self.waiting.insert((*other, id));
         }
-        if let Some(parent) = parent {
-            self.children.insert((parent, id));
+        for with in parent.into_iter().chain(alloc_set) {
+            self.children.insert((with, id));
         }
         let mut job = Job::from_parts(JobParts {
             id,
@@ -79,7 +80,7 @@ impl Cell {
             after,
             waits_for,
             parent,
-            alloc_set: None,
+            alloc_set,
             tasks: vec![Task::new(self.time); spec.tasks as usize],
         });
         let submitted = EventKind::Submit { cause: PendingCause::Submitted };
@@ -130,10 +131,12 @@ impl Cell {
             let (user, name) = (parent.owner.clone(), parent.spec.name.clone());
             Err(Rejection::NoSuchReference { field: "parent".to_owned(), user, name, dead: true })
         });
-        Ok(Related { after, waits_for, parent: parent.transpose()? })
+        let alloc_set = spec.kind.alloc_set().map(|set| self.alloc_set_for(by, spec, set));
+        let (parent, alloc_set) = (parent.transpose()?, alloc_set.transpose()?);
+        Ok(Related { after, waits_for, parent, alloc_set })
     }
 
-    fn referred(
+    pub(super) fn referred(
         &self,
         field: &str,
         by: &UserName,
@@ -171,6 +174,9 @@ impl Cell {
         {
             return Err(Rejection::NoSuchTask { last });
         }
+        if *selection == TaskSelection::All && job.spec.kind.is_alloc_set() {
+            self.kill_jobs_in(id, events);
+        }
         let why = KillReason::User(by.clone());
         let (mut killed, place) = (0, events.events.len());
         for index in selection.of(last.saturating_add(1)) {
@@ -207,7 +213,7 @@ impl Cell {
         };
         match task.state {
             TaskState::Dead { .. } => false,
-            TaskState::Running(_) => self.stop(instance, StopReason::Kill(why.clone()), events),
+            TaskState::Running(_) => self.stop(instance, &StopReason::Kill(why.clone()), events),
             TaskState::Queued { .. } | TaskState::Pending { .. } => {
                 self.die(instance, Death::Killed(why.clone()), None, events);
                 true

@@ -148,7 +148,7 @@ impl Cell {
         let end = End::Lost { reason: format!("machine {} went silent", machine.name) };
         let instances = machine.instances.clone();
         events.add(Subject::Machine(id), EventKind::MachineDown);
-        for instance in instances {
+        for instance in self.innermost_first(instances) {
             let stop = self.placement(instance).and_then(|placed| placed.stop.clone());
             match stop.as_deref() {
                 Some(StopReason::Kill(why)) => {
@@ -207,9 +207,9 @@ impl Cell {
             self.used(by, capability, Subject::Machine(id), events);
         }
         let mut tasks = 0;
-        for instance in instances {
+        for instance in self.innermost_first(instances) {
             let why = StopReason::Evict(EvictionCause::MachineShutdown);
-            tasks += u32::from(self.stop(instance, why, events));
+            tasks += u32::from(self.stop(instance, &why, events));
         }
         Ok(Reply::Drained { tasks })
     }

@@ -1,6 +1,7 @@
 //! Applying operations. Each family has its file; each function changes the cell and adds events,
 //! or refuses and changes nothing.
 
+mod alloc;
 mod assign;
 mod capability;
 mod job;
@@ -13,6 +14,7 @@ mod reserve;
 mod settle;
 mod task;
 mod update;
+mod user;
 
 pub use machine::bounded_report;
 
@@ -22,7 +24,7 @@ use spec::{JobSpec, Kind};
 use crate::state::bounds::{REASON_CHARACTERS_MAX, TIME_MAX};
 use crate::{
     ALLOCS, Actor, Applied, CAPABILITIES, Cell, Event, EventKind, LEVEL, LOST_MACHINES, Mutation,
-    Op, Outcome, QUOTA, RESERVATIONS, Rejection, Subject,
+    Op, Outcome, QUOTA, RESERVATIONS, Rejection, Subject, USERS,
 };
 
 /// What one operation does beside its answer, as it comes.
@@ -77,6 +79,10 @@ impl Op {
             | Self::MeterQuota => QUOTA,
             Self::Request { mutation: Mutation::SetCapability { .. }, .. } => CAPABILITIES,
             Self::Reserve(_) => RESERVATIONS,
+            Self::Request {
+                mutation: Mutation::AddUser { .. } | Mutation::RevokeUser { .. },
+                ..
+            } => USERS,
             Self::Request { mutation: Mutation::Submit(spec), .. } => {
                 Self::beyond_level_1(spec).map_or(Level(1), |(_, level)| level)
             }

@@ -99,6 +99,10 @@ impl Cell {
             Mutation::SetPlatform { platform, factor } => {
                 self.set_platform(by, platform, *factor, events)
             }
+            Mutation::AddUser { user, serial, validity } => {
+                self.add_user(by, user, (*serial, *validity), events)
+            }
+            Mutation::RevokeUser { user } => self.revoke_user(by, user, events),
             Mutation::ResumeRescheduling => self.resume_rescheduling(by, events),
             Mutation::GrantQuota { user, band, amount, from, until } => {
                 let (band, amount, from, until) = (*band, *amount, *from, *until);

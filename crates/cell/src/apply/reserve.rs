@@ -19,6 +19,10 @@ impl Cell {
 
     fn reserve_one(&mut self, Reservation { instance, amount }: &Reservation) {
         let Some(job) = self.jobs.get(instance.collection) else { return };
+        // An alloc keeps its room, used or not, and what runs in it counts for nothing beside it.
+        if job.alloc_set.is_some() || job.spec.kind.is_alloc_set() {
+            return;
+        }
         let (limit, before) = (job.limit(instance.index), job.held(instance.index));
         let Some(task) = job.task(instance.index) else { return };
         // The limit itself is not kept: it may change.

@@ -16,9 +16,10 @@ impl Cell {
             let Some(job) = self.jobs.get(ended) else { continue };
             let JobState::Dead { death, .. } = &job.state else { continue };
             let finished = *death == Death::Finished;
-            if let Some(parent) = job.parent {
-                self.children.remove(&(parent, ended));
+            for with in job.parent.into_iter().chain(job.alloc_set) {
+                self.children.remove(&(with, ended));
             }
+            self.kill_jobs_in(ended, events);
             let children: Vec<_> = self.children(ended).collect();
             for child in children {
                 self.kill_job(child, &KillReason::ParentEnded(ended), events);

@@ -10,8 +10,8 @@ use super::Events;
 use super::quota::charged_band;
 use crate::lifecycle::Transition;
 use crate::{
-    Cell, Death, EventKind, EvictionCause, JobState, LastLife, PendingCause, Placement, StopReason,
-    Subject, TaskState,
+    Cell, Death, EventKind, EvictionCause, Job, JobState, LastLife, PendingCause, Placement,
+    StopReason, Subject, TaskState,
 };
 
 /// How a life on a machine ends that is not the task's last one.
@@ -32,13 +32,16 @@ impl Cell {
     ) {
         let id = placement.machine;
         let Some(job) = self.jobs.get_mut(instance.collection) else { return };
-        let held = job.held(instance.index);
-        let ports = Arc::clone(&placement.ports);
+        let (held, limit) = (job.held(instance.index), job.limit(instance.index));
+        let (ports, alloc) = (Arc::clone(&placement.ports), placement.alloc);
         if job.step(instance.index, Transition::Schedule, TaskState::Running(placement)).is_err() {
             return;
         }
         if let Some(machine) = self.machines.get_mut(id) {
             machine.place(instance, &held, &ports);
+            if let Some(alloc) = alloc {
+                machine.enter(alloc, limit);
+            }
             if let Some(last) = ports.last() {
                 // After the last port of all comes 0, from where the first of the range is taken.
                 machine.next_port = last.wrapping_add(1);
@@ -50,9 +53,10 @@ impl Cell {
         }
         // With the first of its tasks.
         if job.advance(Transition::Schedule, JobState::Running).is_ok() {
-            events.add(Subject::Job(instance.collection), EventKind::Schedule { machine: id });
+            let schedule = EventKind::Schedule { machine: id, alloc: None };
+            events.add(Subject::Job(instance.collection), schedule);
         }
-        events.add(Subject::Task(instance), EventKind::Schedule { machine: id });
+        events.add(Subject::Task(instance), EventKind::Schedule { machine: id, alloc });
     }
 
     /// A placed task is to be stopped, and holds what it has until its machine says that it ended.
@@ -60,7 +64,7 @@ impl Cell {
     pub(super) fn stop(
         &mut self,
         instance: InstanceId,
-        why: StopReason,
+        why: &StopReason,
         events: &mut Events,
     ) -> bool {
         let Some(job) = self.jobs.get_mut(instance.collection) else { return false };
@@ -74,7 +78,11 @@ impl Cell {
         if may && task.generation == instance.generation {
             placement.stop = Some(Arc::new(why.clone()));
             events.reorder(placement.machine);
-            events.add(Subject::Task(instance), EventKind::Stop { why });
+            let is_alloc = job.spec.kind.is_alloc_set();
+            events.add(Subject::Task(instance), EventKind::Stop { why: why.clone() });
+            if is_alloc {
+                self.stop_inside(instance, why, events);
+            }
             return true;
         }
         false
@@ -105,8 +113,7 @@ impl Cell {
                 (Transition::Evict, Death::Failed, kind, PendingCause::Evicted(cause))
             }
         };
-        self.take_off_machine(instance, end, events);
-        let Some(job) = self.jobs.get_mut(instance.collection) else { return };
+        let Some(job) = self.take_off_machine(instance, end, events) else { return };
         if job.step(instance.index, transition, TaskState::Dead { at: now, death }).is_err() {
             return;
         }
@@ -114,7 +121,7 @@ impl Cell {
         let pending = TaskState::Pending { since: now, not_before, cause };
         let again = job.step(instance.index, Transition::Submit, pending);
         debug_assert!(again.is_ok(), "what is dead can be submitted again");
-        if let Some(task) = job.task_mut(instance.index) {
+        if let Ok(task) = again {
             task.generation = Generation(task.generation.0.saturating_add(1));
             let instance = instance.task().generation(task.generation);
             events.add(Subject::Task(instance), EventKind::Submit { cause });
@@ -173,18 +180,31 @@ impl Cell {
         events.ended.push(id);
     }
 
-    /// The machine's part of the end of a placed life: its resources and ports are free again.
-    fn take_off_machine(&mut self, instance: InstanceId, end: &End, events: &mut Events) {
-        let Some(job) = self.jobs.get_mut(instance.collection) else { return };
-        let held = job.held(instance.index);
-        let Some(task) = job.task_mut(instance.index) else { return };
-        let TaskState::Running(placement) = &task.state else { return };
+    /// The machine's part of the end of a placed life: its resources and ports are free again. The
+    /// job, where the task is there.
+    fn take_off_machine(
+        &mut self,
+        instance: InstanceId,
+        end: &End,
+        events: &mut Events,
+    ) -> Option<&mut Job> {
+        if self.jobs.get(instance.collection).is_some_and(|job| job.spec.kind.is_alloc_set()) {
+            self.end_inside(instance, events);
+        }
+        let job = self.jobs.get_mut(instance.collection)?;
+        let (held, limit) = (job.held(instance.index), job.limit(instance.index));
+        let task = job.task_mut(instance.index)?;
+        let TaskState::Running(placement) = &task.state else { return Some(job) };
         if let Some(machine) = self.machines.get_mut(placement.machine) {
             machine.release(instance, &held, &placement.ports);
+            if let Some(alloc) = placement.alloc {
+                machine.leave(alloc, limit);
+            }
         }
         events.reorder(placement.machine);
         let (generation, machine) = (instance.generation, placement.machine);
         let (alloc, end) = (placement.alloc.map(|alloc| alloc.index), end.clone());
         task.last_life = Some(Arc::new(LastLife { generation, machine, alloc, end }));
+        Some(job)
     }
 }

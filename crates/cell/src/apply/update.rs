@@ -51,6 +51,10 @@ impl Cell {
             if let TaskState::Running(placement) = &task.state {
                 if let Some(machine) = self.machines.get_mut(placement.machine) {
                     machine.resize(&old.held(index), &job.held(index));
+                    if let Some(alloc) = placement.alloc {
+                        machine.leave(alloc, old.limit(index));
+                        machine.enter(alloc, job.limit(index));
+                    }
                 }
                 events.reorder(placement.machine);
             }
@@ -65,6 +69,7 @@ impl Cell {
         let Some(job) = self.jobs.get(id) else { return Ok(()) };
         let mut changing = Job::clone(job);
         changing.spec = Arc::clone(spec);
+        self.would_still_fit_allocs(job, &changing)?;
         // What the tasks of the job on a machine take before and after, together.
         let mut changed: BTreeMap<MachineId, (Sums, Sums)> = BTreeMap::new();
         let placed = job.tasks().filter_map(|(index, task)| match &task.state {
@@ -89,7 +94,8 @@ impl Cell {
             let wanted = spec.constraints(index);
             let news = wanted != job.spec.constraints(index);
             let constraints = if news { wanted } else { &[] };
-            let ask = Ask { ports: 0, constraints, ..Ask::of(&changing, index) };
+            let held = changing.held(index);
+            let ask = Ask { held, ports: 0, constraints, ..Ask::of(&changing, index) };
             // What asks for no more than before stays, even on a machine that became too small.
             // To become production is to grow there. That is so from level 2 on.
             let grows = more.reservations.first_above(&less.reservations).is_some()

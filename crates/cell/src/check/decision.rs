@@ -120,9 +120,12 @@ impl Step<'_> {
         for event in events {
             let Subject::Task(instance) = event.subject else { continue };
             match &event.kind {
-                EventKind::Schedule { machine } => {
-                    self.well_placed(instance, *machine);
-                    if placed.insert(*machine) {
+                EventKind::Schedule { machine, alloc } => {
+                    self.well_placed(instance, *machine, *alloc);
+                    // What goes into an alloc takes nothing of the machine.
+                    if let Some(alloc) = *alloc {
+                        self.within_alloc(*machine, alloc);
+                    } else if placed.insert(*machine) {
                         self.within_capacity(instance, *machine);
                     }
                 }
@@ -144,7 +147,7 @@ impl Step<'_> {
         }
     }
 
-    fn well_placed(&mut self, instance: InstanceId, id: MachineId) {
+    fn well_placed(&mut self, instance: InstanceId, id: MachineId, alloc: Option<InstanceId>) {
         let (Some(job), Some(machine)) =
             (self.cell.job(instance.collection), self.cell.machine(id))
         else {
@@ -153,7 +156,12 @@ impl Step<'_> {
         };
         // Room and ports are counted for the machine as a whole.
         let ask = Ask { ports: 0, ..Ask::of(job, instance.index) };
-        let offer = Offer { beside: Beside::default(), ..Sums::default().offered_by(machine) };
+        let empty = Sums::default().offered_by(machine);
+        let mut offer = Offer { beside: Beside::default(), ..empty };
+        if let Some(alloc) = alloc {
+            let capacity = Offer::within(self.cell, machine, alloc).capacity;
+            offer = Offer { capacity, free: capacity, free_for_prod: capacity, ..offer };
+        }
         if let Err(misfit) = fits(&ask, &offer) {
             let why = misfit.to_string();
             self.found.add(Violation::Misplaced { instance, machine: id, why });
@@ -179,9 +187,21 @@ impl Step<'_> {
         }
     }
 
+    fn within_alloc(&mut self, machine: MachineId, alloc: InstanceId) {
+        let Some(machine) = self.cell.machine(machine) else { return };
+        let limit = Offer::within(self.cell, machine, alloc).capacity;
+        let taken = machine.used(alloc).unwrap_or_default();
+        if taken.first_above(&limit).is_some() {
+            self.found.add(Violation::AllocOverfull { alloc, taken, limit });
+        }
+    }
+
     fn rightly_evicted(&mut self, victim: InstanceId, by: InstanceId) {
+        // What leaves with its alloc leaves by that one's priority.
+        let alloc = self.cell.placement(victim).and_then(|placement| placement.alloc);
+        let judged = alloc.unwrap_or(victim);
         let priority = |id: InstanceId| self.cell.job(id.collection).map(|job| job.spec.priority);
-        let may = match (priority(victim), priority(by)) {
+        let may = match (priority(judged), priority(by)) {
             (Some(theirs), Some(ours)) => {
                 let apart = theirs.band() != ours.band() || theirs.band() < Band::Production;
                 theirs < ours && apart
@@ -201,9 +221,7 @@ impl Step<'_> {
             let Some(placement) = self.cell.placement(*instance) else { continue };
             let Some(job) = self.cell.job(instance.collection) else { continue };
             if placement.machine == id {
-                load.instances.insert(*instance);
-                load.add(&job.held(instance.index));
-                load.ports.extend_from_slice(&placement.ports);
+                load.add(job, *instance, placement);
             }
         }
         self.found.machine(machine, &load);

@@ -2,7 +2,7 @@
 
 use model::{
     Band, CollectionId, Generation, GrantId, InstanceId, JobName, Level, LogIndex, MachineId,
-    MachineName, Resources, SessionId, TaskId, UserName,
+    MachineName, Resources, Serial, SessionId, TaskId, UserName,
 };
 use thiserror::Error;
 
@@ -121,6 +121,19 @@ pub enum Violation {
         /// How many tasks.
         tasks: usize,
     },
+    /// A certificate ends before it begins, or is kept though it was revoked.
+    #[error(
+        "certificate {serial} of {user} ends before it begins, or is from before {user} was revoked"
+    )]
+    Certificate {
+        /// Whose.
+        user: UserName,
+        /// Which.
+        serial: Serial,
+    },
+    /// A user is kept who was neither added nor revoked.
+    #[error("user {0} was neither added nor revoked, and is kept")]
+    NothingSaid(UserName),
     /// Rescheduling was stopped as more machines were silent than there were.
     #[error("rescheduling was stopped for {silent} of {of} machines")]
     MoreSilentThanThere {
@@ -155,6 +168,29 @@ pub enum Violation {
         /// What is wrong with it.
         why: String,
     },
+    /// A task runs in an alloc that is not there, or not its job's.
+    #[error("{instance} runs in {}, which {why}", .alloc.map_or("no alloc".to_owned(), |id| format!("alloc {id}")))]
+    Alloc {
+        /// What runs there.
+        instance: InstanceId,
+        /// In which alloc, where in one.
+        alloc: Option<InstanceId>,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// The tasks in an alloc take more than it has.
+    #[error("the tasks in alloc {alloc} take {taken} of {limit}")]
+    AllocOverfull {
+        /// The alloc.
+        alloc: InstanceId,
+        /// What they take.
+        taken: Resources,
+        /// What it has.
+        limit: Resources,
+    },
+    /// A machine does not keep what the tasks in its allocs take of them.
+    #[error("machine {0} does not keep what is taken of its allocs")]
+    AllocUse(MachineId),
     /// A task was evicted for one that may not do that.
     #[error("{victim} was evicted for {by}, which may not do that")]
     Victim {

@@ -11,7 +11,9 @@ mod ports;
 mod resources;
 mod up;
 
-use model::{Dimension, Resources};
+pub(crate) use resources::lacks;
+
+use model::{Dimension, InstanceId, Resources};
 use spec::{Constraint, Maximum};
 use thiserror::Error;
 
@@ -39,6 +41,8 @@ pub struct Ask<'a> {
 pub struct Offer<'a> {
     /// The machine.
     pub machine: &'a Machine,
+    /// What there is in all: of the machine, or of the alloc that is offered.
+    pub capacity: Resources,
     /// What is left of its resources by the reservations of all its tasks.
     pub free: Resources,
     /// What is left of them by the limits of production and monitoring alone.
@@ -183,7 +187,7 @@ impl<'a> Ask<'a> {
     #[must_use]
     pub fn of(job: &'a Job, index: model::TaskIndex) -> Self {
         Self {
-            held: job.held(index),
+            held: job.asks(index),
             ports: job.port_count(index),
             constraints: job.spec.constraints(index),
             max_per_machine: job.spec.max_per_machine,
@@ -197,6 +201,15 @@ impl<'a> Offer<'a> {
     #[must_use]
     pub fn of(machine: &'a Machine) -> Self {
         Sums::of(machine).offered_by(machine)
+    }
+
+    /// All that is left of an alloc on a machine, and nothing of the task's job beside it.
+    #[must_use]
+    pub fn within(cell: &Cell, machine: &'a Machine, alloc: InstanceId) -> Self {
+        let limit = cell.job(alloc.collection).map(|set| set.limit(alloc.index));
+        let capacity = limit.unwrap_or_default();
+        let free = capacity.minus(machine.used(alloc).unwrap_or_default());
+        Self { capacity, free, free_for_prod: free, ..Self::of(machine) }
     }
 
     /// All that is left of a machine for a task of a job.
@@ -279,6 +292,7 @@ impl Sums {
         let capacity = machine.capacity();
         Offer {
             machine,
+            capacity,
             free: capacity.minus(self.reservations),
             free_for_prod: capacity.minus(self.limits_of_prod),
             free_ports: machine.free_port_count(),

@@ -9,8 +9,8 @@ use super::{Ask, Misfit, Offer};
 pub(super) fn check(ask: &Ask<'_>, offer: &Offer<'_>) -> Result<(), Misfit> {
     let held = &ask.held;
     let judged = if held.prod { &held.limit } else { &held.reservation };
-    let capacity = offer.machine.capacity();
-    if let Some(dimension) = judged.first_above(&capacity) {
+    let capacity = &offer.capacity;
+    if let Some(dimension) = judged.first_above(capacity) {
         let (asked, has) = (judged.get(dimension), capacity.get(dimension));
         return Err(Misfit::TooSmall { dimension, asked, has });
     }
@@ -18,7 +18,7 @@ pub(super) fn check(ask: &Ask<'_>, offer: &Offer<'_>) -> Result<(), Misfit> {
     if held.prod { lacks(&held.limit, &offer.free_for_prod) } else { Ok(()) }
 }
 
-fn lacks(asked: &Resources, free: &Resources) -> Result<(), Misfit> {
+pub(crate) fn lacks(asked: &Resources, free: &Resources) -> Result<(), Misfit> {
     match asked.first_above(free) {
         None => Ok(()),
         Some(dimension) => {

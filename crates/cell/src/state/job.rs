@@ -177,6 +177,8 @@ pub enum KillReason {
     User(UserName),
     /// The parent of its job ended.
     ParentEnded(CollectionId),
+    /// The alloc set that its job ran in ended.
+    AllocSetEnded(CollectionId),
     /// A job that its job was to run after ended otherwise than by finishing.
     PredecessorEnded(CollectionId),
 }
@@ -387,7 +389,7 @@ impl Job {
         Ok(())
     }
 
-    /// A task goes a step, and is now like this.
+    /// A task goes a step, and is now like this; the task.
     ///
     /// # Errors
     /// Where that is no step from where it is; nothing has changed then.
@@ -396,7 +398,7 @@ impl Job {
         index: TaskIndex,
         transition: Transition,
         state: TaskState,
-    ) -> Result<(), NotAStep> {
+    ) -> Result<&mut Task, NotAStep> {
         let place = usize::try_from(index.0).unwrap_or(usize::MAX);
         let no_task = NotAStep { stage: Stage::New, transition };
         let task = self.tasks.get_mut(place).ok_or(no_task)?;
@@ -410,7 +412,7 @@ impl Job {
         }
         self.counts.remove(from);
         self.counts.add(to);
-        Ok(())
+        Ok(task)
     }
 
     /// A task of it.
@@ -480,18 +482,37 @@ impl Job {
     /// What the present life of a task of it is estimated to need: its limit, or less.
     #[must_use]
     pub fn reservation(&self, index: TaskIndex) -> Resources {
-        let limit = self.limit(index);
-        match self.task(index).and_then(|task| task.reserved.as_deref()) {
-            Some(reserved) if self.spec.estimation => reserved.least(limit),
-            _ => limit,
-        }
+        self.reservation_below(index, self.limit(index))
     }
 
-    /// What a task of it counts for on its machine.
+    fn reservation_below(&self, index: TaskIndex, limit: Resources) -> Resources {
+        let reserved = self.task(index).and_then(|task| task.reserved.as_deref());
+        let reserved = reserved.filter(|_| self.spec.estimation);
+        reserved.map_or(limit, |reserved| reserved.least(limit))
+    }
+
+    /// What a task of it counts for on its machine: nothing where it runs in an alloc, which counts
+    /// for it.
     #[must_use]
     pub fn held(&self, index: TaskIndex) -> Held {
-        let prod = self.spec.priority.is_prod();
-        Held { limit: self.limit(index), reservation: self.reservation(index), prod }
+        if self.alloc_set.is_some() {
+            return Held::default();
+        }
+        let (limit, prod) = (self.limit(index), self.spec.priority.is_prod());
+        Held { limit, reservation: self.reservation_below(index, limit), prod }
+    }
+
+    /// What a task of it asks for: of a machine what it counts for there; of an alloc its limit,
+    /// whatever its priority.
+    #[must_use]
+    pub fn asks(&self, index: TaskIndex) -> Held {
+        match self.alloc_set {
+            None => self.held(index),
+            Some(_) => {
+                let limit = self.limit(index);
+                Held { limit, reservation: limit, prod: false }
+            }
+        }
     }
 
     /// Whether it is not dead.

@@ -66,6 +66,19 @@ pub struct Machine {
     pub(crate) reserved: Resources,
     pub(crate) taken_by_prod: Resources,
     pub(crate) ports_taken: Vec<u16>,
+    /// The allocs on it that tasks run in, in order.
+    pub(crate) used: Vec<Used>,
+}
+
+/// What tasks take of an alloc.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Used {
+    /// The alloc.
+    pub(crate) alloc: InstanceId,
+    /// How many tasks run in it: at least 1.
+    pub(crate) tasks: u32,
+    /// Their limits together.
+    pub(crate) taken: Resources,
 }
 
 /// Whether a machine answers.
@@ -120,6 +133,7 @@ impl Machine {
             reserved: Resources::default(),
             taken_by_prod: Resources::default(),
             ports_taken: Vec::new(),
+            used: Vec::new(),
         }
     }
 
@@ -197,6 +211,13 @@ impl Machine {
         &self.instances
     }
 
+    /// The limits of the tasks that run in an alloc, together; none where no task does.
+    #[must_use]
+    pub fn used(&self, alloc: InstanceId) -> Option<Resources> {
+        let position = self.used.binary_search_by_key(&alloc, |used| used.alloc).ok()?;
+        self.used.get(position).map(|used| used.taken)
+    }
+
     /// The ports that its tasks have, in order.
     #[must_use]
     pub fn ports_taken(&self) -> &[u16] {
@@ -268,6 +289,29 @@ impl Machine {
             self.hold(held);
             self.ports_taken.extend_from_slice(ports);
             self.ports_taken.sort_unstable();
+        }
+    }
+
+    /// A task enters an alloc, with its limit.
+    pub(crate) fn enter(&mut self, alloc: InstanceId, limit: Resources) {
+        match self.used.binary_search_by_key(&alloc, |used| used.alloc) {
+            Ok(position) => {
+                let used = &mut self.used[position];
+                (used.tasks, used.taken) = (used.tasks + 1, used.taken.plus(limit));
+            }
+            Err(position) => self.used.insert(position, Used { alloc, tasks: 1, taken: limit }),
+        }
+    }
+
+    /// A task leaves an alloc, with its limit.
+    pub(crate) fn leave(&mut self, alloc: InstanceId, limit: Resources) {
+        let Ok(position) = self.used.binary_search_by_key(&alloc, |used| used.alloc) else {
+            return;
+        };
+        let used = &mut self.used[position];
+        (used.tasks, used.taken) = (used.tasks.saturating_sub(1), used.taken.minus(limit));
+        if used.tasks == 0 {
+            self.used.remove(position);
         }
     }
 

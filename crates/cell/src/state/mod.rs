@@ -7,6 +7,7 @@ mod machine;
 mod quota;
 mod rescheduling;
 mod session;
+mod user;
 
 pub use job::{
     Counts, Death, EvictionCause, Health, Held, Job, JobParts, JobState, KillReason, LastLife,
@@ -17,13 +18,14 @@ pub use quota::{Grant, Metering, Total};
 pub(crate) use quota::{Quota, judged_together};
 pub use rescheduling::Rescheduling;
 pub use session::Session;
+pub use user::{Act, Certificate, User};
 
 use std::sync::Arc;
 
 use imbl::{OrdMap, OrdSet};
 use model::{
     Band, Capability, CellName, CollectionId, GcuFactor, GrantId, InstanceId, JobName, Level,
-    LogIndex, MachineId, MachineName, SessionId, TaskId, Time, UserName,
+    LogIndex, MachineId, MachineName, Serial, SessionId, TaskId, Time, UserName,
 };
 
 use crate::cow::Numbered;
@@ -54,6 +56,14 @@ pub mod bounds {
     pub const ATTRIBUTE_CHARACTERS_MAX: usize = 256;
     /// Platforms with a factor of their own.
     pub const PLATFORMS_MAX: usize = 1_000;
+    /// Users whom administrators have added or revoked.
+    pub const USERS_MAX: usize = 100_000;
+    /// Certificates of a user that have not expired.
+    pub const CERTIFICATES_OF_A_USER_MAX: usize = 16;
+    /// How long a certificate of a user is valid at least.
+    pub const CERTIFICATE_VALIDITY_MIN: model::Span = model::Span::from_secs(60);
+    /// How long at most: a year.
+    pub const CERTIFICATE_VALIDITY_MAX: model::Span = model::Span::from_secs(366 * 86_400);
     /// Grants of quota that are kept, the ended included.
     pub const GRANTS_MAX: usize = 100_000;
     /// Those of one user.
@@ -73,6 +83,7 @@ pub struct Cell {
     pub(crate) level: Level,
     pub(crate) platforms: OrdMap<String, GcuFactor>,
     pub(crate) rescheduling: Rescheduling,
+    pub(crate) users: OrdMap<UserName, Arc<User>>,
     pub(crate) quota: Quota,
     /// What users may do beyond what is their own; those who may nothing have no entry.
     pub(crate) capabilities: OrdMap<UserName, OrdSet<Capability>>,
@@ -117,6 +128,7 @@ impl Cell {
             level: Level(1),
             platforms: OrdMap::new(),
             rescheduling: Rescheduling::Allowed,
+            users: OrdMap::new(),
             quota: Quota::default(),
             capabilities: OrdMap::new(),
             index: LogIndex(0),
@@ -255,6 +267,24 @@ impl Cell {
     #[must_use]
     pub fn is_administrator(&self, user: &UserName) -> bool {
         self.administrators.contains(user)
+    }
+
+    /// What was said of a user; nothing where they were neither added nor revoked.
+    #[must_use]
+    pub fn user(&self, name: &UserName) -> Option<&Arc<User>> {
+        self.users.get(name)
+    }
+
+    /// Every user who was added or revoked, by name.
+    pub fn users(&self) -> impl Iterator<Item = (&UserName, &Arc<User>)> {
+        self.users.iter()
+    }
+
+    /// Whether what somebody asks with a certificate of the cell's authority is heard: any where
+    /// they were never revoked, else those that the cell has issued since.
+    #[must_use]
+    pub fn accepts(&self, user: &UserName, serial: Serial) -> bool {
+        self.users.get(user).is_none_or(|user| user.accepts(serial))
     }
 
     /// A job by its id.

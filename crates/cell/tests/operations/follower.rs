@@ -67,7 +67,7 @@ impl Follower {
             }
             (EventKind::Queue, Some(Life::Pending)) => Life::Queued,
             (EventKind::Enable, Some(Life::Queued)) => Life::Pending,
-            (EventKind::Schedule { machine }, Some(Life::Pending)) => {
+            (EventKind::Schedule { machine, .. }, Some(Life::Pending)) => {
                 Life::Placed { on: *machine, started: false }
             }
             (EventKind::Start { machine }, Some(Life::Placed { on, started: false })) => {

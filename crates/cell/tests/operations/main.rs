@@ -1,6 +1,7 @@
 //! Every operation on a cell, from outside: as scripts that a person can read, and as sequences
 //! that nobody would think of.
 
+mod allocs;
 mod attributes;
 mod evictions;
 mod exhaustive;
@@ -17,3 +18,4 @@ mod script;
 mod sessions;
 mod shown;
 mod unreachable;
+mod users;

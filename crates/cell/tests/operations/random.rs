@@ -9,7 +9,8 @@ use cell::{
 };
 use model::{
     Bytes, Capability, CellName, CollectionId, End, Generation, GrantId, InstanceId, Level,
-    MachineId, MachineName, MilliCores, Resources, SessionId, TaskIndex, TaskSelection, Time,
+    MachineId, MachineName, MilliCores, Resources, Serial, SessionId, Span, TaskIndex,
+    TaskSelection, Time,
 };
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
@@ -95,6 +96,8 @@ fn mutation() -> impl Strategy<Value = Mutation> {
         "parent=ana/db",
         "on=rack=r1",
         "on=gpu?",
+        "in=room",
+        "in=ana/room",
         "estimation=no",
         "kernel=net-raw",
     ]);
@@ -120,6 +123,15 @@ fn mutation() -> impl Strategy<Value = Mutation> {
             changes: [(key.to_owned(), value.map(str::to_owned))].into(),
         }),
         1 => Just(Mutation::ResumeRescheduling),
+        1 => (select(vec!["ana", "bob", "root"]), 0..4_u8, any::<u64>()).prop_map(
+            |(user, serial, validity)| Mutation::AddUser {
+                user: user.parse().expect("a name"),
+                serial: Serial([serial; Serial::BYTES]),
+                validity: Span(validity >> 24),
+            }
+        ),
+        1 => select(vec!["ana", "bob", "root"])
+            .prop_map(|user| Mutation::RevokeUser { user: user.parse().expect("a name") }),
         4 => quota(),
         1 => select(vec!["0.5", "1", "2"]).prop_map(|factor| Mutation::SetPlatform {
             platform: "p".to_owned(),
@@ -132,6 +144,10 @@ fn mutation() -> impl Strategy<Value = Mutation> {
                 // One that is done soon, for others to wait for.
                 let tasks = if name == "db" { tasks.min(1) } else { tasks };
                 Mutation::Submit(submitted(name, tasks, &[option]))
+            }),
+        1 => (0..3_u64, select(vec!["allocs=none", "allocs=bob", "cpu=400"]))
+            .prop_map(|(allocs, option)| {
+                Mutation::Submit(submitted("room", allocs, &["cpu=200", "ram=200", "allocs=bob", option]))
             }),
         3 => (small_or_huge(), tasks)
             .prop_map(|(id, tasks)| Mutation::Kill { collection: CollectionId(id), tasks }),
@@ -168,10 +184,11 @@ fn quota() -> impl Strategy<Value = Mutation> {
 fn absurd() -> impl Strategy<Value = Op> {
     let ports = prop::collection::vec(prop_oneof![31_000..31_005_u16, any::<u16>()], 0..4);
     let victims = prop::collection::vec(instance(), 0..3);
-    let assignment = (instance(), machine_id(), ports, victims).prop_map(
-        |(instance, machine, ports, victims)| Assignment {
+    let alloc = prop::option::weighted(0.2, instance());
+    let assignment = (instance(), machine_id(), ports, victims, alloc).prop_map(
+        |(instance, machine, ports, victims, alloc)| Assignment {
             instance,
-            alloc: None,
+            alloc,
             machine,
             ports,
             victims,
@@ -262,11 +279,20 @@ impl Step {
                 let instance = *task.get(&tasks);
                 let machine = cell.machines().nth(machine.index(machines)).expect("one of them");
                 let job = cell.job(instance.collection).expect("the task's");
+                let alloc = |set: CollectionId| {
+                    let of_set = |id: &&InstanceId| id.collection == set;
+                    let placed = lives(true);
+                    let allocs: Vec<_> = placed.iter().filter(of_set).copied().collect();
+                    (!allocs.is_empty()).then(|| *task.get(&allocs))
+                };
+                let alloc = job.alloc_set.and_then(alloc);
+                let its = alloc.and_then(|alloc| cell.machine(cell.placement(alloc)?.machine));
+                let machine = its.unwrap_or(machine);
                 let ports = machine.free_ports(job.ports(instance.index).len(), &[]);
                 let victims = victims(cell, job, machine);
                 Op::Assign(vec![Assignment {
                     instance,
-                    alloc: None,
+                    alloc,
                     machine: machine.id,
                     ports,
                     victims,
@@ -435,12 +461,15 @@ fn a_long_sequence_places_and_ends_tasks() {
     use proptest::test_runner::TestRunner;
     let mut runner = TestRunner::deterministic();
     let (mut cell, mut seen) = (begun(), BTreeSet::new());
-    for _ in 0..9_000 {
+    for _ in 0..40_000 {
         let step = step().new_tree(&mut runner).expect("a step").current();
         let op = step.op(&cell);
-        let applied = cell.apply(cell.time() + model::Span::from_secs(1), &op);
+        let applied = cell.apply(cell.time() + Span::from_secs(1), &op);
         for event in applied.events {
             let kind = format!("{:?}", event.kind);
+            if kind.contains("alloc: Some") {
+                seen.insert(Some("Schedule in an alloc".to_owned()));
+            }
             seen.insert(kind.split([' ', '(']).next().map(str::to_owned));
         }
         if cell.job_count() > 50 {
@@ -448,6 +477,6 @@ fn a_long_sequence_places_and_ends_tasks() {
             cell.apply(cell.time(), &Op::Forget { collections });
         }
     }
-    assert_eq!(seen.len(), 34, "every kind of event but the cell's own: {seen:?}");
+    assert_eq!(seen.len(), 38, "every kind of event but the cell's own: {seen:?}");
     assert_eq!(cell.check(), []);
 }

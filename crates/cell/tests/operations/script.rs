@@ -12,7 +12,8 @@
 //! [as USER] submit OWNER/JOB N [cpu=MILLI] [ram=MIB] [ports=NAME,…] [cmd=TEXT] [check=PORT]
 //!                               [failures=N] [delay=SECONDS] [big=INDEX:MILLI] [priority=P]
 //!                               [on=CONSTRAINT,…] [after=JOB,…] [parent=JOB] [label=NAME:VALUE]
-//!                               [estimation=no] [kernel=FEATURE,…] [in=ALLOCSET]
+//!                               [in=SET] [allocs=USER,…|none]
+//!                               [estimation=no] [kernel=FEATURE,…]
 //! [as USER] kill ADDRESS           or `kill job ID`; without `as`, the owner does it
 //! [as USER] add MACHINE ADDRESS    without `as`, root does it
 //! drain MACHINE [REASON]           undrain MACHINE            remove MACHINE
@@ -20,7 +21,7 @@
 //! platform PLATFORM FACTOR
 //! level LEVEL
 //! describe MACHINE [cpu=MILLI] [ram=MIB] [ports=FIRST-LAST] [is=NAME:VALUE]…
-//! assign INSTANCE MACHINE [PORT,…] [evicting INSTANCE…] [; INSTANCE MACHINE …]
+//! assign INSTANCE MACHINE [PORT,…] [in ALLOC] [evicting INSTANCE…] [; INSTANCE MACHINE …]
 //! started INSTANCE [on MACHINE]    reports come from m1 unless they say otherwise
 //! health INSTANCE good|bad [on MACHINE]
 //! ended INSTANCE exit CODE|signal N|oom|not-started TEXT|unhealthy TEXT|stopped|lost TEXT [on MACHINE]
@@ -28,6 +29,8 @@
 //! stop SILENT OF                   the breaker stops rescheduling
 //! allow
 //! resume                           root does it
+//! [as USER] certify NAME SERIAL [for=SECONDS]    add a user: level 2 first. Root does it
+//! [as USER] revoke-user NAME            root does it
 //! [as USER] grant USER BAND [cpu=MILLI] [ram=MIB] [disk=MIB] [from=SECONDS] [until=SECONDS]
 //! [as USER] revoke GRANT           [as USER] oversell BAND PERCENT        [as USER] meter on|off
 //! metered                          the master itself says that quota is metered
@@ -40,6 +43,8 @@
 //! crowd N                          as many users open one each
 //! request SESSION#SEQUENCE as USER COMMAND        with #FROM-TO, several; the last answer is shown
 //! show                             what there is
+//! show users                       who was added or revoked
+//! accepts NAME SERIAL              whether requests with that certificate are heard
 //! show ports                       which ports are looked at next
 //! ```
 //!
@@ -52,8 +57,8 @@ use cell::{Assignment, Cell, Mutation, Observation, Op, Outcome, Reply, RequestI
 use expect_test::Expect;
 use model::{
     Address, Bytes, CellName, CollectionId, End, GrantId, InstanceId, JobName, Level, MachineId,
-    MachineName, MachineReport, MilliCores, PortName, Resources, SessionId, Span, TaskIndex,
-    TaskSelection, Time, UserName,
+    MachineName, MachineReport, MilliCores, PortName, Resources, Serial, SessionId, Span,
+    TaskIndex, TaskSelection, Time, UserName,
 };
 use spec::{Constraint, HealthCheck, JobSpec, Kind, Relation, TaskOverride, TaskSpec};
 
@@ -101,6 +106,11 @@ impl Script {
                 return String::new();
             }
             ["show"] => return shown::cell(&self.cell),
+            ["show", "users"] => return shown::users(&self.cell),
+            ["accepts", name, serial] => {
+                let accepts = self.cell.accepts(&user(name), self::serial(serial));
+                return format!("{}\n", if accepts { "yes" } else { "no" });
+            }
             ["show", "ports"] => return shown::free_ports(&self.cell),
             ["charges"] => return shown::charges(&self.cell),
             ["metered"] => Op::MeterQuota,
@@ -116,7 +126,8 @@ impl Script {
             ["as", by, ref rest @ ..] => self.request(by, rest),
             [
                 "submit" | "kill" | "add" | "drain" | "undrain" | "remove" | "say" | "platform"
-                | "resume" | "grant" | "revoke" | "oversell" | "meter" | "allow-to" | "forbid",
+                | "resume" | "grant" | "revoke" | "oversell" | "meter" | "allow-to" | "forbid"
+                | "certify" | "revoke-user",
                 ..,
             ] => self.request(&self.whose(&words), &words),
             ["describe", name, ref options @ ..] => {
@@ -155,7 +166,8 @@ impl Script {
         match words {
             [
                 "add" | "drain" | "undrain" | "remove" | "say" | "platform" | "resume" | "grant"
-                | "revoke" | "oversell" | "meter" | "allow-to" | "forbid",
+                | "revoke" | "oversell" | "meter" | "allow-to" | "forbid" | "certify"
+                | "revoke-user",
                 ..,
             ] => "root".to_owned(),
             ["kill", "job", id] => self
@@ -249,6 +261,15 @@ impl Script {
                     .collect(),
             },
             ["resume"] => Mutation::ResumeRescheduling,
+            ["certify", name, serial, length @ ..] => Mutation::AddUser {
+                user: user(name),
+                serial: self::serial(serial),
+                validity: match length {
+                    [length] => Span::from_secs(number(length.trim_start_matches("for="))),
+                    _ => Span::from_secs(90 * 86_400),
+                },
+            },
+            ["revoke-user", name] => Mutation::RevokeUser { user: user(name) },
             ["grant", user, band, options @ ..] => grant(user, band, options),
             ["revoke", id] => Mutation::RevokeQuota { grant: GrantId(number(id)) },
             ["oversell", band, percent] => Mutation::Oversell {
@@ -277,6 +298,7 @@ impl Script {
 
     fn assignment(&self, text: &str) -> Assignment {
         let (text, victims) = text.split_once("evicting").unwrap_or((text, ""));
+        let (text, alloc) = text.split_once(" in ").map_or((text, None), |(t, a)| (t, Some(a)));
         let words: Vec<&str> = text.split_whitespace().collect();
         let [instance, machine, ref ports @ ..] = words[..] else {
             panic!("'{text}' is not an assignment")
@@ -284,7 +306,7 @@ impl Script {
         let ports = ports.iter().flat_map(|ports| ports.split(','));
         Assignment {
             instance: self::instance(instance),
-            alloc: None,
+            alloc: alloc.map(|alloc| self::instance(alloc.trim())),
             machine: self.machine(machine),
             ports: ports.map(|port| port.parse().expect("a port")).collect(),
             victims: victims.split_whitespace().map(self::instance).collect(),
@@ -419,12 +441,16 @@ pub(crate) fn submitted(name: &str, tasks: u64, options: &[&str]) -> Arc<JobSpec
             "after" => {
                 job.after = value.split(',').map(|job| job.parse().expect("a job")).collect();
             }
+            "in" => job.kind = Kind::Job { alloc_set: Some(value.parse().expect("a job")) },
+            "allocs" => {
+                let users = value.split(',').filter(|user| *user != "none").map(user).collect();
+                (job.kind, job.task.cmd) = (Kind::AllocSet { users }, Vec::new());
+            }
             "estimation" => job.estimation = value != "no",
             "kernel" => {
                 let feature = |name: &str| name.parse().expect("a kernel feature");
                 job.task.kernel_features = value.split(',').map(feature).collect();
             }
-            "in" => job.kind = Kind::Job { alloc_set: Some(value.parse().expect("a job")) },
             "parent" => job.parent = Some(value.parse().expect("a job")),
             "label" => {
                 let (name, value) = value.split_once(':').expect("NAME:VALUE");
@@ -442,4 +468,8 @@ pub(crate) fn submitted(name: &str, tasks: u64, options: &[&str]) -> Arc<JobSpec
         }
     }
     Arc::new(job)
+}
+
+fn serial(text: &str) -> Serial {
+    Serial::from_bytes(&number(text).to_be_bytes()).expect("a serial number")
 }

@@ -1,9 +1,10 @@
 //! What a cell gives and what it is, as text.
 
 use cell::{
-    Applied, Cell, Event, EventKind, Grant, JobState, MachineState, Outcome, Phase, Reply,
+    Act, Applied, Cell, Event, EventKind, Grant, JobState, MachineState, Outcome, Phase, Reply,
     Rescheduling, StopReason, Subject, Submission, Task, TaskState,
 };
+use model::Time;
 
 /// The events and the answer of an operation; `(nothing)` where there is neither.
 pub(crate) fn applied(applied: &Applied) -> String {
@@ -37,6 +38,11 @@ fn reply(reply: &Reply) -> String {
         Reply::MachineAdded(id) => format!("machine {id}"),
         Reply::Granted(id) => format!("grant {id}"),
         Reply::Drained { tasks } => format!("{tasks} leave"),
+        Reply::UserAdded(certificate) => {
+            format!("certificate {} until {} s", certificate.serial, seconds(certificate.expires))
+        }
+        Reply::UserRevoked { known: true } => "revoked".to_owned(),
+        Reply::UserRevoked { known: false } => "revoked, and nothing was known of them".to_owned(),
         Reply::Done => "done".to_owned(),
     }
 }
@@ -52,7 +58,10 @@ fn event(event: &Event) -> String {
     let name = event.kind.name();
     match &event.kind {
         EventKind::Submit { cause } => format!("{name} {subject} ({cause})"),
-        EventKind::Schedule { machine } | EventKind::Start { machine } => {
+        EventKind::Schedule { machine, alloc: Some(alloc) } => {
+            format!("{name} {subject} on {machine} in {alloc}")
+        }
+        EventKind::Schedule { machine, .. } | EventKind::Start { machine } => {
             format!("{name} {subject} on {machine}")
         }
         EventKind::Evict { cause } => format!("{name} {subject} ({cause})"),
@@ -68,6 +77,10 @@ fn event(event: &Event) -> String {
         EventKind::Attribute { name: key, value: None } => format!("{name} {subject} {key} gone"),
         EventKind::MachineDrained { reason } => format!("{name} {subject} ({reason})"),
         EventKind::Platform { platform, factor } => format!("{name} {platform} {factor}"),
+        EventKind::UserAdded { user, certificate } => {
+            format!("{name} {user} {} until {} s", certificate.serial, seconds(certificate.expires))
+        }
+        EventKind::UserRevoked { user } => format!("{name} {user}"),
         EventKind::LevelRaised { to } => format!("{name} {to}"),
         EventKind::QuotaGranted(grant) | EventKind::QuotaRevoked(grant) => {
             format!("{name} {}", self::grant(grant))
@@ -85,7 +98,7 @@ fn event(event: &Event) -> String {
 }
 
 fn grant(grant: &Grant) -> String {
-    let seconds = |at: model::Time| at.0 / 1_000_000;
+    let seconds = |at: Time| at.0 / 1_000_000;
     let until = grant.until.map(|until| format!(" until {} s", seconds(until)));
     let (from, until) = (seconds(grant.from), until.unwrap_or_default());
     let Grant { id, user, band, by, .. } = grant;
@@ -153,6 +166,27 @@ pub(crate) fn cell(cell: &Cell) -> String {
         ));
     }
     lines.into_iter().map(|line| line + "\n").collect()
+}
+
+/// The users who were added or revoked.
+pub(crate) fn users(cell: &Cell) -> String {
+    let act = |what: &str, act: Option<&Act>| match act {
+        Some(Act { at, by }) => format!(" {what} at {} s by {by}", seconds(*at)),
+        None => String::new(),
+    };
+    let line = |(name, user): (&model::UserName, &std::sync::Arc<cell::User>)| {
+        let certificates = user.certificates.iter();
+        let certificates = certificates
+            .map(|known| format!(" {} until {} s", known.serial, seconds(known.expires)));
+        let (added, revoked) =
+            (act("added", user.added.as_ref()), act("revoked", user.revoked.as_ref()));
+        format!("{name}{added}{revoked}:{}\n", certificates.collect::<String>())
+    };
+    cell.users().map(line).collect()
+}
+
+fn seconds(time: Time) -> u64 {
+    time.0 / 1_000_000
 }
 
 /// The free ports of each machine, the one to be given next at the front.

@@ -162,6 +162,7 @@ mod tests {
             gid: 60_000,
             hostname: "hello-3".to_owned(),
             cgroup: "bourg/x/hello-3".to_owned(),
+            in_alloc: false,
             limits: Limits {
                 cpu_milli: 100,
                 cpu_hard_cap: false,

@@ -63,6 +63,7 @@ impl Tasks {
             gid: UID,
             hostname: format!("{name}-0"),
             cgroup: format!("{}/{name}", parent_name(self.base.path())),
+            in_alloc: false,
             limits: Limits {
                 cpu_milli: 500,
                 cpu_hard_cap: false,

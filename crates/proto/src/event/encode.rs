@@ -1,7 +1,10 @@
 //! Events as bytes, straight from the cell's own types: the same bytes as the messages' (a property
 //! test compares them), without the messages and their copies of every text.
 
-use cell::{Actor, EventKind, EvictionCause, Grant, KillReason, PendingCause, StopReason, Subject};
+use cell::{
+    Actor, Certificate, EventKind, EvictionCause, Grant, KillReason, PendingCause, StopReason,
+    Subject,
+};
 use model::{CollectionId, End, InstanceId, MachineId, Resources};
 use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint};
 
@@ -103,7 +106,12 @@ fn kind(wire: &mut Wire<'_>, kind: &EventKind) {
         EventKind::Submit { cause } => wire.message(9, |wire| pending_cause(wire, *cause)),
         EventKind::Queue => wire.nothing(10),
         EventKind::Enable => wire.nothing(11),
-        EventKind::Schedule { machine } => wire.message(12, |wire| wire.number(1, machine.0)),
+        EventKind::Schedule { machine, alloc } => wire.message(12, |wire| {
+            wire.number(1, machine.0);
+            if let Some(alloc) = alloc {
+                wire.message(2, |wire| instance(wire, *alloc));
+            }
+        }),
         EventKind::Evict { cause } => wire.message(13, |wire| eviction_cause(wire, *cause)),
         EventKind::Fail { end: None } => wire.nothing(14),
         EventKind::Fail { end: Some(how) } => {
@@ -148,6 +156,16 @@ fn kind(wire: &mut Wire<'_>, kind: &EventKind) {
         }),
         EventKind::ReschedulingResumed => wire.nothing(38),
         EventKind::ReschedulingAllowed => wire.nothing(39),
+        EventKind::UserAdded { user, certificate } => wire.message(60, |wire| {
+            wire.text(1, user.as_str());
+            wire.message(2, |wire| {
+                let Certificate { serial, issued, expires } = certificate;
+                wire.text(1, &serial.to_string());
+                wire.number(2, issued.0);
+                wire.number(3, expires.0);
+            });
+        }),
+        EventKind::UserRevoked { user } => wire.given_text(61, user.as_str()),
         EventKind::QuotaGranted(granted) => wire.message(50, |wire| grant(wire, granted)),
         EventKind::QuotaRevoked(revoked) => wire.message(51, |wire| grant(wire, revoked)),
         EventKind::Oversell { band, percent } => wire.message(52, |wire| {
@@ -216,6 +234,7 @@ fn kill_reason(wire: &mut Wire<'_>, reason: &KillReason) {
         KillReason::User(user) => wire.given_text(1, user.as_str()),
         KillReason::ParentEnded(CollectionId(id)) => wire.given_number(2, *id),
         KillReason::PredecessorEnded(CollectionId(id)) => wire.given_number(3, *id),
+        KillReason::AllocSetEnded(CollectionId(id)) => wire.given_number(4, *id),
     }
 }
 

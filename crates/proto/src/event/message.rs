@@ -111,8 +111,9 @@ impl From<&EventKind> for Kind {
             EventKind::Submit { cause } => Self::Submit(cause.into()),
             EventKind::Queue => Self::Queue(NOTHING),
             EventKind::Enable => Self::Enable(NOTHING),
-            EventKind::Schedule { machine } => {
-                Self::Schedule(message::Schedule { machine: machine.0 })
+            EventKind::Schedule { machine, alloc } => {
+                let alloc = alloc.map(Into::into);
+                Self::Schedule(message::Schedule { machine: machine.0, alloc })
             }
             EventKind::Evict { cause } => Self::Evict(cause.into()),
             EventKind::Fail { end } => {
@@ -173,6 +174,11 @@ impl From<&EventKind> for Kind {
                 Self::CapabilityUsed(capability.to_string())
             }
             EventKind::ReschedulingAllowed => Self::ReschedulingAllowed(NOTHING),
+            EventKind::UserAdded { user, certificate } => Self::UserAdded(message::UserAdded {
+                user: user.to_string(),
+                certificate: Some((*certificate).into()),
+            }),
+            EventKind::UserRevoked { user } => Self::UserRevoked(user.to_string()),
         }
     }
 }
@@ -185,7 +191,10 @@ impl TryFrom<Kind> for EventKind {
             Kind::Submit(cause) => Self::Submit { cause: cause.try_into().field("submit")? },
             Kind::Queue(NOTHING) => Self::Queue,
             Kind::Enable(NOTHING) => Self::Enable,
-            Kind::Schedule(schedule) => Self::Schedule { machine: MachineId(schedule.machine) },
+            Kind::Schedule(schedule) => Self::Schedule {
+                machine: MachineId(schedule.machine),
+                alloc: schedule.alloc.map(Into::into),
+            },
             Kind::Evict(cause) => Self::Evict { cause: cause.try_into().field("evict")? },
             Kind::Fail(fail) => Self::Fail { end: read::optional(fail.end, "end").field("fail")? },
             Kind::Finish(NOTHING) => Self::Finish,
@@ -221,6 +230,13 @@ impl TryFrom<Kind> for EventKind {
             }
             Kind::ReschedulingResumed(NOTHING) => Self::ReschedulingResumed,
             Kind::ReschedulingAllowed(NOTHING) => Self::ReschedulingAllowed,
+            Kind::UserAdded(added) => Self::UserAdded {
+                user: read::name(&added.user, "user").field("userAdded")?,
+                certificate: read::message(added.certificate, "certificate").field("userAdded")?,
+            },
+            Kind::UserRevoked(user) => {
+                Self::UserRevoked { user: read::name(&user, "userRevoked")? }
+            }
             Kind::QuotaGranted(grant) => {
                 Self::QuotaGranted(Arc::new(grant.try_into().field("quotaGranted")?))
             }

@@ -63,6 +63,10 @@ impl TryFrom<v1::Answer> for Result<Reply, Rejection> {
             Answer::Drained(tasks) => Reply::Drained { tasks },
             Answer::Granted(id) => Reply::Granted(GrantId(id)),
             Answer::Done(v1::Nothing {}) => Reply::Done,
+            Answer::UserAdded(certificate) => {
+                Reply::UserAdded(certificate.try_into().field("userAdded")?)
+            }
+            Answer::UserRevoked(known) => Reply::UserRevoked { known },
             Answer::Rejected(rejection) => {
                 return Ok(Err(rejection.try_into().field("rejected")?));
             }
@@ -82,6 +86,8 @@ impl From<&Reply> for Answer {
             Reply::MachineAdded(id) => Self::Machine(id.0),
             Reply::Granted(id) => Self::Granted(id.0),
             Reply::Drained { tasks } => Self::Drained(*tasks),
+            Reply::UserAdded(certificate) => Self::UserAdded((*certificate).into()),
+            Reply::UserRevoked { known } => Self::UserRevoked(*known),
             Reply::Done => Self::Done(v1::Nothing {}),
         }
     }

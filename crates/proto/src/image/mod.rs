@@ -12,6 +12,7 @@ mod json;
 mod machine;
 mod quota;
 mod rejection;
+mod user;
 
 pub use hash::{StateHash, StateHasher, state_hash};
 pub use json::{ImageJsonError, LINE_BYTES_MAX, NotAPart, read_image_json, write_image_json};
@@ -79,6 +80,7 @@ fn head(image: &Image) -> v1::ImageHead {
         jobs: image.jobs.len() as u64,
         sessions: image.sessions.len() as u64,
         rescheduling: rescheduling(&image.rescheduling),
+        users: image.users.iter().map(user::user).collect(),
         quota: quota::head(image),
         capabilities: quota::capabilities(image),
     }
@@ -164,12 +166,15 @@ fn image_of(head: v1::ImageHead) -> Result<Image, Malformed> {
         let factor = read::factor(milli).key(&name).field("platforms")?;
         Ok((name, factor))
     };
+    let user = |(position, user)| user::user_of(user).element(position).field("users");
+    let users = head.users.into_iter().enumerate().map(user).collect::<Result<_, _>>()?;
     Ok(Image {
         name: read::optional_name(&head.name, "name")?,
         level: Level(level),
         administrators: administrators.collect::<Result<_, _>>()?,
         platforms: head.platforms.into_iter().map(platform).collect::<Result<_, Malformed>>()?,
         rescheduling: rescheduling_of(head.rescheduling)?,
+        users,
         metering,
         capabilities: quota::capabilities_of(&head.capabilities)?,
         index: LogIndex(head.index),

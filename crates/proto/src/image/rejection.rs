@@ -58,7 +58,22 @@ impl From<&Rejection> for v1::Rejection {
                 Why::Full(rejection::Full { what: what.clone(), has: *has, most: *most })
             }
             Rejection::AddressTaken(machine) => Why::AddressTaken(machine.to_string()),
+            Rejection::RevokesOneself(user) => Why::RevokesOneself(user.to_string()),
+            Rejection::LastAdministrator(user) => Why::LastAdministrator(user.to_string()),
+            Rejection::Validity(asked) => Why::Validity(crate::duration(*asked)),
             Rejection::NotStopped => Why::NotStopped(v1::Nothing {}),
+            Rejection::NotAnAllocSet { user, name } => {
+                let (user, name) = (user.to_string(), name.to_string());
+                Why::NotAnAllocSet(rejection::NotAnAllocSet { user, name })
+            }
+            Rejection::AllocTooSmall { alloc, dimension, asked, used } => {
+                let shortage = shortage(*dimension, *asked, *used);
+                Why::AllocTooSmall(rejection::AllocTooSmall {
+                    collection: alloc.collection.0,
+                    index: alloc.index.0,
+                    shortage: Some(shortage),
+                })
+            }
             Rejection::Quota(shortfall) => Why::Quota(shortfall.as_ref().into()),
             Rejection::Oversold(oversold) => Why::Oversold(oversold.as_ref().into()),
             Rejection::NoSuchGrant(id) => Why::NoSuchGrant(id.0),
@@ -115,7 +130,17 @@ impl TryFrom<v1::Rejection> for Rejection {
             },
             Why::Full(full) => Self::Full { what: full.what, has: full.has, most: full.most },
             Why::AddressTaken(machine) => Self::AddressTaken(read::name(&machine, "addressTaken")?),
+            Why::RevokesOneself(user) => Self::RevokesOneself(read::name(&user, "revokesOneself")?),
+            Why::LastAdministrator(user) => {
+                Self::LastAdministrator(read::name(&user, "lastAdministrator")?)
+            }
+            Why::Validity(asked) => Self::Validity(read::span(Some(asked), "validity")?),
             Why::NotStopped(v1::Nothing {}) => Self::NotStopped,
+            Why::NotAnAllocSet(set) => Self::NotAnAllocSet {
+                user: read::name(&set.user, "user").field("notAnAllocSet")?,
+                name: read::name(&set.name, "name").field("notAnAllocSet")?,
+            },
+            Why::AllocTooSmall(small) => alloc_too_small(&small).field("allocTooSmall")?,
             Why::Quota(shortfall) => Self::Quota(Box::new(shortfall.try_into().field("quota")?)),
             Why::Oversold(oversold) => {
                 Self::Oversold(Box::new(oversold.try_into().field("oversold")?))
@@ -124,6 +149,21 @@ impl TryFrom<v1::Rejection> for Rejection {
             Why::Impossible(why) => Self::Impossible(why),
         })
     }
+}
+
+fn alloc_too_small(small: &rejection::AllocTooSmall) -> Result<Rejection, Malformed> {
+    let (collection, index) = (CollectionId(small.collection), TaskIndex(small.index));
+    let shortage = read::required(small.shortage, "shortage")?;
+    Ok(Rejection::AllocTooSmall {
+        alloc: TaskId { collection, index },
+        dimension: dimension(shortage.dimension).field("shortage")?,
+        asked: shortage.asked,
+        used: shortage.has,
+    })
+}
+
+fn shortage(dimension: Dimension, asked: u64, has: u64) -> rejection::Shortage {
+    rejection::Shortage { dimension: dimension_number(dimension), asked, has }
 }
 
 fn would_not_fit(would: rejection::WouldNotFit) -> Result<Rejection, Malformed> {
@@ -137,11 +177,6 @@ fn would_not_fit(would: rejection::WouldNotFit) -> Result<Rejection, Malformed> 
 
 impl From<&Misfit> for rejection::Misfit {
     fn from(misfit: &Misfit) -> Self {
-        let shortage = |dimension, asked: &u64, has: &u64| rejection::Shortage {
-            dimension: dimension_number(dimension),
-            asked: *asked,
-            has: *has,
-        };
         let why = match misfit {
             Misfit::NotUp => misfit::Why::NotUp(v1::Nothing {}),
             Misfit::Unreachable => misfit::Why::Unreachable(v1::Nothing {}),
@@ -153,10 +188,10 @@ impl From<&Misfit> for rejection::Misfit {
                 })
             }
             Misfit::TooSmall { dimension, asked, has } => {
-                misfit::Why::TooSmall(shortage(*dimension, asked, has))
+                misfit::Why::TooSmall(shortage(*dimension, *asked, *has))
             }
             Misfit::Lacks { dimension, asked, free } => {
-                misfit::Why::Lacks(shortage(*dimension, asked, free))
+                misfit::Why::Lacks(shortage(*dimension, *asked, *free))
             }
             Misfit::LacksPorts { asked, free } => misfit::Why::LacksPorts(rejection::LacksPorts {
                 asked: *asked as u64,

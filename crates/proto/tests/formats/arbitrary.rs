@@ -9,12 +9,12 @@ use std::collections::BTreeMap;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use borglet::{Desired, Order, Report, TaskReport, TaskStatus};
-use cell::Grant;
+use borglet::{Desired, DesiredAlloc, Order, Report, TaskReport, TaskStatus};
+use cell::{Certificate, Grant};
 use model::{
     Appclass, Band, Bytes, CollectionId, End, GcuFactor, Generation, GrantId, InstanceId, LogIndex,
     MachineId, MachineReport, MilliCores, PortName, PortRange, Priority, Resources,
-    SchedulingClass, Span, Stamp, TaskIndex, TaskSelection, Term, Time,
+    SchedulingClass, Serial, Span, Stamp, TaskIndex, TaskSelection, Term, Time,
 };
 use proptest::collection::{btree_map, vec};
 use proptest::option::of;
@@ -58,6 +58,19 @@ fn quantity() -> impl Strategy<Value = u64> {
 
 fn any_span() -> impl Strategy<Value = Span> {
     prop_oneof![Just(0), any::<u64>(), Just(u64::MAX)].prop_map(Span)
+}
+
+fn serial() -> impl Strategy<Value = Serial> {
+    vec(any::<u8>(), 0..=Serial::BYTES)
+        .prop_map(|bytes| Serial::from_bytes(&bytes).expect("short enough"))
+}
+
+fn certificate() -> impl Strategy<Value = Certificate> {
+    (serial(), any::<(u64, u64)>()).prop_map(|(serial, (issued, expires))| Certificate {
+        serial,
+        issued: Time(issued),
+        expires: Time(expires),
+    })
 }
 
 fn resources() -> impl Strategy<Value = Resources> {
@@ -144,9 +157,11 @@ fn told() -> impl Strategy<Value = TaskSpec> {
 pub(crate) fn order() -> impl Strategy<Value = Order> {
     let ports = vec((name::<PortName>(), any::<u16>()), 0..3);
     let names = (name(), name(), name());
-    let desired = (instance(), names, priority(), appclass(), told(), ports).prop_map(
-        |(instance, (cell, user, job), priority, appclass, spec, ports)| Desired {
+    let ids = (instance(), of(instance()));
+    let desired = (ids, names, priority(), appclass(), told(), ports).prop_map(
+        |((instance, alloc), (cell, user, job), priority, appclass, spec, ports)| Desired {
             instance,
+            alloc,
             cell,
             user,
             job,
@@ -156,7 +171,22 @@ pub(crate) fn order() -> impl Strategy<Value = Order> {
             ports,
         },
     );
-    (stamp(), vec(desired, 0..3)).prop_map(|(stamp, tasks)| Order { stamp, tasks })
+    let names = (name(), name(), name());
+    let alloc = (instance(), names, priority(), resources()).prop_map(
+        |(instance, (cell, user, name), priority, limit)| DesiredAlloc {
+            instance,
+            cell,
+            user,
+            name,
+            priority,
+            limit,
+        },
+    );
+    (stamp(), vec(alloc, 0..3), vec(desired, 0..3)).prop_map(|(stamp, allocs, tasks)| Order {
+        stamp,
+        allocs,
+        tasks,
+    })
 }
 
 pub(crate) fn report() -> impl Strategy<Value = Report> {

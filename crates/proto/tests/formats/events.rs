@@ -90,7 +90,7 @@ fn every_event_of_a_life_on_a_machine_names_it() {
         let mut scheduled = BTreeMap::new();
         for (cell, record) in kept(&ops) {
             let Subject::Task(id) = record.event.subject else { continue };
-            if let EventKind::Schedule { machine } = record.event.kind {
+            if let EventKind::Schedule { machine, .. } = record.event.kind {
                 let machine = cell.machine(machine).expect("it is there");
                 scheduled.insert(id, machine.name.clone());
             }

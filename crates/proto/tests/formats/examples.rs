@@ -7,11 +7,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
 use std::sync::Arc;
 
-use cell::{Assignment, Grant, Mutation, Observation, Op, RequestId, Reservation};
+use cell::{Assignment, Certificate, Grant, Mutation, Observation, Op, RequestId, Reservation};
 use model::{
     Appclass, Band, Bytes, Capability, CollectionId, End, GcuFactor, Generation, GrantId,
     InstanceId, KernelFeature, Level, MachineId, MachineReport, MilliCores, NameError, PortRange,
-    Resources, SchedulingClass, SessionId, Span, TaskIndex, TaskSelection, Time, UserName,
+    Resources, SchedulingClass, Serial, SessionId, Span, TaskIndex, TaskSelection, Time, UserName,
 };
 use spec::{
     Constraint, HealthCheck, JobReference, JobSpec, Kind, Maximum, Relation, RestartPolicy,
@@ -251,6 +251,13 @@ pub(crate) fn all_ops() -> Vec<Op> {
         request(Mutation::ResumeRescheduling),
     ]);
     later.push(request(Mutation::Submit(Arc::new(apart))));
+    let mut room = JobSpec::of(name("room"), Band::Mid.usual(), 2, TaskSpec::of(Vec::new()));
+    room.kind = Kind::AllocSet { users: [name("ben"), name("eve")].into() };
+    let mut inside = full_job();
+    inside.kind = Kind::Job { alloc_set: Some(reference("ana/room")) };
+    later.extend([room, inside].map(|job| request(Mutation::Submit(Arc::new(job)))));
+    let alloc = Some(instance(7));
+    later.push(Op::Assign(vec![Assignment { alloc, ..assignment(0, vec![31_000], vec![]) }]));
     later.push(Op::MeterQuota);
     later.extend(of_quota().into_iter().map(request));
     let mut privileged = full_job();
@@ -258,8 +265,20 @@ pub(crate) fn all_ops() -> Vec<Op> {
     privileged.task.kernel_features =
         [KernelFeature::NetBindService, KernelFeature::Perfmon].into();
     later.push(request(Mutation::Submit(Arc::new(privileged))));
+    later.push(request(Mutation::AddUser {
+        user: name("ben"),
+        serial: certificate().serial,
+        validity: Span::from_secs(90 * 86_400),
+    }));
+    later.push(request(Mutation::RevokeUser { user: name("ben") }));
     ops.extend(later);
     ops
+}
+
+/// A certificate that the cell issued.
+pub(crate) fn certificate() -> Certificate {
+    let serial = Serial::from_bytes(&[0x2a, 0, 7]).expect("short enough");
+    Certificate { serial, issued: Time(90), expires: Time(7_776_000_000_090) }
 }
 
 /// A new kind of operation does not compile until it has a name here, and then wants an example.
@@ -279,6 +298,8 @@ pub(crate) fn kind(op: &Op) -> &'static str {
             Mutation::SetAttributes { .. } => "set attributes",
             Mutation::SetPlatform { .. } => "set platform",
             Mutation::ResumeRescheduling => "resume rescheduling",
+            Mutation::AddUser { .. } => "add user",
+            Mutation::RevokeUser { .. } => "revoke user",
             Mutation::GrantQuota { .. } => "grant quota",
             Mutation::RevokeQuota { .. } => "revoke quota",
             Mutation::Oversell { .. } => "oversell",

@@ -10,8 +10,8 @@ use cell::{
 };
 use model::{
     Band, Bytes, Capability, CollectionId, End, GcuFactor, GrantId, InstanceId, MachineName,
-    MachineReport, MilliCores, PortRange, Resources, SessionId, TaskIndex, TaskSelection, Time,
-    UserName,
+    MachineReport, MilliCores, PortRange, Resources, Serial, SessionId, Span, TaskIndex,
+    TaskSelection, Time, UserName,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -40,6 +40,8 @@ pub(crate) enum Step {
     Health(bool),
     Ended(u64, End),
     Silent(usize),
+    /// Somebody is added or revoked.
+    User(u8),
     Unreachable(usize),
     /// The breaker, or what a person or the master says after that.
     Rescheduling(u32),
@@ -67,6 +69,7 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(which, value)| Step::Attribute(which, value)),
         1 => (1..=GcuFactor::MAX).prop_map(Step::Platform),
         2 => any::<usize>().prop_map(Step::Silent),
+        1 => any::<u8>().prop_map(Step::User),
         2 => any::<usize>().prop_map(Step::Unreachable),
         2 => (0..4_u32).prop_map(Step::Rescheduling),
         3 => any::<usize>().prop_map(Step::Back),
@@ -94,7 +97,7 @@ pub(crate) fn history(most: usize) -> impl Strategy<Value = Vec<(Time, Op)>> {
     vec((step(), 0..10_000_000_u64), 0..most).prop_map(|steps| {
         let mut life = Life::begin();
         for (step, wait) in steps {
-            life.now = life.now + model::Span(wait);
+            life.now = life.now + Span(wait);
             life.take(step);
         }
         life.ops
@@ -190,6 +193,16 @@ impl Life {
                 let end = if position == which % 3 { end.clone() } else { End::Exited { code: 1 } };
                 Observation::Ended { instance, end }
             }),
+            Step::User(which) => {
+                let user = UserName::new(["ana", "ben", "cleo"][usize::from(which % 3)]);
+                let user = user.expect("a name");
+                let serial = Serial::from_bytes(&[which]).expect("short enough");
+                let validity = Span::from_secs(u64::from(which) * 60);
+                self.request(match which % 5 {
+                    0 => Mutation::RevokeUser { user },
+                    _ => Mutation::AddUser { user, serial, validity },
+                });
+            }
             Step::Unreachable(which) => {
                 if let Some(machine) = self.machine(which) {
                     self.apply(Op::MachineUnreachable { machine: machine.id });
@@ -241,7 +254,7 @@ impl Life {
         let band = Band::ALL[1 + (what / 8) as usize % 4];
         let grant = self.some(self.cell.grants(), what).map(|grant| grant.id);
         let amount = Resources { cpu: MilliCores(1 << 42), ..Resources::each(|_| 1 << 41) };
-        let until = (what.is_multiple_of(3)).then(|| self.now + model::Span::from_secs(what % 100));
+        let until = what.is_multiple_of(3).then(|| self.now + Span::from_secs(what % 100));
         let grant_it = Mutation::GrantQuota { user: ana(), band, amount, from: None, until };
         let request = match what % 8 {
             0 => Mutation::MeterQuota { on: what.is_multiple_of(16) },
@@ -276,7 +289,18 @@ impl Life {
         // Most are so small that all of their tasks come to something.
         job.tasks = if job.tasks > 80 { job.tasks } else { 1 + job.tasks % 4 };
         job.overrides.retain(|index, _| index.0 < job.tasks);
-        job.kind = Kind::default();
+        // An alloc set, a job in one that there is, or one with room of its own.
+        let is_set = |job: &&Arc<Job>| job.spec.kind.is_alloc_set() && job.is_alive();
+        let set = self.cell.jobs().filter(is_set).last().map(|job| reference(job));
+        if let Kind::Job { alloc_set } = &mut job.kind
+            && alloc_set.is_some()
+        {
+            *alloc_set = set;
+            // What fits into the smallest alloc.
+            job.task.limit =
+                Resources { cpu: MilliCores(1), ram: Bytes(4 << 20), ..Resources::default() };
+            job.overrides.values_mut().for_each(|change| change.limit = None);
+        }
         let named = |which| self.job(which).map(|job| reference(&job));
         job.after = after.and_then(named).into_iter().collect();
         job.parent = parent.and_then(named);
@@ -320,19 +344,32 @@ impl Life {
         let mut proposals = Vec::new();
         for (machine, job) in machines.iter().cycle().zip(self.cell.jobs_with_pending_tasks()) {
             let Some(index) = first_pending(job) else { continue };
+            let instance = job.instance(index).expect("there");
+            let alloc = job.alloc_set.and_then(|set| self.alloc(set));
+            let (machine, alloc) = match alloc {
+                Some((machine, alloc)) => (machine, Some(alloc)),
+                None => (*machine, None),
+            };
+            let victims = match evict && alloc.is_none() {
+                true => self.victims(machine, job),
+                false => Vec::new(),
+            };
             let ports = machine.free_ports(job.ports(index).len(), &taken);
             taken.extend_from_slice(&ports);
-            let instance = job.instance(index).expect("there");
-            let victims = if evict { self.victims(machine, job) } else { Vec::new() };
-            proposals.push(Assignment {
-                instance,
-                alloc: None,
-                machine: machine.id,
-                ports,
-                victims,
-            });
+            proposals.push(Assignment { instance, alloc, machine: machine.id, ports, victims });
         }
         proposals
+    }
+
+    /// An alloc of a set that takes tasks, and its machine.
+    fn alloc(&self, set: CollectionId) -> Option<(&Arc<Machine>, InstanceId)> {
+        let set = self.cell.job(set)?;
+        set.tasks().find_map(|(index, task)| match &task.state {
+            TaskState::Running(placement) if placement.stop.is_none() => {
+                Some((self.cell.machine(placement.machine)?, set.instance(index)?))
+            }
+            _ => None,
+        })
     }
 
     /// One task on a machine that a job may evict.

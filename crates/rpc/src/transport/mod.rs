@@ -20,7 +20,7 @@ use std::error::Error as StdError;
 use std::time::Duration;
 
 pub use client::connect;
-pub use peer::peer_identity;
+pub use peer::{Peer, peer, peer_identity};
 pub use server::{Limits, serve};
 
 /// The largest message of an ordinary call, in bytes: 4 MiB.

@@ -11,21 +11,38 @@ use crate::identity::Identity;
 /// `UNAUTHENTICATED` for a request without a certificate, for a certificate that carries no
 /// identity, and for one of a cell other than `cell`.
 pub fn peer_identity<T>(request: &Request<T>, cell: &str) -> Result<Identity, Status> {
-    match request.extensions().get::<Peer>() {
-        Some(Peer(certified)) => of_cell(certified.clone(), cell),
+    peer(request, cell).map(|peer| peer.identity)
+}
+
+/// Who sent a request, and with which certificate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Peer {
+    /// Who.
+    pub identity: Identity,
+    /// The serial number of their certificate, the most significant byte first.
+    pub serial: Vec<u8>,
+}
+
+/// The peer, from the certificate that TLS has verified.
+///
+/// # Errors
+/// As [`peer_identity`].
+pub fn peer<T>(request: &Request<T>, cell: &str) -> Result<Peer, Status> {
+    match request.extensions().get::<Admitted>() {
+        Some(Admitted(certified)) => of_cell(certified.clone(), cell),
         None => certified(request).and_then(|certified| of_cell(certified, cell)),
     }
 }
 
 /// What [`admit`] found, kept with the request, so that the certificate is parsed once.
 #[derive(Clone)]
-struct Peer(Certified);
+struct Admitted(Certified);
 
 /// Refuses a request that does not come from an identity of `cell`, whatever service it is for.
 pub(super) fn admit(mut request: Request<()>, cell: &str) -> Result<Request<()>, Status> {
     let certified = certified(&request)?;
     of_cell(certified.clone(), cell)?;
-    request.extensions_mut().insert(Peer(certified));
+    request.extensions_mut().insert(Admitted(certified));
     Ok(request)
 }
 
@@ -41,9 +58,9 @@ fn certified<T>(request: &Request<T>) -> Result<Certified, Status> {
         .map_err(|e| Status::unauthenticated(e.to_string()))
 }
 
-fn of_cell(certified: Certified, cell: &str) -> Result<Identity, Status> {
+fn of_cell(certified: Certified, cell: &str) -> Result<Peer, Status> {
     if certified.cell == cell {
-        return Ok(certified.identity);
+        return Ok(Peer { identity: certified.identity, serial: certified.serial });
     }
     Err(Status::unauthenticated(format!(
         "{} is of cell {}, this is cell {cell}: use credentials of this cell",

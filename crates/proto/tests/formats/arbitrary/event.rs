@@ -9,7 +9,9 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use proto::event::{Names, Record};
 
-use super::{band, collection, end, factor, grant, instance, machine, name, resources};
+use super::{
+    band, certificate, collection, end, factor, grant, instance, machine, name, resources,
+};
 
 fn eviction_cause() -> impl Strategy<Value = EvictionCause> {
     prop_oneof![
@@ -35,6 +37,7 @@ fn kill_reason() -> impl Strategy<Value = KillReason> {
         name().prop_map(KillReason::User),
         collection().prop_map(KillReason::ParentEnded),
         collection().prop_map(KillReason::PredecessorEnded),
+        collection().prop_map(KillReason::AllocSetEnded),
     ]
 }
 
@@ -68,7 +71,8 @@ fn step_of_a_life() -> impl Strategy<Value = EventKind> {
         pending_cause().prop_map(|cause| EventKind::Submit { cause }),
         Just(EventKind::Queue),
         Just(EventKind::Enable),
-        machine().prop_map(|machine| EventKind::Schedule { machine }),
+        (machine(), of(instance()))
+            .prop_map(|(machine, alloc)| EventKind::Schedule { machine, alloc }),
         eviction_cause().prop_map(|cause| EventKind::Evict { cause }),
         of(end()).prop_map(|end| EventKind::Fail { end }),
         Just(EventKind::Finish),
@@ -117,6 +121,9 @@ fn kind() -> impl Strategy<Value = EventKind> {
         any::<(u32, u32)>().prop_map(|(silent, of)| EventKind::ReschedulingStopped { silent, of }),
         Just(EventKind::ReschedulingResumed),
         Just(EventKind::ReschedulingAllowed),
+        (name(), certificate())
+            .prop_map(|(user, certificate)| EventKind::UserAdded { user, certificate }),
+        name().prop_map(|user| EventKind::UserRevoked { user }),
     ];
     prop_oneof![2 => step_of_a_life(), 2 => machines_and_cell, 1 => of_quota()]
 }

@@ -17,7 +17,8 @@ use proptest::sample::select;
 
 use super::job::{any_constraint, any_job};
 use super::{
-    band, collection, end, factor, instance, machine, machine_report, name, resources, selection,
+    any_span, band, certificate, collection, end, factor, instance, machine, machine_report, name,
+    resources, selection, serial,
 };
 
 fn mutation() -> BoxedStrategy<Mutation> {
@@ -36,6 +37,12 @@ fn mutation() -> BoxedStrategy<Mutation> {
         (any::<String>(), factor())
             .prop_map(|(platform, factor)| Mutation::SetPlatform { platform, factor }),
         Just(Mutation::ResumeRescheduling),
+        (name(), serial(), any_span()).prop_map(|(user, serial, validity)| Mutation::AddUser {
+            user,
+            serial,
+            validity
+        }),
+        name().prop_map(|user| Mutation::RevokeUser { user }),
         of_quota(),
     ]
     .boxed()
@@ -138,6 +145,8 @@ fn reply() -> impl Strategy<Value = Reply> {
         any::<u32>().prop_map(|tasks| Reply::Killed { tasks }),
         machine().prop_map(Reply::MachineAdded),
         any::<u32>().prop_map(|tasks| Reply::Drained { tasks }),
+        certificate().prop_map(Reply::UserAdded),
+        any::<bool>().prop_map(|known| Reply::UserRevoked { known }),
         any::<u64>().prop_map(|id| Reply::Granted(GrantId(id))),
         Just(Reply::Done),
     ]
@@ -208,6 +217,9 @@ fn rejection() -> BoxedStrategy<Rejection> {
         }),
         name().prop_map(Rejection::AddressTaken),
         Just(Rejection::NotStopped),
+        name().prop_map(Rejection::RevokesOneself),
+        name().prop_map(Rejection::LastAdministrator),
+        any_span().prop_map(Rejection::Validity),
         any::<u64>().prop_map(|id| Rejection::NoSuchGrant(GrantId(id))),
         word().prop_map(Rejection::Impossible),
     ];

@@ -6,7 +6,7 @@ use cell::{Actor, Event, EventKind, EvictionCause, KillReason, PendingCause, Sto
 use model::{Band, Capability, CollectionId, Level, LogIndex, MachineId, Time};
 use proto::event::{Names, Record};
 
-use super::{ends, factor, instance, name, resources};
+use super::{certificate, ends, factor, instance, name, resources};
 
 /// Each kind of event at least once, each of another operation.
 pub(crate) fn all_events() -> Vec<Record> {
@@ -44,10 +44,17 @@ fn happenings() -> Vec<(Actor, Event)> {
     add(&ana, Subject::Cell, of_the_cell());
     add(&Actor::Master, Subject::Machine(MachineId(3)), vec![EventKind::MachineUnreachable]);
     add(&Actor::Master, Subject::Cell, of_rescheduling());
+    let alloc = Some(instance(2));
+    let of_allocs = vec![
+        EventKind::Schedule { machine: MachineId(3), alloc },
+        EventKind::Kill { why: KillReason::AllocSetEnded(CollectionId(5)) },
+    ];
+    add(&Actor::Scheduler, task, of_allocs);
     add(&ana, Subject::Cell, of_quota());
     let capability = Capability::DrainMachines;
     let used = vec![EventKind::CapabilityUsed { capability }];
     add(&ana, Subject::Machine(MachineId(3)), used);
+    add(&ana, Subject::Cell, of_users());
     all
 }
 
@@ -73,7 +80,7 @@ fn of_tasks() -> Vec<EventKind> {
         EventKind::Submit { cause: PendingCause::Failed },
         EventKind::Submit { cause: PendingCause::Lost },
         EventKind::Submit { cause: PendingCause::Evicted(preempted) },
-        EventKind::Schedule { machine },
+        EventKind::Schedule { machine, alloc: None },
         EventKind::Evict { cause: preempted },
         EventKind::Evict { cause: EvictionCause::OutOfResources },
         EventKind::Evict { cause: EvictionCause::MachineFailure },
@@ -139,6 +146,13 @@ fn of_quota() -> Vec<EventKind> {
     ]
 }
 
+fn of_users() -> Vec<EventKind> {
+    vec![
+        EventKind::UserAdded { user: name("ben"), certificate: certificate() },
+        EventKind::UserRevoked { user: name("ben") },
+    ]
+}
+
 /// A new kind of event does not compile until it has a name here, and then wants an example.
 pub(crate) fn kind(event: &Event) -> &'static str {
     match &event.kind {
@@ -172,6 +186,8 @@ pub(crate) fn kind(event: &Event) -> &'static str {
         EventKind::ReschedulingStopped { .. } => "rescheduling stopped",
         EventKind::ReschedulingResumed => "rescheduling resumed",
         EventKind::ReschedulingAllowed => "rescheduling allowed",
+        EventKind::UserAdded { .. } => "user added",
+        EventKind::UserRevoked { .. } => "user revoked",
         EventKind::QuotaGranted(_) => "quota granted",
         EventKind::QuotaRevoked(_) => "quota revoked",
         EventKind::Oversell { .. } => "oversell",

@@ -6,18 +6,19 @@ use std::sync::Arc;
 use cell::crashes::Crash;
 use cell::feasibility::Misfit;
 use cell::{
-    Death, Drain, EvictionCause, Health, Image, Job, JobParts, JobState, KillReason, LastLife,
+    Act, Death, Drain, EvictionCause, Health, Image, Job, JobParts, JobState, KillReason, LastLife,
     Machine, MachineState, Metering, Oversold, PendingCause, Phase, Placement, Rejection, Reply,
-    Rescheduling, Session, Shortfall, StopReason, Submission, Task, TaskState,
+    Rescheduling, Session, Shortfall, StopReason, Submission, Task, TaskState, User,
 };
 use model::{
     Band, Capability, CollectionId, Dimension, End, Generation, GrantId, Level, LogIndex,
-    MachineId, SessionId, TaskId, TaskIndex, Time,
+    MachineId, SessionId, Span, TaskId, TaskIndex, Time, UserName,
 };
+use spec::{JobSpec, Kind, TaskSpec};
 
 use super::{
-    constraints, ends, factor, full_job, grants, instance, machine_report, name, reference,
-    resources, words,
+    certificate, constraints, ends, factor, full_job, grants, instance, machine_report, name,
+    reference, resources, words,
 };
 
 pub(crate) fn full_image() -> Image {
@@ -36,6 +37,7 @@ pub(crate) fn full_image() -> Image {
         administrators: vec![name("ana"), name("root")],
         platforms: vec![("arm64".to_owned(), factor(1)), ("x86-64".to_owned(), factor(1_250))],
         rescheduling: Rescheduling::Allowed,
+        users: Vec::new(),
         metering: Metering::default(),
         capabilities: Vec::new(),
         index: LogIndex(9),
@@ -55,12 +57,28 @@ pub(crate) fn full_image() -> Image {
 pub(crate) fn image_of_level_2() -> Image {
     let mut image = full_image();
     image.level = Level(2);
+    image.users = users();
     image.rescheduling = Rescheduling::Stopped { since: Time(99), silent: 4, of: 9 };
     let mut unreachable = Machine::new(MachineId(4), name("m4"), "m4:1".into());
     unreachable.state = MachineState::Unreachable { since: Time(98) };
     unreachable.report = Arc::new(machine_report());
     image.machines.push(Arc::new(unreachable));
-    let answers = [(2, Err(Rejection::NotStopped)), (3, Ok(Reply::Done))].into();
+    image.last_collection = CollectionId(8);
+    image.jobs.extend([room(), in_the_room()].map(Arc::new));
+    let (alloc, asked, used) = (instance(1).task(), 100, 200);
+    let too_small = |dimension| Rejection::AllocTooSmall { alloc, dimension, asked, used };
+    let mut answers: BTreeMap<u64, Result<Reply, Rejection>> =
+        [(2, Err(Rejection::NotStopped)), (3, Ok(Reply::Done))].into();
+    answers.insert(4, Err(Rejection::NotAnAllocSet { user: name("ana"), name: name("web") }));
+    answers.extend((5..).zip(Dimension::ALL.map(too_small).map(Err)));
+    let answers_of_users = [
+        Ok(Reply::UserAdded(certificate())),
+        Ok(Reply::UserRevoked { known: true }),
+        Err(Rejection::RevokesOneself(name("ana"))),
+        Err(Rejection::LastAdministrator(name("root"))),
+        Err(Rejection::Validity(Span(59_000_000))),
+    ];
+    answers.extend((9..).zip(answers_of_users));
     let session = Session { user: name("ana"), used: LogIndex(8), answers, forgotten: 0 };
     image.sessions.push((SessionId(5), Arc::new(session)));
     with_quota(&mut image);
@@ -109,6 +127,19 @@ fn with_quota(image: &mut Image) {
 pub(crate) fn resumed_image() -> Image {
     let rescheduling = Rescheduling::Resumed { since: Time(100), by: name("ana") };
     Image { rescheduling, ..image_of_level_2() }
+}
+
+/// One who was added, one who was added again after a revocation, and one who was only revoked.
+fn users() -> Vec<(UserName, Arc<User>)> {
+    let act = |at, by| Some(Act { at: Time(at), by: name(by) });
+    let user = |text, added, revoked, certificates| {
+        (name(text), Arc::new(User { added, certificates, revoked }))
+    };
+    vec![
+        user("ben", act(90, "ana"), None, vec![certificate(), certificate()]),
+        user("cleo", act(80, "ana"), act(85, "root"), vec![certificate()]),
+        user("dan", None, act(86, "root"), Vec::new()),
+    ]
 }
 
 fn machines() -> Vec<Machine> {
@@ -251,6 +282,47 @@ fn pending() -> Job {
     let cause = PendingCause::Submitted;
     let state = TaskState::Pending { since: Time(6), not_before: Time(6), cause };
     Job::from_parts(job(6, "fleet", JobState::Pending, vec![task(None, state)]))
+}
+
+/// An alloc set with an alloc on a machine, and one that had to leave its own.
+fn room() -> Job {
+    let (machine, phase) = (MachineId(3), Phase::Started { at: Time(8), health: Health::Healthy });
+    let (ports, since, stop) = (Arc::default(), Time(7), None);
+    let placed = Placement { machine, alloc: None, ports, since, phase, stop };
+    let cause = PendingCause::Evicted(EvictionCause::MachineShutdown);
+    let waits = TaskState::Pending { since: Time(5), not_before: Time(6), cause };
+    let tasks = vec![task(None, TaskState::Running(placed)), task(Some(End::Stopped), waits)];
+    let mut parts = job(7, "room", JobState::Running, tasks);
+    let spec = Arc::make_mut(&mut parts.spec);
+    *spec = JobSpec {
+        kind: Kind::AllocSet { users: [name("ben"), name("eve")].into() },
+        ..JobSpec::of(name("room"), spec.priority, 2, TaskSpec::of(Vec::new()))
+    };
+    Job::from_parts(parts)
+}
+
+/// A job that runs there, a task in each alloc.
+fn in_the_room() -> Job {
+    let alloc = TaskId { collection: CollectionId(7), index: TaskIndex(0) };
+    let (machine, ports, since, stop) = (MachineId(3), Arc::default(), Time(7), None);
+    let (alloc, phase) = (Some(alloc.generation(Generation(2))), Phase::Starting);
+    let placed = Placement { machine, alloc, ports, since, phase, stop };
+    let cause = PendingCause::Evicted(EvictionCause::MachineShutdown);
+    let waits = TaskState::Pending { since: Time(5), not_before: Time(6), cause };
+    let mut left = task(None, waits);
+    let (generation, alloc) = (Generation(1), Some(TaskIndex(1)));
+    left.last_life = Some(Arc::new(LastLife { generation, machine, alloc, end: End::Stopped }));
+    let ended = dead(Death::Killed(KillReason::AllocSetEnded(CollectionId(7))));
+    let tasks = vec![task(None, TaskState::Running(placed)), left, ended];
+    let mut parts = job(8, "saver", JobState::Running, tasks);
+    let spec = Arc::make_mut(&mut parts.spec);
+    let task = TaskSpec::of(vec!["save".to_owned()]);
+    *spec = JobSpec {
+        kind: Kind::Job { alloc_set: Some(reference("ana/room")) },
+        ..JobSpec::of(name("saver"), spec.priority, 3, task)
+    };
+    parts.alloc_set = Some(CollectionId(7));
+    Job::from_parts(JobParts { owner: name("ben"), ..parts })
 }
 
 fn replies() -> Vec<Result<Reply, Rejection>> {

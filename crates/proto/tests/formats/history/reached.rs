@@ -38,20 +38,25 @@ fn histories_reach_every_state_and_every_event() {
         cell: rescheduling resumed
         cell: rescheduling stopped
         cell: something is charged
+        cell: user added
+        cell: user revoked
         job: failed
         job: finished
         job: has a maximum per machine
         job: has a maximum per switch
         job: has a parent
         job: has kernel features
+        job: is an alloc set
         job: is not estimated
         job: killed by a user
+        job: killed with its alloc set
         job: killed with its parent
         job: killed with its predecessor
         job: pending
         job: queued
         job: running
         job: runs after others
+        job: runs in an alloc set
         job: waits for others
         machine: down
         machine: drained
@@ -65,7 +70,9 @@ fn histories_reach_every_state_and_every_event() {
         task: failed
         task: finished
         task: healthy
+        task: in an alloc
         task: killed by a user
+        task: killed with its alloc set
         task: killed with its parent
         task: killed with its predecessor
         task: pending, failed
@@ -75,10 +82,12 @@ fn histories_reach_every_state_and_every_event() {
         task: pending, new
         task: pending, preempted
         task: queued
+        task: ran in an alloc
         task: reserves less than its limit
         task: started
         task: starting
         task: stopping, killed by a user
+        task: stopping, killed with its alloc set
         task: stopping, killed with its parent
         task: stopping, machine shutdown
         task: stopping, preempted
@@ -89,6 +98,7 @@ fn histories_reach_every_state_and_every_event() {
         attribute
         capability granted
         capability revoked
+        enable
         evict
         fail
         finish
@@ -119,6 +129,8 @@ fn histories_reach_every_state_and_every_event() {
         suspect
         update pending
         update running
+        user added
+        user revoked
     "#]]
     .assert_eq(&lines(&events));
 }
@@ -142,6 +154,16 @@ fn see(cell: &Cell, seen: &mut Seen) {
         Rescheduling::Stopped { .. } => drop(seen.insert("cell: rescheduling stopped".to_owned())),
         Rescheduling::Resumed { .. } => drop(seen.insert("cell: rescheduling resumed".to_owned())),
     }
+    for (_, user) in cell.users() {
+        let again = user.revoked.is_some() && !user.certificates.is_empty();
+        let words = [
+            (user.added.is_some(), "added"),
+            (again, "added again"),
+            (user.is_shut_out(), "revoked"),
+        ];
+        let words = words.into_iter().filter_map(|(is, word)| is.then_some(word));
+        seen.extend(words.map(|word| format!("cell: user {word}")));
+    }
     for machine in cell.machines() {
         seen.extend(of_machine(cell, machine).map(|word| format!("machine: {word}")));
     }
@@ -149,6 +171,14 @@ fn see(cell: &Cell, seen: &mut Seen) {
         seen.extend(of_job(job).map(|word| format!("job: {word}")));
         for (_, task) in job.tasks() {
             seen.insert(format!("task: {}", of_task(task)));
+            if task.last_life.as_ref().is_some_and(|life| life.alloc.is_some()) {
+                seen.insert("task: ran in an alloc".to_owned());
+            }
+            if let TaskState::Running(placement) = &task.state
+                && placement.alloc.is_some()
+            {
+                seen.insert("task: in an alloc".to_owned());
+            }
             if task.crashes.is_some() {
                 seen.insert("task: crashed".to_owned());
             }
@@ -188,6 +218,8 @@ fn of_job(job: &Job) -> impl Iterator<Item = String> {
         (!job.after.is_empty(), "runs after others".to_owned()),
         (!job.waits_for.is_empty(), "waits for others".to_owned()),
         (job.parent.is_some(), "has a parent".to_owned()),
+        (job.alloc_set.is_some(), "runs in an alloc set".to_owned()),
+        (job.spec.kind.is_alloc_set(), "is an alloc set".to_owned()),
         (job.spec.max_per_machine.is_some(), "has a maximum per machine".to_owned()),
         (!job.spec.estimation, "is not estimated".to_owned()),
         (!job.spec.task.kernel_features.is_empty(), "has kernel features".to_owned()),
@@ -230,6 +262,7 @@ fn of_kill(why: &KillReason) -> String {
         KillReason::User(_) => "killed by a user".to_owned(),
         KillReason::ParentEnded(_) => "killed with its parent".to_owned(),
         KillReason::PredecessorEnded(_) => "killed with its predecessor".to_owned(),
+        KillReason::AllocSetEnded(_) => "killed with its alloc set".to_owned(),
     }
 }
 

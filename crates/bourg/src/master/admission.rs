@@ -1,0 +1,220 @@
+//! Admission: what is taken of what users and schedulers ask while much of it waits already (paper,
+//! section 3.3: the Borgmaster stays up under overload by admission control).
+//!
+//! What waits for the core is counted, from when it is taken until it is answered, in number and in
+//! bytes. The more waits, the more is refused, the least important first, and with a time after which
+//! to ask again. The last part of the core's queue is for machines and for the master itself: however
+//! much users ask, a machine's report finds room. Reads are answered from views and never wait here.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use cell::Mutation;
+use model::Band;
+
+use super::core::Ask;
+use super::tally::Tally;
+
+/// How much may wait.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// Requests: as many as the core's queue has places.
+    pub(crate) requests: usize,
+    /// Bytes of them.
+    pub(crate) bytes: usize,
+}
+
+/// How much waits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Load {
+    requests: usize,
+    bytes: usize,
+}
+
+/// What is asked, by how important it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Asked {
+    /// That a job is submitted or updated, by its band.
+    Submission(Band),
+    /// Anything else that changes the cell: kills, sessions, machines, a scheduler's proposals.
+    Change,
+}
+
+/// In how many parts what may wait is divided.
+const PARTS: usize = 8;
+/// At least so long it is said to wait, and at most so long.
+const RETRY_MIN: Duration = Duration::from_millis(50);
+const RETRY_MAX: Duration = Duration::from_secs(5);
+/// Over how long it is measured how much is answered.
+const RATE_OVER: Duration = Duration::from_millis(100);
+
+impl Asked {
+    /// What a question is.
+    pub(crate) fn of(ask: &Ask) -> Self {
+        match ask {
+            Ask::Request(_, _, Mutation::Submit(spec)) => Self::Submission(spec.priority.band()),
+            Ask::Request(..) | Ask::OpenSession(_) | Ask::Propose(_) => Self::Change,
+        }
+    }
+
+    /// How many parts of what may wait it may find taken: from there on it is refused.
+    fn mark(self) -> usize {
+        match self {
+            Self::Submission(Band::Free) => 2,
+            Self::Submission(Band::BestEffortBatch | Band::Mid) => 4,
+            Self::Submission(Band::Production | Band::Monitoring) => 6,
+            // The last part is the machines'.
+            Self::Change => 7,
+        }
+    }
+
+    fn words(self) -> &'static str {
+        match self {
+            Self::Submission(Band::Free) => "jobs in the free band",
+            Self::Submission(Band::BestEffortBatch | Band::Mid) => "jobs below production",
+            Self::Submission(Band::Production | Band::Monitoring) => "jobs",
+            Self::Change => "changes",
+        }
+    }
+}
+
+/// How much too much waits for it, in requests; nothing where it is taken.
+fn excess(asked: Asked, load: Load, limits: Limits) -> Option<usize> {
+    let mark = |limit: usize| limit.saturating_mul(asked.mark()) / PARTS;
+    let over = |is: usize, limit: usize| (is + 1).saturating_sub(mark(limit));
+    let requests = over(load.requests, limits.requests);
+    // Bytes above the mark, as the requests that they are as large as.
+    let per_request = (load.bytes / load.requests.max(1)).max(1);
+    let bytes = match load.bytes < mark(limits.bytes) {
+        true => 0,
+        false => over(load.bytes, limits.bytes).div_ceil(per_request),
+    };
+    Some(requests.max(bytes)).filter(|excess| *excess > 0)
+}
+
+/// After how long there may be room, where so many are answered a second.
+fn retry_after(excess: usize, answered_per_second: u64) -> Duration {
+    let micros = (excess as u64).saturating_mul(1_000_000).checked_div(answered_per_second);
+    micros.map_or(RETRY_MAX, Duration::from_micros).clamp(RETRY_MIN, RETRY_MAX)
+}
+
+/// A refusal: there is too much to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Shed {
+    asked: Asked,
+    /// After how long to ask again.
+    pub(crate) retry_after: Duration,
+}
+
+/// What whoever asked is told.
+impl std::fmt::Display for Shed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (what, ms) = (self.asked.words(), self.retry_after.as_millis());
+        write!(
+            f,
+            "the master has too much to do and takes no {what} for a moment, what matters least \
+             first: ask again in {ms} ms"
+        )
+    }
+}
+
+/// What waits for the core.
+#[derive(Debug)]
+pub(crate) struct Admission {
+    limits: Limits,
+    requests: AtomicUsize,
+    bytes: AtomicUsize,
+    answered: AtomicU64,
+    rate: Mutex<Rate>,
+    shed: Tally,
+}
+
+/// How much was answered lately.
+#[derive(Debug)]
+struct Rate {
+    since: Instant,
+    answered: u64,
+    per_second: u64,
+}
+
+impl Admission {
+    pub(crate) fn new(limits: Limits) -> Arc<Self> {
+        let rate = Rate { since: Instant::now(), answered: 0, per_second: 0 };
+        Arc::new(Self {
+            limits,
+            requests: AtomicUsize::new(0),
+            bytes: AtomicUsize::new(0),
+            answered: AtomicU64::new(0),
+            rate: Mutex::new(rate),
+            shed: Tally::default(),
+        })
+    }
+
+    /// Takes a question of so many bytes, which counts as long as what is given lives.
+    pub(crate) fn admit(self: &Arc<Self>, asked: Asked, bytes: usize) -> Result<Counted, Shed> {
+        // Several may look at once and all be taken: by so many it may be more than its mark, which
+        // is far from the next.
+        let load = Load {
+            requests: self.requests.load(Ordering::Relaxed),
+            bytes: self.bytes.load(Ordering::Relaxed),
+        };
+        if let Some(excess) = excess(asked, load, self.limits) {
+            return Err(self.shed(asked, excess));
+        }
+        self.requests.fetch_add(1, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        Ok(Counted { admission: Arc::clone(self), bytes })
+    }
+
+    /// Refuses.
+    pub(crate) fn shed(&self, asked: Asked, excess: usize) -> Shed {
+        let waiting = self.requests.load(Ordering::Relaxed);
+        self.shed.count(|times, total| {
+            let what = asked.words();
+            tracing::warn!(
+                "overloaded: {waiting} requests wait. Refused: {times} ({total} since the start), the \
+                 last of them {what}"
+            );
+        });
+        Shed { asked, retry_after: retry_after(excess, self.per_second()) }
+    }
+
+    /// How much is answered a second.
+    fn per_second(&self) -> u64 {
+        let mut rate = self.rate.lock().unwrap_or_else(PoisonError::into_inner);
+        let elapsed = rate.since.elapsed();
+        if elapsed >= RATE_OVER {
+            let answered = self.answered.load(Ordering::Relaxed);
+            let millis = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX).max(1);
+            rate.per_second = answered.saturating_sub(rate.answered).saturating_mul(1_000) / millis;
+            (rate.since, rate.answered) = (Instant::now(), answered);
+        }
+        rate.per_second
+    }
+
+    /// How many questions have been refused.
+    #[cfg(test)]
+    fn refused(&self) -> u64 {
+        self.shed.total()
+    }
+}
+
+/// A question that was taken and is not answered yet.
+#[derive(Debug)]
+pub(crate) struct Counted {
+    admission: Arc<Admission>,
+    bytes: usize,
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.admission.requests.fetch_sub(1, Ordering::Relaxed);
+        self.admission.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.admission.answered.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,129 @@
+//! The policy as a table, and a core whose queue is held as full as each line says.
+
+use model::{CollectionId, SessionId, TaskSelection, UserName};
+use replica::Input;
+use spec::{JobSpec, TaskSpec};
+use tokio::sync::mpsc::Receiver;
+
+use super::super::core::{Core, Message, NotTaken};
+use super::*;
+
+const BATCH: Asked = Asked::Submission(Band::BestEffortBatch);
+const FREE: Asked = Asked::Submission(Band::Free);
+const MID: Asked = Asked::Submission(Band::Mid);
+const MONITORING: Asked = Asked::Submission(Band::Monitoring);
+const PRODUCTION: Asked = Asked::Submission(Band::Production);
+
+#[test]
+fn the_least_important_is_refused_first() {
+    let limits = Limits { requests: 80, bytes: 8_000 };
+    let taken = |requests, bytes| {
+        let all = [FREE, BATCH, MID, PRODUCTION, MONITORING, Asked::Change];
+        let is = |asked: &Asked| excess(*asked, Load { requests, bytes }, limits).is_none();
+        all.map(|asked| if is(&asked) { 'x' } else { '-' }).iter().collect::<String>()
+    };
+    // Free, best-effort batch, mid, production, monitoring, anything else.
+    for (requests, bytes, expected) in [
+        (0, 0, "xxxxxx"),
+        (19, 0, "xxxxxx"),
+        (20, 0, "-xxxxx"),
+        (39, 0, "-xxxxx"),
+        (40, 0, "---xxx"),
+        (59, 0, "---xxx"),
+        (60, 0, "-----x"),
+        (69, 0, "-----x"),
+        (70, 0, "------"),
+        (80, 0, "------"),
+        (usize::MAX - 1, 0, "------"),
+        (1, 1_999, "xxxxxx"),
+        (1, 2_000, "-xxxxx"),
+        (1, 4_000, "---xxx"),
+        (1, 6_000, "-----x"),
+        (1, 7_000, "------"),
+    ] {
+        assert_eq!(taken(requests, bytes), expected, "{requests} requests of {bytes} bytes");
+    }
+}
+
+#[test]
+fn how_long_to_wait_comes_of_how_much_waits_and_how_fast_it_is_done() {
+    for (excess, per_second, ms) in [
+        (1, 10_000, 50),
+        (1_000, 10_000, 100),
+        (1_000, 1_000, 1_000),
+        (1_000, 1, 5_000),
+        (1, 0, 5_000),
+        (usize::MAX, u64::MAX, 50),
+    ] {
+        assert_eq!(retry_after(excess, per_second).as_millis(), ms, "{excess} at {per_second}/s");
+    }
+}
+
+/// A job of a priority, or a kill where none is given.
+fn ask(priority: Option<&str>) -> Ask {
+    let id = cell::RequestId { session: SessionId(1), sequence: 1 };
+    let mutation = match priority {
+        Some(priority) => {
+            let priority = priority.parse().expect("a priority");
+            let name = "web".parse().expect("a name");
+            Mutation::Submit(Arc::new(JobSpec::of(name, priority, 1, TaskSpec::of(Vec::new()))))
+        }
+        None => Mutation::Kill { collection: CollectionId(1), tasks: TaskSelection::All },
+    };
+    Ask::Request(id, UserName::new("ana").expect("a name"), mutation)
+}
+
+/// Asks a core that answers nobody: what it says at once, as a client is told; nothing where it has
+/// taken the question.
+async fn told(core: &Core, ask: Ask) -> Option<String> {
+    let core = core.clone();
+    let mut asked = Box::pin(async move { core.ask(ask, 100).await.map(drop) });
+    let refused = std::future::poll_fn(|context| {
+        std::task::Poll::Ready(match asked.as_mut().poll(context) {
+            std::task::Poll::Ready(Err(NotTaken::Overloaded(shed))) => Some(shed.to_string()),
+            std::task::Poll::Ready(other) => panic!("{other:?}"),
+            std::task::Poll::Pending => None,
+        })
+    });
+    refused.await
+}
+
+fn held(from_all: &mut Receiver<Message>) -> usize {
+    let mut messages = 0;
+    while from_all.try_recv().is_ok() {
+        messages += 1;
+    }
+    messages
+}
+
+#[tokio::test]
+async fn a_flood_of_free_jobs_leaves_room_for_production_for_kills_and_for_machines() {
+    let (core, mut from_all) = Core::held(80);
+    let mut shed = 0;
+    for _ in 0..1_000 {
+        if let Some(said) = told(&core, ask(Some("free"))).await {
+            assert!(said.contains("takes no jobs in the free band for a moment"), "{said}");
+            shed += 1;
+        }
+    }
+    assert_eq!((shed, core.admission().refused()), (980, 980), "a quarter of 80 was taken");
+    assert_eq!(core.view().cell.index().0, 0, "it is read as always");
+    for _ in 0..40 {
+        assert_eq!(told(&core, ask(Some("production"))).await, None);
+    }
+    let said = told(&core, ask(Some("production"))).await.expect("three quarters are taken");
+    assert!(said.contains("takes no jobs for a moment"), "{said}");
+    for _ in 0..10 {
+        assert_eq!(told(&core, ask(None)).await, None, "a kill");
+    }
+    let said = told(&core, ask(None)).await.expect("the rest is the machines'");
+    assert!(said.ends_with("ask again in 5000 ms"), "nothing is ever answered: {said}");
+    // Who asked is gone in all of these, and what they asked waits for the core all the same.
+    for _ in 0..10 {
+        let report = Input::Persisted(0);
+        assert!(core.to_core().try_send(Message::Input(report)).is_ok(), "a machine's report");
+    }
+    assert_eq!(held(&mut from_all), 80);
+    // The core has taken all, and answered: there is room again.
+    assert_eq!(told(&core, ask(Some("free"))).await, None);
+}

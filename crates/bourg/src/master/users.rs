@@ -1,0 +1,220 @@
+//! Users: who asks, whether their certificate is accepted still, and what administrators do about it
+//! (design, section 7).
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, UNIX_EPOCH};
+
+use cell::{Cell, Mutation, Reply};
+use model::{Serial, Time, UserName};
+use proto::v1;
+use rpc::{Identity, SigningRequest, Validity};
+use tokio_stream::Stream;
+use tonic::{Request, Response, Status};
+
+use super::reads::Reads;
+use super::service::{Answer, Service, Streamed, unexpected};
+use super::views;
+
+/// Who asks, and with which certificate.
+#[derive(Clone, Debug)]
+pub(super) struct Caller {
+    pub(super) user: UserName,
+    serial: Serial,
+}
+
+impl Service {
+    /// The user who asks, if their certificate is accepted. A task acts as its job's owner, and its
+    /// certificate falls with theirs.
+    pub(super) fn caller<T>(&self, request: &Request<T>) -> Result<Caller, Status> {
+        let peer = rpc::transport::peer(request, &self.cell)?;
+        let name = match peer.identity {
+            Identity::User(name) | Identity::Task { user: name, .. } => name,
+            other => {
+                return Err(Status::permission_denied(format!(
+                    "{other} may not ask that: users and their tasks may"
+                )));
+            }
+        };
+        let user =
+            UserName::new(&name).map_err(|error| Status::unauthenticated(error.to_string()))?;
+        let serial = Serial::from_bytes(&peer.serial).ok_or_else(|| {
+            Status::unauthenticated("the certificate's serial number is too long: get a new one")
+        })?;
+        let caller = Caller { user, serial };
+        let view = self.core.view();
+        if view.cell.accepts(&caller.user, serial) {
+            return Ok(caller);
+        }
+        self.refused.count(|times, total| {
+            let user = &caller.user;
+            tracing::warn!(
+                "refused: {times} requests with revoked certificates ({total} since the start), the \
+                 last of them of {user} with {serial}"
+            );
+        });
+        Err(revoked(&view.cell, &caller.user, view.now()))
+    }
+
+    /// A stream that ends when the certificate of whoever asked for it is revoked.
+    pub(super) fn while_accepted<T: 'static>(
+        &self,
+        caller: Caller,
+        stream: Response<Streamed<T>>,
+    ) -> Response<Streamed<T>> {
+        let mut views = self.core.watch();
+        let refused = Box::pin(async move {
+            let Caller { user, serial } = caller;
+            let view = views.wait_for(|view| !view.cell.accepts(&user, serial)).await;
+            match view.map(|view| Arc::clone(&view)) {
+                Ok(view) => revoked(&view.cell, &user, view.now()),
+                // The master ends, and the stream will by itself.
+                Err(_) => std::future::pending().await,
+            }
+        });
+        stream.map(|stream| {
+            let stream: Streamed<T> = Box::pin(WhileAccepted { stream: Some(stream), refused });
+            stream
+        })
+    }
+
+    pub(super) async fn add_a_user(
+        &self,
+        by: UserName,
+        asked: v1::AddUserRequest,
+    ) -> Answer<v1::AddUserResponse> {
+        let invalid = |error: &dyn std::fmt::Display| Status::invalid_argument(error.to_string());
+        let user = UserName::new(&asked.name).map_err(|error| invalid(&error))?;
+        let request = SigningRequest::from_pem(&asked.signing_request);
+        let request = request.map_err(|error| invalid(&error))?;
+        let validity = asked.validity.ok_or_else(|| invalid(&"it is not said for how long"))?;
+        let validity = proto::span(&validity).map_err(|error| invalid(&error))?;
+        let id = asked.id.ok_or_else(|| invalid(&"a request needs its id"))?;
+        // The same for the same request: whoever repeats it gets the certificate that is recorded.
+        let context = [id.session.to_le_bytes(), id.sequence.to_le_bytes()].concat();
+        let number = request.serial(&context);
+        let serial = Serial::from_bytes(&number);
+        let serial = serial.ok_or_else(|| Status::internal("a serial number is too long"))?;
+        let mutation = Mutation::AddUser { user: user.clone(), serial, validity };
+        let (index, certificate) = match self.mutate(Some(id), by, mutation).await? {
+            (index, Reply::UserAdded(certificate)) => (index, certificate),
+            (_, other) => return Err(unexpected(&other)),
+        };
+        if certificate.serial != serial {
+            return Err(Status::failed_precondition(
+                "that request was made before with another key: make a new one",
+            ));
+        }
+        let until = UNIX_EPOCH + Duration::from_micros(certificate.expires.0);
+        let validity = Validity { until, ..Validity::lasting(Duration::ZERO) };
+        let identity = Identity::User(user.to_string());
+        let issued = self.authority.certify(&request, &identity, validity, &number);
+        Ok(Response::new(v1::AddUserResponse {
+            index: index.0,
+            certificate: issued.map_err(|error| Status::internal(error.to_string()))?,
+            expires: certificate.expires.0,
+        }))
+    }
+
+    pub(super) async fn revoke_a_user(
+        &self,
+        by: UserName,
+        asked: v1::RevokeUserRequest,
+    ) -> Answer<v1::RevokeUserResponse> {
+        let user = UserName::new(&asked.name);
+        let user = user.map_err(|error| Status::invalid_argument(error.to_string()))?;
+        let nearest = nearest(&self.core.view().cell, &user);
+        let mutation = Mutation::RevokeUser { user: user.clone() };
+        let (index, known) = match self.mutate(asked.id, by, mutation).await? {
+            (index, Reply::UserRevoked { known }) => (index, known),
+            (_, other) => return Err(unexpected(&other)),
+        };
+        let view = self.core.view();
+        let jobs = view.cell.jobs().filter(|job| job.owner == user && job.is_alive()).count();
+        Ok(Response::new(v1::RevokeUserResponse {
+            index: index.0,
+            known,
+            nearest: nearest.filter(|_| !known).unwrap_or_default(),
+            jobs: u32::try_from(jobs).unwrap_or(u32::MAX),
+        }))
+    }
+}
+
+impl Reads<'_> {
+    /// The users who were added or revoked, and the administrators.
+    pub(super) fn users(&self) -> v1::UsersResponse {
+        let mut names: Vec<&UserName> = self.cell.users().map(|(name, _)| name).collect();
+        names.extend(self.cell.administrators());
+        names.sort_unstable();
+        names.dedup();
+        v1::UsersResponse {
+            index: self.cell.index().0,
+            time: self.now.0,
+            users: names.into_iter().map(|name| self.user(name)).collect(),
+        }
+    }
+
+    fn user(&self, name: &UserName) -> v1::UserStatus {
+        let user = self.cell.user(name).map(AsRef::as_ref).cloned().unwrap_or_default();
+        let act = |act: Option<&cell::Act>| match act {
+            Some(act) => (act.at.0, act.by.to_string()),
+            None => (0, String::new()),
+        };
+        let ((added, added_by), (revoked, revoked_by)) =
+            (act(user.added.as_ref()), act(user.revoked.as_ref()));
+        let certificates = user.certificates.iter().map(|certificate| (*certificate).into());
+        v1::UserStatus {
+            name: name.to_string(),
+            administrator: self.cell.is_administrator(name),
+            added,
+            added_by,
+            revoked,
+            revoked_by,
+            certificates: certificates.collect(),
+            shut_out: user.is_shut_out(),
+        }
+    }
+}
+
+/// What a user is told whose certificate is not accepted any more.
+fn revoked(cell: &Cell, user: &UserName, now: Time) -> Status {
+    let revoked = cell.user(user).and_then(|known| known.revoked.as_ref());
+    let since = revoked.map(|act| format!(" {} ago by {}", now.since(act.at), act.by));
+    Status::permission_denied(format!(
+        "the certificates that {user} had were revoked{}: ask an administrator of the cell for a new \
+         one (bourg user add {user})",
+        since.unwrap_or_default()
+    ))
+}
+
+/// The user who is known by nearly that name.
+fn nearest(cell: &Cell, wanted: &UserName) -> Option<String> {
+    let known = cell.users().map(|(name, _)| name.as_str());
+    let owners = cell.named_jobs().map(|job| job.owner.as_str());
+    views::nearest(wanted.as_str(), known.chain(owners)).map(str::to_owned)
+}
+
+/// A stream, until it is refused.
+struct WhileAccepted<T> {
+    stream: Option<Streamed<T>>,
+    refused: Pin<Box<dyn Future<Output = Status> + Send>>,
+}
+
+impl<T> Stream for WhileAccepted<T> {
+    type Item = Result<T, Status>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = &mut *self;
+        let Some(stream) = &mut this.stream else { return Poll::Ready(None) };
+        if let Poll::Ready(status) = this.refused.as_mut().poll(context) {
+            this.stream = None;
+            return Poll::Ready(Some(Err(status)));
+        }
+        let next = stream.as_mut().poll_next(context);
+        if let Poll::Ready(None) = next {
+            this.stream = None;
+        }
+        next
+    }
+}

@@ -1,0 +1,197 @@
+//! Allocs: room on a machine in which tasks of several jobs run (paper, section 2.4).
+//!
+//! An alloc lives as a task does. What is more: its tasks are on its machine, hold nothing there but
+//! what they take of the alloc, and leave with it.
+
+use std::collections::BTreeMap;
+
+use model::{CollectionId, End, InstanceId, Resources, Span, TaskId, UserName};
+use spec::{JobReference, JobSpec, Kind};
+
+use super::Events;
+use super::task::Again;
+use crate::feasibility::{Beside, Offer, lacks};
+use crate::{
+    Assignment, AssignmentRefused, Cell, Death, EvictionCause, Job, KillReason, Machine, NoAlloc,
+    NoVictim, Rejection, StopReason, TaskState,
+};
+
+impl Cell {
+    /// Finds the alloc set in which a job is to run, if who submits it may do that.
+    pub(super) fn alloc_set_for(
+        &self,
+        by: &UserName,
+        spec: &JobSpec,
+        reference: &JobReference,
+    ) -> Result<CollectionId, Rejection> {
+        let set = self.referred("allocSet", by, spec, reference)?;
+        let (user, name) = (set.owner.clone(), set.spec.name.clone());
+        if !set.is_alive() {
+            let field = "allocSet".to_owned();
+            return Err(Rejection::NoSuchReference { field, user, name, dead: true });
+        }
+        let Kind::AllocSet { users } = &set.spec.kind else {
+            return Err(Rejection::NotAnAllocSet { user, name });
+        };
+        if *by != set.owner && !users.contains(by) && !self.is_administrator(by) {
+            return Err(Rejection::NotAllowed {
+                by: by.clone(),
+                what: format!("submit jobs into {user}/{name}"),
+                who: format!(
+                    "{user}, those whom its description names as users, or an administrator"
+                ),
+            });
+        }
+        Ok(set.id)
+    }
+
+    /// The tasks that run in an alloc.
+    pub(super) fn tasks_in(&self, alloc: InstanceId) -> Vec<InstanceId> {
+        let machine = self.placement(alloc).and_then(|there| self.machines.get(there.machine));
+        let inside = |id: &InstanceId| {
+            self.placement(*id).is_some_and(|placement| placement.alloc == Some(alloc))
+        };
+        match machine {
+            Some(machine) if machine.used(alloc).is_some() => {
+                machine.instances().iter().copied().filter(inside).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// What is on a machine, tasks before the allocs that they run in.
+    pub(super) fn innermost_first(&self, mut instances: Vec<InstanceId>) -> Vec<InstanceId> {
+        let inside = |id: &InstanceId| self.placement(*id).is_some_and(|p| p.alloc.is_some());
+        instances.sort_by_key(|id| !inside(id));
+        instances
+    }
+
+    /// An alloc is to be stopped: so are its tasks, and they can run in another one, or in this one
+    /// where it goes.
+    pub(super) fn stop_inside(&mut self, alloc: InstanceId, why: &StopReason, events: &mut Events) {
+        let cause = match why {
+            StopReason::Evict(cause) => *cause,
+            StopReason::Kill(_) => EvictionCause::Other,
+        };
+        for task in self.tasks_in(alloc) {
+            self.stop(task, &StopReason::Evict(cause), events);
+        }
+    }
+
+    /// An alloc has ended, and with it what still ran in it.
+    pub(super) fn end_inside(&mut self, alloc: InstanceId, events: &mut Events) {
+        for task in self.tasks_in(alloc) {
+            let stop = self.placement(task).and_then(|placed| placed.stop.clone());
+            match stop.as_deref() {
+                Some(StopReason::Kill(why)) => {
+                    self.ended_for_good(task, &End::Stopped, Death::Killed(why.clone()), events);
+                }
+                Some(StopReason::Evict(cause)) => {
+                    let how = Again::Evicted(*cause);
+                    self.begin_again(task, how, Span::ZERO, &End::Stopped, events);
+                }
+                None => {
+                    let end = End::Lost { reason: "its alloc ended".to_owned() };
+                    self.begin_again(task, Again::Lost, Span::ZERO, &end, events);
+                }
+            }
+        }
+    }
+
+    /// Kills the jobs that run in an alloc set.
+    pub(super) fn kill_jobs_in(&mut self, set: CollectionId, events: &mut Events) {
+        let inside =
+            |id: &CollectionId| self.job(*id).is_some_and(|job| job.alloc_set == Some(set));
+        let jobs: Vec<_> = self.children(set).filter(inside).collect();
+        for job in jobs {
+            self.kill_job(job, &KillReason::AllocSetEnded(set), events);
+        }
+    }
+
+    /// What an assignment offers its task: the alloc that it names where the job runs in an alloc
+    /// set, else the machine.
+    pub(super) fn offered<'a>(
+        &'a self,
+        job: &Job,
+        machine: &'a Machine,
+        assignment: &Assignment,
+    ) -> Result<Offer<'a>, AssignmentRefused> {
+        let alloc = match (job.alloc_set, assignment.alloc) {
+            (None, None) => return Ok(Offer::to(self, job, machine)),
+            (None, Some(_)) => return Err(AssignmentRefused::Alloc(NoAlloc::RunsInNone)),
+            (Some(_), None) => return Err(AssignmentRefused::Alloc(NoAlloc::NotNamed)),
+            (Some(set), Some(alloc)) if alloc.collection != set => {
+                return Err(AssignmentRefused::Alloc(NoAlloc::OfAnotherSet));
+            }
+            (Some(_), Some(alloc)) => alloc,
+        };
+        let there = self.placement(alloc).filter(|placed| placed.machine == machine.id);
+        if there.is_none_or(|placed| placed.stop.is_some()) {
+            return Err(AssignmentRefused::Alloc(NoAlloc::NotThere));
+        }
+        if let Some(victim) = assignment.victims.first() {
+            let (victim, why) = (*victim, NoVictim::InAlloc);
+            return Err(AssignmentRefused::Victim { victim, why });
+        }
+        let offer = Offer::within(self, machine, alloc);
+        Ok(Offer { beside: Beside::of(self, job, machine), ..offer })
+    }
+
+    /// With another description every alloc still holds its tasks, or every task still fits its
+    /// alloc.
+    pub(super) fn would_still_fit_allocs(
+        &self,
+        job: &Job,
+        changing: &Job,
+    ) -> Result<(), Rejection> {
+        match job.alloc_set {
+            Some(_) => self.tasks_would_still_fit(job, changing),
+            None if job.spec.kind.is_alloc_set() => self.allocs_would_still_hold(job, changing),
+            None => Ok(()),
+        }
+    }
+
+    fn allocs_would_still_hold(&self, job: &Job, changing: &Job) -> Result<(), Rejection> {
+        for (index, task) in job.tasks() {
+            let TaskState::Running(placement) = &task.state else { continue };
+            let alloc = TaskId { collection: job.id, index };
+            let used = self
+                .machines
+                .get(placement.machine)
+                .and_then(|machine| machine.used(alloc.generation(task.generation)));
+            let (limit, used) = (changing.limit(index), used.unwrap_or_default());
+            if let Some(dimension) = used.first_above(&limit) {
+                let (asked, used) = (limit.get(dimension), used.get(dimension));
+                return Err(Rejection::AllocTooSmall { alloc, dimension, asked, used });
+            }
+        }
+        Ok(())
+    }
+
+    fn tasks_would_still_fit(&self, job: &Job, changing: &Job) -> Result<(), Rejection> {
+        // What the tasks of the job take of each alloc after and before, together.
+        let mut changed: BTreeMap<InstanceId, (Resources, Resources, TaskId)> = BTreeMap::new();
+        for (index, task) in job.tasks() {
+            let TaskState::Running(placement) = &task.state else { continue };
+            let Some(alloc) = placement.alloc else { continue };
+            let id = TaskId { collection: job.id, index };
+            let none = Resources::default();
+            let (more, less, last) = changed.entry(alloc).or_insert((none, none, id));
+            *more = more.plus(changing.limit(index));
+            *less = less.plus(job.limit(index));
+            *last = id;
+        }
+        for (alloc, (more, less, task)) in changed {
+            let machine = self.placement(alloc).and_then(|at| self.machines.get(at.machine));
+            let Some(machine) = machine else { continue };
+            let free = Offer::within(self, machine, alloc).free.plus(less);
+            if more.first_above(&less).is_some()
+                && let Err(misfit) = lacks(&more, &free)
+            {
+                let machine = machine.name.clone();
+                return Err(Rejection::WouldNotFit { task, machine, misfit });
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,95 @@
+//! Users: added with a certificate, and revoked. A revocation refuses certificates and nothing else:
+//! what the user runs and may do is as it was, for when they are added again.
+
+use std::sync::Arc;
+
+use model::{LogIndex, Serial, SessionId, Span, UserName};
+
+use super::Events;
+use crate::state::bounds::{
+    CERTIFICATE_VALIDITY_MAX, CERTIFICATE_VALIDITY_MIN, CERTIFICATES_OF_A_USER_MAX, USERS_MAX,
+};
+use crate::{Act, Cell, Certificate, EventKind, Rejection, Reply, Subject, USERS, User};
+
+impl Cell {
+    pub(super) fn add_user(
+        &mut self,
+        by: &UserName,
+        name: &UserName,
+        (serial, validity): (Serial, Span),
+        events: &mut Events,
+    ) -> Result<Reply, Rejection> {
+        self.may_change_users(by, || format!("add user {name}"))?;
+        if !(CERTIFICATE_VALIDITY_MIN..=CERTIFICATE_VALIDITY_MAX).contains(&validity) {
+            return Err(Rejection::Validity(validity));
+        }
+        let mut user = self.user_or_new(name)?;
+        let now = self.time;
+        user.certificates.retain(|known| known.expires > now && known.serial != serial);
+        let (has, most) = (user.certificates.len(), CERTIFICATES_OF_A_USER_MAX);
+        if has >= most {
+            let what = format!("certificates of {name} that have not expired");
+            return Err(Rejection::Full { what, has: has as u64, most: most as u64 });
+        }
+        let certificate = Certificate { serial, issued: now, expires: now + validity };
+        user.certificates.push(certificate);
+        user.added.get_or_insert_with(|| Act { at: now, by: by.clone() });
+        self.users.insert(name.clone(), Arc::new(user));
+        events.add(Subject::Cell, EventKind::UserAdded { user: name.clone(), certificate });
+        Ok(Reply::UserAdded(certificate))
+    }
+
+    pub(super) fn revoke_user(
+        &mut self,
+        by: &UserName,
+        name: &UserName,
+        events: &mut Events,
+    ) -> Result<Reply, Rejection> {
+        self.may_change_users(by, || format!("revoke user {name}"))?;
+        if by == name {
+            return Err(Rejection::RevokesOneself(name.clone()));
+        }
+        let heard = |other: &&UserName| !self.users.get(*other).is_some_and(|u| u.is_shut_out());
+        if self.is_administrator(name) && !self.administrators().filter(heard).any(|a| a != name) {
+            return Err(Rejection::LastAdministrator(name.clone()));
+        }
+        let known = self.knows(name);
+        let mut user = self.user_or_new(name)?;
+        user.certificates.clear();
+        user.revoked = Some(Act { at: self.time, by: by.clone() });
+        self.users.insert(name.clone(), Arc::new(user));
+        events.add(Subject::Cell, EventKind::UserRevoked { user: name.clone() });
+        Ok(Reply::UserRevoked { known })
+    }
+
+    fn may_change_users(&self, by: &UserName, what: impl Fn() -> String) -> Result<(), Rejection> {
+        if self.level < USERS {
+            let who = format!("an administrator of a cell at level {USERS}");
+            return Err(Rejection::NotAllowed { by: by.clone(), what: what(), who });
+        }
+        self.only_administrators(by, what)
+    }
+
+    /// What is known of a user, to be changed.
+    fn user_or_new(&self, name: &UserName) -> Result<User, Rejection> {
+        match self.users.get(name) {
+            Some(user) => Ok(User::clone(user)),
+            None if self.users.len() < USERS_MAX => Ok(User::default()),
+            None => Err(Rejection::Full {
+                what: "users".to_owned(),
+                has: self.users.len() as u64,
+                most: USERS_MAX as u64,
+            }),
+        }
+    }
+
+    /// Whether there is anything of a user.
+    fn knows(&self, name: &UserName) -> bool {
+        let session = (name.clone(), LogIndex(0), SessionId(0));
+        let mut sessions = self.sessions_of_users.range(session..);
+        self.users.contains_key(name)
+            || self.is_administrator(name)
+            || sessions.next().is_some_and(|(user, ..)| user == name)
+            || self.jobs().any(|job| job.owner == *name)
+    }
+}

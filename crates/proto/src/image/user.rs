@@ -1,0 +1,54 @@
+//! Users as an image holds them, and their certificates.
+
+use std::sync::Arc;
+
+use cell::{Act, Certificate, User};
+use model::{Time, UserName};
+
+use crate::error::{At, Malformed};
+use crate::{read, v1};
+use v1::image_head::{Act as ActMessage, User as UserMessage};
+
+/// The message of a user.
+pub(super) fn user((name, user): &(UserName, Arc<User>)) -> UserMessage {
+    UserMessage {
+        name: name.to_string(),
+        added: user.added.as_ref().map(act),
+        certificates: user.certificates.iter().map(|certificate| (*certificate).into()).collect(),
+        revoked: user.revoked.as_ref().map(act),
+    }
+}
+
+/// The user of a message, with their name.
+pub(super) fn user_of(read: UserMessage) -> Result<(UserName, Arc<User>), Malformed> {
+    let name = read::name(&read.name, "name")?;
+    let user = User {
+        added: read.added.map(act_of).transpose().field("added")?,
+        certificates: read::list(read.certificates, "certificates")?,
+        revoked: read.revoked.map(act_of).transpose().field("revoked")?,
+    };
+    Ok((name, Arc::new(user)))
+}
+
+fn act(Act { at, by }: &Act) -> ActMessage {
+    ActMessage { at: at.0, by: by.to_string() }
+}
+
+fn act_of(ActMessage { at, by }: ActMessage) -> Result<Act, Malformed> {
+    Ok(Act { at: Time(at), by: read::name(&by, "by")? })
+}
+
+impl From<Certificate> for v1::UserCertificate {
+    fn from(Certificate { serial, issued, expires }: Certificate) -> Self {
+        Self { serial: serial.to_string(), issued: issued.0, expires: expires.0 }
+    }
+}
+
+impl TryFrom<v1::UserCertificate> for Certificate {
+    type Error = Malformed;
+
+    fn try_from(certificate: v1::UserCertificate) -> Result<Self, Malformed> {
+        let (issued, expires) = (Time(certificate.issued), Time(certificate.expires));
+        Ok(Self { serial: read::serial(&certificate.serial, "serial")?, issued, expires })
+    }
+}
