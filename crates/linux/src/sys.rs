@@ -216,8 +216,11 @@ pub(crate) fn drop_capabilities(but: &[u8]) -> io::Result<()> {
     let cleared = unsafe { libc::prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) };
     check(libc::c_long::from(cleared))?;
     let header = Header { version: VERSION_3, pid: 0 };
-    let kept = but.iter().fold(0_u64, |kept, capability| kept | (1 << (capability % 64)));
-    let [low, high] = [kept, kept >> 32].map(|word| (word & u64::from(u32::MAX)) as u32);
+    let word = |from: u8| {
+        let of_it = but.iter().filter(|capability| (from..from + 32).contains(*capability));
+        of_it.fold(0_u32, |word, capability| word | (1 << (capability - from)))
+    };
+    let (low, high) = (word(0), word(32));
     // Version 3 reads two structs of three words: effective, permitted, inheritable.
     let kept = [low, low, low, high, high, high];
     // SAFETY: both live for the call and have the layout that version 3 asks for.

@@ -108,7 +108,8 @@ fn a_full_disk_refuses_changes_and_serves_reads_until_there_is_room() {
             "large.bcl",
             format!(
                 "(import 'borg.libsonnet').batch('large-{number}', tasks=30, cmd=['x'], perTask=\
-                 function(i) {{ env: {{ X: std.repeat('%04d' % i, 25000) }} }}) {{ cpu: 1000 }}"
+                 function(i) {{ env: {{ X: std.repeat('%04d' % i, 25000) }} }}) {{ cpu: 1000, \
+                 priority: 'free' }}"
             ),
         );
         cell.types("bourg run --detach large.bcl")

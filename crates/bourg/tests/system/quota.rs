@@ -93,7 +93,7 @@ fn a_task_keeps_a_kernel_feature_where_its_owner_may_give_it() {
     let program = "cmd: ['sh', '-c', 'grep CapEff /proc/self/status; sleep 1000']";
     cell.write(
         "bind.bcl",
-        &format!(
+        format!(
             "{{ name: 'bind', {program}, notice: '1s', priority: 'free', \
                kernelFeatures: ['net-bind-service'] }}"
         ),

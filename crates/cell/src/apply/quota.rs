@@ -25,7 +25,7 @@ pub(crate) fn charge(job: &Job, spec: &JobSpec) -> Option<(Band, Total)> {
     }
     let alive = job.tasks().filter(|(_, task)| task.state.stage() != Stage::Dead);
     let limits = alive.map(|(index, _)| spec.limit(index));
-    Some((band, limits.fold(Total::default(), |sum, limit| sum.plus(limit))))
+    Some((band, limits.fold(Total::default(), Total::plus)))
 }
 
 /// The band in which a job is charged, where it is.

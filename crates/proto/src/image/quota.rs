@@ -15,7 +15,7 @@ use v1::rejection;
 pub(super) fn head(image: &Image) -> Option<image_head::Quota> {
     let (metering, last_grant) = (image.metering, image.last_grant);
     let new = metering == Metering::default() && last_grant == GrantId(0);
-    (!new || !image.grants.is_empty()).then(|| image_head::Quota {
+    (!new || !image.grants.is_empty()).then_some(image_head::Quota {
         metered: metering.on,
         best_effort_batch_percent: metering.best_effort_batch_percent,
         mid_percent: metering.mid_percent,

@@ -254,10 +254,10 @@ impl Life {
         let band = Band::ALL[1 + (what / 8) as usize % 4];
         let grant = self.some(self.cell.grants(), what).map(|grant| grant.id);
         let amount = Resources { cpu: MilliCores(1 << 42), ..Resources::each(|_| 1 << 41) };
-        let until = (what % 3 == 0).then(|| self.now + Span::from_secs(what % 100));
+        let until = what.is_multiple_of(3).then(|| self.now + Span::from_secs(what % 100));
         let grant_it = Mutation::GrantQuota { user: ana(), band, amount, from: None, until };
         let request = match what % 8 {
-            0 => Mutation::MeterQuota { on: what % 16 == 0 },
+            0 => Mutation::MeterQuota { on: what.is_multiple_of(16) },
             1 => Mutation::Oversell { band: Band::Mid, percent: 300 },
             2 => Mutation::RevokeQuota { grant: grant.unwrap_or(GrantId(9)) },
             _ => grant_it,
