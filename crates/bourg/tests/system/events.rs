@@ -1,9 +1,11 @@
 //! What happened: shown, chosen, followed over a master's end, and neither lost nor doubled.
 
+use nix::sys::signal::Signal;
 use serde_json::Value;
 
 use crate::cell::{Cell, Role};
 use crate::eventually::until;
+use crate::relations;
 
 /// The names of events, each with its subject's task or job: `SUBMIT web/0`.
 fn names(lines: &str) -> Vec<String> {
@@ -32,10 +34,13 @@ fn a_life_is_told_step_by_step_with_who_did_it() {
     cell.write(
         "jobs.bcl",
         "local borg = import 'borg.libsonnet';
-         [borg.batch('once', cmd=['true']) { labels: { team: 'search' } },
+         [borg.batch('once', cmd=['sh', '-c', 'trap \"exit 0\" USR1; echo ready; while :; do sleep 0.1; done'])
+            { labels: { team: 'search' } },
           borg.batch('never', cmd=['sh', '-c', 'exit 3']) { restart: { failures: 0 } }]",
     );
     cell.types("bourg run jobs.bcl");
+    // It runs until it is seen to run.
+    relations::end(&cell, "once", Signal::SIGUSR1);
     cell.job("once", "is finished", |job| job["state"] == "finished");
     cell.job("never", "has failed", |job| job["state"] == "failed");
     let once = cell.ok("bourg events once");

@@ -29,7 +29,7 @@ fn write(cell: &Cell, file: &str, jobs: &[(&str, &str)]) {
 
 /// Ends the only task of a job.
 #[track_caller]
-fn end(cell: &Cell, job: &str, signal: Signal) {
+pub(crate) fn end(cell: &Cell, job: &str, signal: Signal) {
     until("it listens to signals", || cell.ok(&format!("bourg logs {job}/0")) == "ready\n");
     processes::signal(cell.tasks(job)[&0], signal);
 }
