@@ -1,14 +1,15 @@
 //! A mixed load: services and batch jobs of several users at all priorities, jobs that fail, jobs
-//! that wait for others and end with others, alloc sets and jobs that run in them; kills, updates, drained machines, things said of
-//! machines. Now and then a client repeats what it was answered.
+//! that wait for others and end with others, alloc sets and jobs that run in them; quota and
+//! capabilities; kills, updates, drained machines, things said of machines. Now and then a client
+//! repeats what it was answered.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cell::{Cell, Job, JobState, Mutation};
 use model::{
-    Bytes, JobName, MachineName, MachineReport, MilliCores, PortName, Priority, Random, Resources,
-    Span, TaskIndex, TaskSelection, Time, UserName,
+    Band, Bytes, Capability, GrantId, JobName, MachineName, MachineReport, MilliCores, PortName,
+    Priority, Random, Resources, Span, TaskIndex, TaskSelection, Time, UserName,
 };
 use spec::{Constraint, HealthCheck, JobReference, JobSpec, Kind, Relation, TaskSpec};
 
@@ -201,6 +202,37 @@ impl Mixed {
         Some(Constraint { attribute: "rack".to_owned(), relation, value, hard })
     }
 
+    /// Something of quota or capabilities. Whether quota is metered changes now and then, as what is
+    /// charged has to be right in any case.
+    fn quota(&mut self, now: Time) -> Option<Wish> {
+        let user = self.random.one_of(&self.users)?.clone();
+        let mutation = match self.random.below(10) {
+            0..5 => {
+                let bands = [Band::Production, Band::Mid, Band::BestEffortBatch, Band::Monitoring];
+                let band = *self.random.one_of(&bands)?;
+                let largest = self.machines.first()?.1.capacity;
+                let amount = largest.times(self.random.within(1..4));
+                let until =
+                    self.random.chance(500).then(|| now + self.random.wait(Span::from_secs(120)));
+                Mutation::GrantQuota { user, band, amount, from: None, until }
+            }
+            5 => Mutation::RevokeQuota { grant: GrantId(self.random.within(1..30)) },
+            6 => {
+                let percent = u32::try_from(self.random.within(50..500)).ok()?;
+                Mutation::Oversell { band: Band::Mid, percent }
+            }
+            7 => Mutation::MeterQuota { on: self.random.chance(600) },
+            _ => {
+                let capability = *self.random.one_of(&Capability::ALL)?;
+                let held = self.random.chance(700);
+                Mutation::SetCapability { user, capability, held }
+            }
+        };
+        // Who may not is refused.
+        let by = if self.random.chance(900) { 0 } else { self.owner() };
+        Some(Wish::Ask(by, mutation))
+    }
+
     fn machine(&mut self) -> Option<Wish> {
         let number = self.random.index(self.machines.len());
         let machine = self.machines.get(number)?.0.clone();
@@ -237,7 +269,8 @@ impl Load for Mixed {
 
     fn wish(&mut self, _: Time, cell: Option<&Cell>, _: &mut Random) -> Vec<Wish> {
         let Some(cell) = cell.filter(|_| !self.stopped) else { return Vec::new() };
-        let wish = match self.random.below(20) {
+        let wish = match self.random.below(21) {
+            20 => self.quota(cell.time()),
             0..11 => self.submit(cell),
             11..14 => self.kill(cell),
             14..16 => self.update(cell),
