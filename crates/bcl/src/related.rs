@@ -31,7 +31,8 @@ pub(crate) fn check_order(jobs: &[(usize, JobSpec)], values: &[Json], found: &mu
             .iter()
             .filter_map(|other| Some((other, named_after(values.get(*position)?, other)?)));
         let parent = job.parent.iter().map(|other| (other, Path::top().field("parent")));
-        for (other, at) in after.chain(parent) {
+        let set = job.kind.alloc_set().map(|other| (other, Path::top().field("allocSet")));
+        for (other, at) in after.chain(parent).chain(set) {
             // With the user named, only the cell can tell.
             let later = given.get(&other.job).is_some_and(|given| given > position);
             if later && other.user.is_none() {

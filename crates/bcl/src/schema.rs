@@ -5,8 +5,10 @@
 
 use std::collections::BTreeMap;
 
-use model::{Appclass, Band, JobName, Priority, PriorityError, SchedulingClass, UserName};
-use spec::{JobReference, JobSpec, Kind, Maximum, Path, RestartPolicy, TaskSpec};
+use model::{
+    Appclass, Band, JobName, KernelFeature, Priority, PriorityError, SchedulingClass, UserName,
+};
+use spec::{JobReference, JobSpec, Kind, Maximum, Path, ProblemKind, RestartPolicy, TaskSpec};
 
 use crate::error::ErrorKind;
 use crate::fields::{Fields, Found, Shape};
@@ -43,6 +45,8 @@ const JOB: Shape = Shape {
         "allocSet",
         "allocs",
         "restart",
+        "estimation",
+        "kernelFeatures",
         "after",
         "parent",
     ],
@@ -70,6 +74,8 @@ const ALLOCS: Shape = Shape {
 };
 
 const USERS: &str = "a list of users, such as ['ana', 'ben']";
+
+const FEATURES: &str = "a list of kernel features, such as ['net-bind-service']";
 
 const AFTER: &str = "a list of jobs, such as ['extract', 'ana/load']";
 
@@ -106,6 +112,9 @@ pub(crate) fn job(value: &Json, top: &Path, found: &mut Found) -> Option<JobSpec
     };
     let (max_per_machine, max_per_switch) =
         (maximum(&fields, "maxPerMachine", found), maximum(&fields, "maxPerSwitch", found));
+    let estimation = fields.read("estimation", found, truth).unwrap_or(true);
+    let features = fields.read_list("kernelFeatures", FEATURES, found, kernel_feature);
+    task.kernel_features = features.unwrap_or_default().into_iter().collect();
     let after = fields.read_list("after", AFTER, found, job_reference).unwrap_or_default();
     let parent = fields.read("parent", found, job_reference);
     if found.count() > before {
@@ -124,6 +133,7 @@ pub(crate) fn job(value: &Json, top: &Path, found: &mut Found) -> Option<JobSpec
         max_per_machine,
         max_per_switch,
         restart,
+        estimation,
         after: after.into_iter().collect(),
         parent,
     };
@@ -145,8 +155,7 @@ fn kind(fields: &Fields<'_>, found: &mut Found) -> Kind {
     let alloc_set = fields.read("allocSet", found, job_reference);
     let Some(value) = fields.get("allocs") else { return Kind::Job { alloc_set } };
     if alloc_set.is_some() {
-        let (one, other) = ("allocs", "allocSet");
-        found.add(fields.path.field(other), ErrorKind::Both { one, other });
+        found.add(fields.path.field("allocSet"), ErrorKind::Problem(ProblemKind::OfATask));
     }
     let Some(allocs) = Fields::open(value, fields.path.field("allocs"), &ALLOCS, found) else {
         return Kind::default();
@@ -198,6 +207,17 @@ fn appclass(value: &Json) -> Result<Appclass, ErrorKind> {
         what: "an appclass",
         words,
         nearest: words::nearest(text, words),
+    })
+}
+
+fn kernel_feature(value: &Json) -> Result<KernelFeature, ErrorKind> {
+    const WORDS: &[&str] = &KernelFeature::NAMES;
+    let text = text("a kernel feature, such as 'net-bind-service'", value)?;
+    text.parse().map_err(|_| ErrorKind::UnknownWord {
+        text: text.to_owned(),
+        what: "a kernel feature",
+        words: WORDS,
+        nearest: words::nearest(text, WORDS),
     })
 }
 

@@ -3,7 +3,10 @@
 use model::InstanceId;
 use spec::{Reference, TaskField, expand};
 
-use crate::Desired;
+use crate::{Desired, DesiredAlloc};
+
+/// Where a task in an alloc finds the directory that all tasks of the alloc share.
+pub const ALLOC_DIRECTORY: &str = "/alloc";
 
 /// An instance as it is started: everything decided.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,13 +24,13 @@ pub struct Launch {
 }
 
 impl Launch {
-    /// Fills in a desired instance's references.
+    /// Fills in a desired instance's references. Its alloc is given where it is to run in one.
     #[must_use]
-    pub fn new(desired: Desired, uid: u32) -> Self {
+    pub fn new(desired: Desired, alloc: Option<&DesiredAlloc>, uid: u32) -> Self {
         let fill = |text: &String| expand(text, |reference| value(&desired, reference));
         let argv = desired.spec.cmd.iter().map(fill).collect();
         let own = desired.spec.env.iter().map(|(name, text)| (name.clone(), fill(text)));
-        let mut env = environment(&desired);
+        let mut env = environment(&desired, alloc);
         env.retain(|(name, _)| !desired.spec.env.contains_key(name));
         env.extend(own);
         Self { instance: desired.instance, argv, env, uid, desired }
@@ -36,9 +39,10 @@ impl Launch {
 
 /// What every task finds in its environment, beside what its job gives it: `BORG_CELL`,
 /// `BORG_USER`, `BORG_JOB`, `BORG_TASK` (its index), and for each port `PORT_<NAME>`, in capitals,
-/// hyphens as underscores; `PORT` too where there is only one.
+/// hyphens as underscores; `PORT` too where there is only one. In an alloc also `BORG_ALLOC_DIR`, the
+/// directory that its tasks share, `BORG_ALLOC`, its index, and `BORG_ALLOC_SET`, as `user/name`.
 #[must_use]
-pub fn environment(desired: &Desired) -> Vec<(String, String)> {
+pub fn environment(desired: &Desired, alloc: Option<&DesiredAlloc>) -> Vec<(String, String)> {
     let mut env = vec![
         ("BORG_CELL".to_owned(), desired.cell.to_string()),
         ("BORG_USER".to_owned(), desired.user.to_string()),
@@ -51,6 +55,11 @@ pub fn environment(desired: &Desired) -> Vec<(String, String)> {
     }
     if let [(_, port)] = desired.ports.as_slice() {
         env.push(("PORT".to_owned(), port.to_string()));
+    }
+    if let Some(DesiredAlloc { instance, user, name, .. }) = alloc {
+        env.push(("BORG_ALLOC_DIR".to_owned(), ALLOC_DIRECTORY.to_owned()));
+        env.push(("BORG_ALLOC".to_owned(), instance.index.to_string()));
+        env.push(("BORG_ALLOC_SET".to_owned(), format!("{user}/{name}")));
     }
     env
 }

@@ -8,6 +8,7 @@
 //!
 //! What is deliberately absent: processes, cgroups and files (crate `linux`), sockets and clocks.
 
+mod alloc;
 mod health;
 mod launch;
 mod limit;
@@ -15,8 +16,9 @@ mod order;
 mod room;
 mod state;
 
-pub use launch::{Launch, environment};
-pub use order::{Desired, Order, OrderRefused, Report, TaskReport, TaskStatus};
+pub use alloc::RecoveredAlloc;
+pub use launch::{ALLOC_DIRECTORY, Launch, environment};
+pub use order::{Desired, DesiredAlloc, Order, OrderRefused, Report, TaskReport, TaskStatus};
 pub use state::{Borglet, Effect, Input, Recovered, RecoveredStatus, Settings};
 
 #[cfg(test)]

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use model::{
-    Appclass, CellName, End, InstanceId, JobName, MachineReport, PortName, Priority, Stamp,
-    UserName,
+    Appclass, CellName, End, InstanceId, JobName, MachineReport, PortName, Priority, Resources,
+    Stamp, UserName,
 };
 use spec::TaskSpec;
 use thiserror::Error;
@@ -14,8 +14,29 @@ use thiserror::Error;
 pub struct Order {
     /// How old it is; a lower one than the newest seen is refused.
     pub stamp: Stamp,
+    /// The allocs that are to be there, by instance. A task that is to run in another one is as if
+    /// it were not in the order.
+    pub allocs: Vec<DesiredAlloc>,
     /// What is to run, by instance.
     pub tasks: Vec<Desired>,
+}
+
+/// An alloc that is to be there: room that it keeps, and a directory that its tasks share (paper,
+/// section 2.4).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DesiredAlloc {
+    /// Which.
+    pub instance: InstanceId,
+    /// The cell it belongs to.
+    pub cell: CellName,
+    /// Whose it is.
+    pub user: UserName,
+    /// The alloc set's name.
+    pub name: JobName,
+    /// What it may take from others on this machine.
+    pub priority: Priority,
+    /// The most that its tasks may use together, with CPU in this machine's own cores.
+    pub limit: Resources,
 }
 
 /// An instance that is to run, with everything needed to start it.
@@ -23,6 +44,8 @@ pub struct Order {
 pub struct Desired {
     /// Which.
     pub instance: InstanceId,
+    /// The alloc in which it is to run, where it is to run in one.
+    pub alloc: Option<InstanceId>,
     /// The cell it belongs to.
     pub cell: CellName,
     /// Whose it is.
@@ -56,7 +79,8 @@ pub struct Report {
     pub stamp: Stamp,
     /// What the machine is.
     pub machine: Arc<MachineReport>,
-    /// Every instance here, by id; one that has ended stays until an order no longer names it.
+    /// Every instance here, allocs among them, by id; one that has ended stays until an order no
+    /// longer names it.
     pub tasks: Vec<TaskReport>,
 }
 
@@ -69,7 +93,8 @@ pub struct TaskReport {
     pub status: TaskStatus,
 }
 
-/// How an instance on the machine is.
+/// How an instance on the machine is. An alloc runs as soon as its tasks can be started in it, and is
+/// healthy then.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TaskStatus {
     /// It is being started.

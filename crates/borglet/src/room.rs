@@ -1,13 +1,71 @@
-//! Whether what waits to be started has room beside what is still here.
+//! Whether what waits to be started has room beside what is still here: on the machine, or in its
+//! alloc.
 
-use model::{Dimension, Resources};
+use std::collections::BTreeMap;
+
+use model::{Dimension, InstanceId, Resources};
 
 /// What a task that has less of it cannot simply be slower with, as with CPU and access rates.
 const INCOMPRESSIBLE: [Dimension; 2] = [Dimension::Ram, Dimension::Disk];
 
-/// What is in use of the machine.
+/// What is in use of the machine, and of the allocs on it.
 #[derive(Clone, Debug)]
-pub(crate) struct Room {
+pub(crate) struct Rooms {
+    machine: Room,
+    allocs: BTreeMap<InstanceId, Room>,
+}
+
+impl Rooms {
+    /// A machine on which nothing is.
+    pub(crate) fn new(capacity: Resources) -> Self {
+        Self { machine: Room::new(capacity), allocs: BTreeMap::new() }
+    }
+
+    /// An alloc is there, and goes or does not: its tasks find their room in it.
+    pub(crate) fn take_alloc(&mut self, alloc: InstanceId, limit: Resources, goes: bool) {
+        self.machine.take(limit, [].into_iter(), goes);
+        self.allocs.insert(alloc, Room::new(limit));
+    }
+
+    /// A task is there, and stops or does not. Ports are the machine's everywhere.
+    pub(crate) fn take(
+        &mut self,
+        alloc: Option<InstanceId>,
+        limit: Resources,
+        ports: impl Iterator<Item = u16>,
+        stopping: bool,
+    ) {
+        match alloc.and_then(|alloc| self.allocs.get_mut(&alloc)) {
+            Some(room) => {
+                room.take(limit, [].into_iter(), stopping);
+                self.machine.take(Resources::default(), ports, false);
+            }
+            None => self.machine.take(limit, ports, stopping),
+        }
+    }
+
+    /// Whether a task can start now, in its alloc where it has one.
+    pub(crate) fn has(
+        &self,
+        alloc: Option<InstanceId>,
+        limit: Resources,
+        ports: impl Iterator<Item = u16>,
+    ) -> bool {
+        let Some(alloc) = alloc else { return self.machine.has(limit, ports) };
+        let room = self.allocs.get(&alloc);
+        room.is_some_and(|room| room.has(limit, [].into_iter()))
+            && self.machine.has(Resources::default(), ports)
+    }
+
+    /// Whether an alloc can be made now.
+    pub(crate) fn has_alloc(&self, limit: Resources) -> bool {
+        self.machine.has(limit, [].into_iter())
+    }
+}
+
+/// What is in use of a machine, or of an alloc.
+#[derive(Clone, Debug)]
+struct Room {
     capacity: Resources,
     taken: Resources,
     ports: Vec<u16>,
@@ -16,18 +74,13 @@ pub(crate) struct Room {
 }
 
 impl Room {
-    /// A machine on which nothing is.
-    pub(crate) fn new(capacity: Resources) -> Self {
+    /// One in which nothing is.
+    fn new(capacity: Resources) -> Self {
         Self { capacity, taken: Resources::default(), ports: Vec::new(), stopping: false }
     }
 
     /// Something is there, and stops or does not.
-    pub(crate) fn take(
-        &mut self,
-        limit: Resources,
-        ports: impl Iterator<Item = u16>,
-        stopping: bool,
-    ) {
+    fn take(&mut self, limit: Resources, ports: impl Iterator<Item = u16>, stopping: bool) {
         self.taken = self.taken.plus(limit);
         self.ports.extend(ports);
         self.stopping |= stopping;
@@ -36,7 +89,7 @@ impl Room {
     /// Whether something can start now. Somebody else's port it can never have. For the rest it
     /// waits only as long as something stops: that it is to run here was decided by others, who
     /// may know of less room than there is.
-    pub(crate) fn has(&self, limit: Resources, mut ports: impl Iterator<Item = u16>) -> bool {
+    fn has(&self, limit: Resources, mut ports: impl Iterator<Item = u16>) -> bool {
         let fits = |dimension| {
             let (own, taken) = (limit.get(dimension), self.taken.get(dimension));
             own == 0 || taken.saturating_add(own) <= self.capacity.get(dimension)

@@ -6,10 +6,14 @@ use std::sync::Arc;
 
 use model::{End, InstanceId, MachineReport, Resources, Span, Stamp, Time};
 
+use crate::alloc::{Allocs, REMOVE_AGAIN};
 use crate::health::{Verdict, Watch};
 use crate::limit::Limit;
-use crate::room::Room;
-use crate::{Desired, Launch, Order, OrderRefused, Report, TaskReport, TaskStatus};
+use crate::room::Rooms;
+use crate::{
+    Desired, DesiredAlloc, Launch, Order, OrderRefused, RecoveredAlloc, Report, TaskReport,
+    TaskStatus,
+};
 
 /// What a Borglet is set to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,9 +51,16 @@ pub enum Input {
     UidTaken(InstanceId),
     /// A health check was answered well, or not, with what was said.
     Checked(InstanceId, Result<(), String>),
-    /// What an instance is held to now, after [`Effect::Resize`]: what was asked for, or something
-    /// else where the machine refuses that for now; none where that is not known.
+    /// What an instance is held to now, after [`Effect::Resize`] or [`Effect::ResizeAlloc`]: what was
+    /// asked for, or something else where the machine refuses that for now; none where that is not
+    /// known.
     Resized(InstanceId, Option<Resources>),
+    /// An alloc is made, or is not, for a reason. Nothing is left of one that is not.
+    AllocMade(InstanceId, Result<(), String>),
+    /// An alloc is removed, with its files.
+    AllocRemoved(InstanceId),
+    /// Something of an alloc could not be removed yet.
+    AllocStays(InstanceId),
     /// The machine is found to be something else than before.
     Machine(Arc<MachineReport>),
 }
@@ -87,6 +98,18 @@ pub enum Effect {
     },
     /// Nobody needs an instance's record any more; its logs are kept for a while.
     Retire(InstanceId),
+    /// Make an alloc, or what is missing of it; [`Input::AllocMade`] must follow.
+    MakeAlloc(Box<DesiredAlloc>),
+    /// Hold an alloc to another limit, as [`Effect::Resize`] does an instance that runs.
+    ResizeAlloc {
+        /// Which.
+        instance: InstanceId,
+        /// The most that its tasks may use together from now on.
+        limit: Resources,
+    },
+    /// Remove an alloc, in which nobody is any more, with its files; [`Input::AllocRemoved`] or
+    /// [`Input::AllocStays`] must follow.
+    RemoveAlloc(InstanceId),
 }
 
 /// An instance that was found when the Borglet started: it outlived the one before.
@@ -141,19 +164,21 @@ pub struct Borglet {
     settings: Settings,
     machine: Arc<MachineReport>,
     stamp: Stamp,
+    allocs: Allocs,
     tasks: BTreeMap<InstanceId, Local>,
     /// User ids that others have been found to have.
     foreign_uids: BTreeSet<u32>,
 }
 
 impl Borglet {
-    /// A Borglet with what it finds on its machine: the newest order it had obeyed, and the
-    /// instances that are still there.
+    /// A Borglet with what it finds on its machine: the newest order it had obeyed, and the allocs
+    /// and instances that are still there.
     #[must_use]
     pub fn new(
         settings: Settings,
         machine: Arc<MachineReport>,
         stamp: Stamp,
+        allocs: Vec<RecoveredAlloc>,
         recovered: Vec<Recovered>,
     ) -> Self {
         let local = |found: Recovered| {
@@ -167,7 +192,8 @@ impl Borglet {
             (found.launch.instance, Local { limit, ..Local::new(found.launch, phase) })
         };
         let tasks = recovered.into_iter().map(local).collect();
-        Self { settings, machine, stamp, tasks, foreign_uids: BTreeSet::new() }
+        let allocs = Allocs::new(allocs);
+        Self { settings, machine, stamp, allocs, tasks, foreign_uids: BTreeSet::new() }
     }
 
     /// Obeys an order: starts what is new in it, stops what is no longer in it, and takes over
@@ -188,8 +214,17 @@ impl Borglet {
             self.stamp = order.stamp;
             effects.push(Effect::PersistStamp(order.stamp));
         }
-        let desired: BTreeMap<InstanceId, Desired> =
-            order.tasks.into_iter().map(|desired| (desired.instance, desired)).collect();
+        let allocs: BTreeMap<InstanceId, DesiredAlloc> =
+            order.allocs.into_iter().map(|desired| (desired.instance, desired)).collect();
+        self.allocs.obey(&allocs);
+        // Never in the wrong place, and not on where its place goes.
+        let has_place = |task: &Desired| task.alloc.is_none_or(|alloc| allocs.contains_key(&alloc));
+        let desired: BTreeMap<InstanceId, Desired> = order
+            .tasks
+            .into_iter()
+            .filter(has_place)
+            .map(|desired| (desired.instance, desired))
+            .collect();
         self.retire_ended(&desired, effects);
         for (instance, local) in &mut self.tasks {
             if !desired.contains_key(instance) {
@@ -202,12 +237,12 @@ impl Borglet {
             } else {
                 // Without a free one it is not started: somebody is found to have this one.
                 let uid = self.free_uid().unwrap_or(self.settings.first_uid);
-                let launch = Launch::new(desired, uid);
+                let alloc = desired.alloc.and_then(|alloc| allocs.get(&alloc));
+                let launch = Launch::new(desired, alloc, uid);
                 self.tasks.insert(instance, Local::new(launch, Phase::Waiting));
             }
         }
-        self.resize(now, effects);
-        self.start_waiting(effects);
+        self.settle(now, effects);
         Ok(())
     }
 
@@ -220,14 +255,25 @@ impl Borglet {
             Input::Ended(instance, end) => self.ended(instance, end),
             Input::UidTaken(instance) => self.uid_taken(instance, effects),
             Input::Checked(instance, answer) => self.checked(now, instance, answer, effects),
-            Input::Resized(instance, limit) => {
-                if let Some(local) = self.tasks.get_mut(&instance) {
-                    local.limit.answered(now, limit);
-                }
-            }
+            Input::Resized(instance, limit) => match self.tasks.get_mut(&instance) {
+                Some(local) => local.limit.answered(now, limit),
+                None => self.allocs.resized(now, instance, limit),
+            },
+            Input::AllocMade(instance, made) => self.allocs.made(instance, made),
+            Input::AllocRemoved(instance) => self.allocs.removed(instance, None),
+            Input::AllocStays(instance) => self.allocs.removed(instance, Some(now + REMOVE_AGAIN)),
         }
         self.do_what_is_due(now, effects);
+        self.settle(now, effects);
+    }
+
+    /// What follows from a change, whatever it was.
+    fn settle(&mut self, now: Time, effects: &mut Vec<Effect>) {
         self.resize(now, effects);
+        let is_there = |local: &&Local| !matches!(local.phase, Phase::Waiting | Phase::Ended(_));
+        let here = self.tasks.values().filter(is_there);
+        let occupied = here.filter_map(|local| local.launch.desired.alloc).collect();
+        self.allocs.remove(now, &occupied, effects);
         self.start_waiting(effects);
     }
 
@@ -243,7 +289,8 @@ impl Borglet {
             };
             TaskReport { instance: *instance, status }
         };
-        let tasks = self.tasks.iter().map(task).collect();
+        let mut tasks: Vec<_> = self.tasks.iter().map(task).chain(self.allocs.report()).collect();
+        tasks.sort_unstable_by_key(|report| report.instance);
         Report { stamp: self.stamp, machine: Arc::clone(&self.machine), tasks }
     }
 
@@ -255,7 +302,7 @@ impl Borglet {
             Phase::Stopping { next, .. } => Some(*next),
             _ => None,
         };
-        self.tasks.values().filter_map(due).min()
+        self.tasks.values().filter_map(due).chain(self.allocs.next_tick()).min()
     }
 
     /// How an instance here had been started; none where it is not here.
@@ -268,7 +315,8 @@ impl Borglet {
     /// desired, not that. None where it is not here.
     #[must_use]
     pub fn limit(&self, instance: InstanceId) -> Option<Resources> {
-        self.tasks.get(&instance).map(|local| local.limit.present)
+        let task = self.tasks.get(&instance).map(|local| local.limit.present);
+        task.or_else(|| self.allocs.limit(instance))
     }
 
     fn retire_ended(&mut self, desired: &BTreeMap<InstanceId, Desired>, effects: &mut Vec<Effect>) {
@@ -318,18 +366,26 @@ impl Borglet {
         }
     }
 
-    /// Starts those that waited for a port or for room, where it is free now.
+    /// Makes the allocs and starts the tasks that waited for a port or for room, where it is free now.
     fn start_waiting(&mut self, effects: &mut Vec<Effect>) {
-        let mut room = Room::new(self.machine.capacity);
+        let mut rooms = Rooms::new(self.machine.capacity);
+        self.allocs.take_room(&mut rooms);
         for local in self.tasks.values() {
             let stopping = matches!(local.phase, Phase::Stopping { .. });
             if !matches!(local.phase, Phase::Waiting | Phase::Ended(_)) {
-                room.take(local.takes(), local.ports(), stopping);
+                let alloc = local.launch.desired.alloc;
+                rooms.take(alloc, local.takes(), local.ports(), stopping);
             }
         }
+        self.allocs.make_waiting(&mut rooms, effects);
         for local in self.tasks.values_mut() {
-            if matches!(local.phase, Phase::Waiting) && room.has(local.takes(), local.ports()) {
-                room.take(local.takes(), local.ports(), false);
+            let alloc = local.launch.desired.alloc;
+            let open = alloc.is_none_or(|alloc| self.allocs.is_open(alloc));
+            if matches!(local.phase, Phase::Waiting)
+                && open
+                && rooms.has(alloc, local.takes(), local.ports())
+            {
+                rooms.take(alloc, local.takes(), local.ports(), false);
                 local.phase = Phase::Starting;
                 effects.push(Effect::Start(Box::new(local.launch.clone())));
             }
@@ -346,6 +402,7 @@ impl Borglet {
                 effects.push(Effect::Resize { instance: *instance, limit });
             }
         }
+        self.allocs.resize(now, effects);
     }
 
     fn started(&mut self, now: Time, instance: InstanceId) {

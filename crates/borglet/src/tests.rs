@@ -1,5 +1,7 @@
 //! A Borglet and a clock, with effects and states written as words.
 
+mod allocs;
+
 use std::sync::Arc;
 
 use model::{
@@ -24,6 +26,7 @@ fn desired(index: u32, port: u16) -> Desired {
     spec.health_check = Some(HealthCheck::on(name.clone()));
     Desired {
         instance: instance(index),
+        alloc: None,
         cell: CellName::new("dev").expect("a name"),
         user: UserName::new("ana").expect("a name"),
         job: JobName::new("web").expect("a name"),
@@ -48,7 +51,7 @@ fn limit(cpu_milli: u64, mib: u64) -> Resources {
 
 fn order(index: u64, tasks: Vec<Desired>) -> Order {
     let stamp = Stamp { restore_epoch: 0, term: Term(1), index: LogIndex(index) };
-    Order { stamp, tasks }
+    Order { stamp, allocs: vec![], tasks }
 }
 
 /// A machine with CPU for all, and so much memory.
@@ -68,7 +71,8 @@ impl World {
     }
 
     fn with_mib(mib: u64) -> Self {
-        let borglet = Borglet::new(Settings::default(), machine(mib), Stamp::default(), vec![]);
+        let borglet =
+            Borglet::new(Settings::default(), machine(mib), Stamp::default(), vec![], vec![]);
         Self { borglet, now: Time(1_000_000) }
     }
 
@@ -113,6 +117,9 @@ fn words(effects: &[Effect]) -> String {
         Effect::Check { instance, port, path, .. } => format!("check {instance} {port}{path}"),
         Effect::Resize { instance, limit } => format!("resize {instance} to {limit}"),
         Effect::Retire(instance) => format!("retire {instance}"),
+        Effect::MakeAlloc(alloc) => format!("make {} of {}", alloc.instance, alloc.limit),
+        Effect::ResizeAlloc { instance, limit } => format!("resize {instance} to {limit}"),
+        Effect::RemoveAlloc(instance) => format!("remove {instance}"),
     };
     effects.iter().map(word).collect::<Vec<_>>().join(", ")
 }
@@ -211,7 +218,7 @@ fn a_user_id_that_a_stranger_has_is_left_to_him() {
 #[test]
 fn without_a_free_user_id_a_task_is_lost_and_says_why() {
     let settings = Settings { first_uid: 100, uids: 3, ..Settings::default() };
-    let borglet = Borglet::new(settings, Arc::default(), Stamp::default(), vec![]);
+    let borglet = Borglet::new(settings, Arc::default(), Stamp::default(), vec![], vec![]);
     let mut world = World { borglet, now: Time(1_000_000) };
     world.order(5, &[(0, 31000), (1, 31001)]);
     let again = world.input(Input::UidTaken(instance(1)));
@@ -226,14 +233,14 @@ fn without_a_free_user_id_a_task_is_lost_and_says_why() {
 
 #[test]
 fn what_outlived_the_last_borglet_is_adopted() {
-    let launch = |index| Launch::new(desired(index, 31000), 200_000 + index);
+    let launch = |index| Launch::new(desired(index, 31000), None, 200_000 + index);
     let recovered = vec![
         Recovered { launch: launch(0), status: RecoveredStatus::Running(Time::ZERO) },
         Recovered { launch: launch(1), status: RecoveredStatus::Ended(End::Exited { code: 7 }) },
     ];
     let stamp = Stamp { restore_epoch: 0, term: Term(1), index: LogIndex(9) };
     let settings = Settings::default();
-    let borglet = Borglet::new(settings, machine(1 << 20), stamp, recovered);
+    let borglet = Borglet::new(settings, machine(1 << 20), stamp, vec![], recovered);
     let mut world = World { borglet, now: Time(1_000_000) };
     assert_eq!(world.state(), "0: Running { healthy: None }, 1: Ended(Exited { code: 7 })");
     assert_eq!(world.order(8, &[]), "refused", "the newest stamp outlived it too");
@@ -249,7 +256,7 @@ fn what_outlived_the_last_borglet_is_adopted() {
 fn the_environment_names_the_task_and_its_ports() {
     let mut desired = desired(3, 31000);
     Arc::make_mut(&mut desired.spec).env.insert("PORT".to_owned(), "mine".to_owned());
-    let env = Launch::new(desired, 1).env;
+    let env = Launch::new(desired, None, 1).env;
     let lines: Vec<String> = env.iter().map(|(name, value)| format!("{name}={value}")).collect();
     let expected = [
         "BORG_CELL=dev",
@@ -308,7 +315,7 @@ fn what_changes_without_a_restart_is_taken_over_and_nothing_else() {
     spec.health_check = None;
     let resized = world.obey(6, vec![changed.clone()]);
     assert_eq!(resized, "persist 6, resize 1-0-1 to 0.5 cores, 64 MiB, 1 GiB disk");
-    let mut expected = Launch::new(first, 200_000);
+    let mut expected = Launch::new(first, None, 200_000);
     expected.desired.priority = changed.priority;
     expected.desired.appclass = changed.appclass;
     Arc::make_mut(&mut expected.desired.spec).limit = changed.spec.limit;

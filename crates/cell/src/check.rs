@@ -7,6 +7,7 @@
 //! (design, section 5).
 
 mod decision;
+mod quota;
 mod user;
 mod violation;
 
@@ -66,6 +67,7 @@ impl Cell {
         self.check_rescheduling(&mut found);
         self.check_users(&mut found);
         self.check_sessions(&mut found);
+        self.check_quota(&mut found);
         found.violations
     }
 
@@ -118,7 +120,7 @@ impl Cell {
                 Some(_) => return,
                 None => "is on no machine",
             },
-            _ => "is none of its job's alloc set, or missing",
+            _ => "is none of its job's alloc set",
         };
         found.add(Violation::Alloc { instance, alloc: placement.alloc, why });
     }

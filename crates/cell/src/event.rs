@@ -2,13 +2,15 @@
 //! published traces (trace v3, "event type"); what the traces do not have is named likewise.
 
 use std::fmt;
+use std::sync::Arc;
 
 use model::{
-    CollectionId, End, GcuFactor, InstanceId, Level, MachineId, MachineName, Resources, UserName,
+    Band, Capability, CollectionId, End, GcuFactor, InstanceId, Level, MachineId, MachineName,
+    Resources, UserName,
 };
 
 use crate::lifecycle::Transition;
-use crate::{Certificate, Death, EvictionCause, KillReason, PendingCause, StopReason};
+use crate::{Certificate, Death, EvictionCause, Grant, KillReason, PendingCause, StopReason};
 
 /// One thing that happened. Its moment, index and actor are those of the operation that caused it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -176,6 +178,41 @@ pub enum EventKind {
     ReschedulingResumed,
     /// Fewer machines are silent again: the breaker is armed anew.
     ReschedulingAllowed,
+    /// Quota was granted.
+    QuotaGranted(Arc<Grant>),
+    /// A grant was revoked.
+    QuotaRevoked(Arc<Grant>),
+    /// More or less of a band may be granted.
+    Oversell {
+        /// Of which.
+        band: Band,
+        /// In percent of the cell's capacity.
+        percent: u32,
+    },
+    /// What has no quota is refused from now on, or no longer.
+    Metering {
+        /// Whether it is.
+        on: bool,
+    },
+    /// A user may do something beyond what is their own.
+    CapabilityGranted {
+        /// Who.
+        user: UserName,
+        /// What.
+        capability: Capability,
+    },
+    /// A user may do that no longer.
+    CapabilityRevoked {
+        /// Who.
+        user: UserName,
+        /// What.
+        capability: Capability,
+    },
+    /// Somebody did here what only a capability allows them.
+    CapabilityUsed {
+        /// Which one.
+        capability: Capability,
+    },
 }
 
 impl EventKind {
@@ -234,6 +271,13 @@ impl EventKind {
             Self::ReschedulingStopped { .. } => "STOP_RESCHEDULING",
             Self::ReschedulingResumed => "RESUME_RESCHEDULING",
             Self::ReschedulingAllowed => "ALLOW_RESCHEDULING",
+            Self::QuotaGranted(_) => "GRANT_QUOTA",
+            Self::QuotaRevoked(_) => "REVOKE_QUOTA",
+            Self::Oversell { .. } => "OVERSELL",
+            Self::Metering { .. } => "METER_QUOTA",
+            Self::CapabilityGranted { .. } => "GRANT_CAPABILITY",
+            Self::CapabilityRevoked { .. } => "REVOKE_CAPABILITY",
+            Self::CapabilityUsed { .. } => "USE_CAPABILITY",
             life => life.transition().map_or("", Transition::name),
         }
     }

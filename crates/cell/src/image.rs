@@ -1,16 +1,19 @@
 //! The image of a cell: all that is not derived, as plain data. Snapshots, state hashes and a
 //! scheduler's first copy are made of it; its form on disk and wire is `proto`'s.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use model::{
-    CellName, CollectionId, GcuFactor, Level, LogIndex, MachineId, SessionId, Time, UserName,
+    Capability, CellName, CollectionId, GcuFactor, GrantId, Level, LogIndex, MachineId, SessionId,
+    Time, UserName,
 };
 use thiserror::Error;
 
-use crate::state::Session;
+use crate::apply::quota::charge;
 use crate::state::bounds::{INDEX_MAX, TIME_MAX};
-use crate::{Cell, Job, LEVEL, Machine, Rescheduling, TaskState, User, attribute};
+use crate::state::{Quota, Session};
+use crate::{Cell, Grant, Job, LEVEL, Machine, Metering, Rescheduling, TaskState, User, attribute};
 
 /// Everything in a cell that is not derived from the rest.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,6 +30,10 @@ pub struct Image {
     pub rescheduling: Rescheduling,
     /// The users who were added or revoked, by name.
     pub users: Vec<(UserName, Arc<User>)>,
+    /// What is said of quota as a whole.
+    pub metering: Metering,
+    /// What users may do beyond what is their own, by user; each may something.
+    pub capabilities: Vec<(UserName, BTreeSet<Capability>)>,
     /// The last operation applied.
     pub index: LogIndex,
     /// Its moment.
@@ -37,12 +44,16 @@ pub struct Image {
     pub last_machine: MachineId,
     /// The last id given to a session.
     pub last_session: SessionId,
+    /// The last id given to a grant.
+    pub last_grant: GrantId,
     /// The jobs by id.
     pub jobs: Vec<Arc<Job>>,
     /// The machines by id.
     pub machines: Vec<Arc<Machine>>,
     /// The sessions by id.
     pub sessions: Vec<(SessionId, Arc<Session>)>,
+    /// The grants of quota by id.
+    pub grants: Vec<Arc<Grant>>,
 }
 
 /// The image of the cell before its first operation.
@@ -128,6 +139,8 @@ impl Cell {
         cell.last_collection.0 = cell.last_collection.0.saturating_add(IDS_LEFT_OUT);
         cell.last_machine.0 = cell.last_machine.0.saturating_add(IDS_LEFT_OUT);
         cell.last_session.0 = cell.last_session.0.saturating_add(IDS_LEFT_OUT);
+        let last_grant = &mut cell.quota.last_grant.0;
+        *last_grant = last_grant.saturating_add(IDS_LEFT_OUT);
         cell
     }
 
@@ -141,14 +154,21 @@ impl Cell {
             platforms: self.platforms.iter().map(|(name, by)| (name.clone(), *by)).collect(),
             rescheduling: self.rescheduling.clone(),
             users: self.users.iter().map(|(name, user)| (name.clone(), user.clone())).collect(),
+            metering: self.quota.metering,
+            capabilities: self
+                .capabilities()
+                .map(|(user, held)| (user.clone(), held.collect()))
+                .collect(),
             index: self.index,
             time: self.time,
             last_collection: self.last_collection,
             last_machine: self.last_machine,
             last_session: self.last_session,
+            last_grant: self.quota.last_grant,
             jobs: self.jobs.iter().cloned().collect(),
             machines: self.machines.iter().cloned().collect(),
             sessions: self.sessions.iter().map(|(id, session)| (*id, session.clone())).collect(),
+            grants: self.grants().cloned().collect(),
         }
     }
 
@@ -175,6 +195,11 @@ impl Cell {
             administrators: image.administrators.into_iter().collect(),
             platforms: image.platforms.into_iter().collect(),
             rescheduling: image.rescheduling,
+            quota: Quota {
+                metering: image.metering,
+                last_grant: image.last_grant,
+                ..Quota::default()
+            },
             index: image.index,
             time: image.time,
             last_collection: image.last_collection,
@@ -187,6 +212,19 @@ impl Cell {
             if cell.users.insert(name, user).is_some() {
                 return Err(ImageError::Twice { what: "user", which });
             }
+        }
+        for (user, held) in image.capabilities {
+            let which = user.to_string();
+            if cell.capabilities.insert(user, held.into_iter().collect()).is_some() {
+                return Err(ImageError::Twice { what: "the capabilities of", which });
+            }
+        }
+        for grant in image.grants {
+            given("grant", grant.id.0, cell.quota.last_grant.0)?;
+            if cell.quota.grants.contains_key(&grant.id) {
+                return Err(ImageError::Twice { what: "grant", which: grant.id.to_string() });
+            }
+            cell.quota.keep(grant);
         }
         for machine in image.machines {
             given("machine", machine.id.0, cell.last_machine.0)?;
@@ -262,6 +300,7 @@ impl Cell {
                 self.children.insert((with, id));
             }
         }
+        self.recharge(&job.owner, None, charge(&job, &job.spec));
         self.tasks = self.tasks.saturating_add(wants.into());
         self.job_names.insert((job.owner.clone(), job.spec.name.clone(), id));
         self.jobs.insert(id, job);

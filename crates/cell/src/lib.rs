@@ -18,6 +18,7 @@ pub mod feasibility;
 mod image;
 mod op;
 mod outcome;
+mod shortfall;
 mod state;
 
 pub use apply::bounded_report;
@@ -29,11 +30,12 @@ pub use outcome::{
     Applied, AssignmentRefused, NoAlloc, NoVictim, ObservationRefused, Outcome, Rejection, Reply,
     Submission,
 };
+pub use shortfall::{Oversold, Shortfall};
 pub use state::{
-    Act, Cell, Certificate, Counts, Death, Drain, EvictionCause, FailureDomain, Health, Held, Job,
-    JobParts, JobState, KillReason, LastLife, Machine, MachineState, PendingCause, Phase,
-    Placement, Rescheduling, Session, StopReason, Task, TaskState, User, attribute, bounds,
-    crashes, lifecycle,
+    Act, Cell, Certificate, Counts, Death, Drain, EvictionCause, FailureDomain, Grant, Health,
+    Held, Job, JobParts, JobState, KillReason, LastLife, Machine, MachineState, Metering,
+    PendingCause, Phase, Placement, Rescheduling, Session, StopReason, Task, TaskState, Total,
+    User, attribute, bounds, crashes, lifecycle,
 };
 
 /// The level of the state machine that this build implements. A record that needs a higher one
@@ -46,6 +48,12 @@ pub const LOST_MACHINES: model::Level = model::Level(2);
 
 /// The level from which on tasks have reservations, and jobs maxima per machine and switch.
 pub const RESERVATIONS: model::Level = model::Level(2);
+
+/// The level from which on there is quota.
+pub const QUOTA: model::Level = model::Level(2);
+
+/// The level from which on users hold capabilities.
+pub const CAPABILITIES: model::Level = model::Level(2);
 
 /// The level from which on there are alloc sets.
 pub const ALLOCS: model::Level = model::Level(2);

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use model::{
-    CellName, CollectionId, End, GcuFactor, InstanceId, Level, MachineId, MachineName,
-    MachineReport, Resources, Serial, SessionId, Span, TaskSelection, UserName,
+    Band, Capability, CellName, CollectionId, End, GcuFactor, GrantId, InstanceId, Level,
+    MachineId, MachineName, MachineReport, Resources, Serial, SessionId, Span, TaskSelection, Time,
+    UserName,
 };
 use spec::JobSpec;
 
@@ -92,6 +93,9 @@ pub enum Op {
     /// Fewer machines are silent again: the breaker is armed anew, whether it had stopped
     /// rescheduling or a person had resumed that.
     AllowRescheduling,
+    /// What has no quota is refused from now on: a cell is founded so. From level 2 on; below, and
+    /// where it is so already, it changes nothing.
+    MeterQuota,
 }
 
 /// A request's place in its session.
@@ -172,6 +176,45 @@ pub enum Mutation {
     /// Mark machines down again though many are silent. From level 2 on, and where the breaker has
     /// stopped it.
     ResumeRescheduling,
+    /// Grant quota. From level 2 on, as all of quota.
+    GrantQuota {
+        /// To whom.
+        user: UserName,
+        /// In which band.
+        band: Band,
+        /// How much.
+        amount: Resources,
+        /// From when on; from now on where nothing is said.
+        from: Option<Time>,
+        /// Until when; for ever where nothing is said.
+        until: Option<Time>,
+    },
+    /// Revoke a grant. It ends no task.
+    RevokeQuota {
+        /// Which one.
+        grant: GrantId,
+    },
+    /// Say how much of a band may be granted.
+    Oversell {
+        /// Best-effort batch or mid: no other is oversold.
+        band: Band,
+        /// In percent of the cell's capacity.
+        percent: u32,
+    },
+    /// Say whether what has no quota is refused.
+    MeterQuota {
+        /// Whether it is.
+        on: bool,
+    },
+    /// Let a user do something beyond what is their own, or no longer. From level 2 on.
+    SetCapability {
+        /// Who.
+        user: UserName,
+        /// What.
+        capability: Capability,
+        /// Whether they may from now on.
+        held: bool,
+    },
 }
 
 /// A proposal: this life of a task, on this machine, with these ports.

@@ -1,15 +1,15 @@
 //! What an operation gave: an answer or a refusal, and events.
 
 use model::{
-    CollectionId, Dimension, InstanceId, JobName, MachineId, MachineName, SessionId, Span, TaskId,
-    UserName,
+    CollectionId, Dimension, GrantId, InstanceId, JobName, MachineId, MachineName, SessionId, Span,
+    TaskId, UserName,
 };
 use thiserror::Error;
 
 use crate::feasibility::Misfit;
 use crate::lifecycle::{NotAStep, Stage};
 use crate::state::bounds::{CERTIFICATE_VALIDITY_MAX, CERTIFICATE_VALIDITY_MIN};
-use crate::{Actor, Certificate, Event};
+use crate::{Actor, Certificate, Event, Oversold, Shortfall};
 
 /// What [`crate::Cell::apply`] gives back.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,6 +57,8 @@ pub enum Reply {
     },
     /// The machine is known.
     MachineAdded(MachineId),
+    /// The quota is granted.
+    Granted(GrantId),
     /// The machine is drained: so many of its tasks are leaving.
     Drained {
         /// How many this request began to move.
@@ -254,6 +256,18 @@ pub enum Rejection {
     /// Machines are marked down as always, or again already.
     #[error("rescheduling is not stopped: there is nothing to resume")]
     NotStopped,
+    /// The user's quota does not suffice.
+    #[error("{0}")]
+    Quota(Box<Shortfall>),
+    /// The cell cannot promise so much.
+    #[error("{0}")]
+    Oversold(Box<Oversold>),
+    /// There is no such grant, or no longer.
+    #[error("there is no grant {0}: look for it with bourg quota show")]
+    NoSuchGrant(GrantId),
+    /// What is asked for means nothing; the text says why.
+    #[error("{0}")]
+    Impossible(String),
 }
 
 /// Why an assignment was refused. The task is pending still, and the next pass considers it again.

@@ -1,4 +1,4 @@
-//! Turning a process with root's powers into an unprivileged one, for good: the last steps before a program of the
+//! Turning a process with root's powers into an unprivileged one, for good, but for what it may keep: the last steps before a program of the
 //! user's is entered, by a task's init and by [`crate::enter`] alike.
 
 use std::io;
@@ -36,7 +36,10 @@ pub(crate) fn confine(launch: &Launch) -> Result<(), ConfineError> {
     umask(Mode::from_bits_truncate(0o022));
     match launch.isolation {
         Isolation::Jail => {
-            sys::empty_bounding_set().or_step("empty the capability bounding set")?;
+            sys::empty_bounding_set(&launch.capabilities)
+                .or_step("empty the capability bounding set")?;
+            // What is kept would be gone with root's id.
+            prctl::set_keepcaps(!launch.capabilities.is_empty()).or_step("keep capabilities")?;
             let (uid, gid) = (Uid::from_raw(launch.uid), Gid::from_raw(launch.gid));
             setgroups(&[]).or_step("drop supplementary groups")?;
             setresgid(gid, gid, gid).or_step("set the group id")?;
@@ -46,12 +49,13 @@ pub(crate) fn confine(launch: &Launch) -> Result<(), ConfineError> {
             enter_user_namespace(CloneFlags::empty(), launch.uid, launch.gid)
                 .or_step("make the task's own user namespace")?;
             // Full again in the new namespace.
-            sys::empty_bounding_set().or_step("empty the capability bounding set")?;
+            sys::empty_bounding_set(&[]).or_step("empty the capability bounding set")?;
         }
     }
-    sys::drop_capabilities().or_step("drop capabilities")?;
+    sys::drop_capabilities(&launch.capabilities).or_step("drop capabilities")?;
     prctl::set_no_new_privs().or_step("set no_new_privs")?;
-    sys::install_seccomp(&mut seccomp::filter()).or_step("install the seccomp filter")
+    sys::install_seccomp(&mut seccomp::filter(&launch.capabilities))
+        .or_step("install the seccomp filter")
 }
 
 fn limit_files() -> nix::Result<()> {

@@ -17,6 +17,7 @@
 //! Everything here needs a kernel of at least 5.12, and root or the right to make user namespaces, with
 //! which tasks have the same jail but no limits; [`machine::preflight`] says what is missing.
 
+pub mod alloc;
 pub mod cgroup;
 mod confine;
 pub mod enter;
@@ -33,6 +34,11 @@ pub mod shim;
 mod sys;
 pub mod task;
 pub mod uid;
+
+/// The capabilities of Linux that a task can keep, by their numbers (capabilities(7)):
+/// `NET_BIND_SERVICE`, `NET_ADMIN`, `NET_RAW`, `IPC_LOCK`, `SYS_PTRACE`, `SYS_NICE` and `PERFMON`.
+/// None lets it out of its jail.
+pub const CAPABILITIES: [u8; 7] = [10, 12, 13, 14, 19, 23, 38];
 
 pub use error::FileError;
 pub use isolation::Isolation;

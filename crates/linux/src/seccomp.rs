@@ -69,8 +69,12 @@ const FIRST_ARGUMENT_AT: u32 = 16;
 
 const ALLOW: u32 = libc::SECCOMP_RET_ALLOW;
 
-/// The filter as a program for the kernel.
-pub(crate) fn filter() -> Vec<sock_filter> {
+/// The call that watches how programs run, and the capability that it is for (`PERFMON`).
+const WATCHING: (c_long, u8) = (libc::SYS_perf_event_open, 38);
+
+/// The filter as a program for the kernel. Calls that are only for a capability that is kept are let
+/// through.
+pub(crate) fn filter(capabilities: &[u8]) -> Vec<sock_filter> {
     let mut program = vec![
         load(ARCHITECTURE_AT),
         // Calls of another architecture have other numbers, so none of them is let through.
@@ -84,7 +88,8 @@ pub(crate) fn filter() -> Vec<sock_filter> {
         const X32: u32 = 0x4000_0000;
         program.extend([jump_if_any_bit(X32, 0, 1), refuse(libc::EPERM)]);
     }
-    for &call in DENIED {
+    let allowed = |call: c_long| call == WATCHING.0 && capabilities.contains(&WATCHING.1);
+    for &call in DENIED.iter().filter(|call| !allowed(**call)) {
         program.extend([jump_if_equal(number(call), 0, 1), refuse(libc::EPERM)]);
     }
     // Its flags are in memory, where no filter can look: libc then falls back to `clone`.

@@ -187,9 +187,10 @@ pub(crate) fn mount_set_recursive(path: &CStr, set: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Takes every capability out of the bounding set, so that no program can give it back.
-pub(crate) fn empty_bounding_set() -> io::Result<()> {
-    for capability in 0..64 {
+/// Takes every capability but some out of the bounding set, so that no program can give it back.
+pub(crate) fn empty_bounding_set(but: &[u8]) -> io::Result<()> {
+    for capability in (0..64_u8).filter(|capability| !but.contains(capability)) {
+        let capability = libc::c_ulong::from(capability);
         // SAFETY: takes integers only.
         let result = unsafe { libc::prctl(libc::PR_CAPBSET_DROP, capability, 0, 0, 0) };
         match check(libc::c_long::from(result)) {
@@ -202,8 +203,9 @@ pub(crate) fn empty_bounding_set() -> io::Result<()> {
     Ok(())
 }
 
-/// Gives up every effective, permitted, inheritable and ambient capability.
-pub(crate) fn drop_capabilities() -> io::Result<()> {
+/// Gives up every effective, permitted, inheritable and ambient capability but some, which the
+/// programs that are entered from here have, too.
+pub(crate) fn drop_capabilities(but: &[u8]) -> io::Result<()> {
     #[repr(C)]
     struct Header {
         version: u32,
@@ -214,14 +216,23 @@ pub(crate) fn drop_capabilities() -> io::Result<()> {
     let cleared = unsafe { libc::prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) };
     check(libc::c_long::from(cleared))?;
     let header = Header { version: VERSION_3, pid: 0 };
+    let kept = but.iter().fold(0_u64, |kept, capability| kept | (1 << (capability % 64)));
+    let [low, high] = [kept, kept >> 32].map(|word| (word & u64::from(u32::MAX)) as u32);
     // Version 3 reads two structs of three words: effective, permitted, inheritable.
-    let none = [0u32; 6];
+    let kept = [low, low, low, high, high, high];
     // SAFETY: both live for the call and have the layout that version 3 asks for.
-    check(unsafe { libc::syscall(libc::SYS_capset, &raw const header, none.as_ptr()) })?;
+    check(unsafe { libc::syscall(libc::SYS_capset, &raw const header, kept.as_ptr()) })?;
+    for capability in but {
+        let capability = libc::c_ulong::from(*capability);
+        // SAFETY: takes integers only.
+        let raised = unsafe { libc::prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, capability, 0, 0) };
+        check(libc::c_long::from(raised))?;
+    }
     Ok(())
 }
 
 const PR_CAP_AMBIENT: i32 = 47;
+const PR_CAP_AMBIENT_RAISE: libc::c_ulong = 2;
 const PR_CAP_AMBIENT_CLEAR_ALL: libc::c_ulong = 4;
 
 /// Puts every system call that this process and its children make from now on under `filter`.

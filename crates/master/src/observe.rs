@@ -54,6 +54,13 @@ pub(crate) fn compare(
             None => {}
         }
     }
+    // What runs in an alloc ends before that does.
+    observations.sort_by_key(|observation| match observation {
+        Observation::Ended { instance, .. } => {
+            cell.job(instance.collection).is_some_and(|job| job.spec.kind.is_alloc_set())
+        }
+        Observation::Started { .. } | Observation::Health { .. } => false,
+    });
     link.agrees = !new && observations.is_empty();
     if !observations.is_empty() {
         link.observing = true;

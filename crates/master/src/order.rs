@@ -2,37 +2,69 @@
 
 use std::sync::Arc;
 
-use borglet::{Desired, Order};
-use cell::Cell;
+use borglet::{Desired, DesiredAlloc, Order};
+use cell::{Cell, Job, Placement};
 use model::{InstanceId, MachineId, Stamp};
+use spec::TaskSpec;
 
-/// The order for a machine: every instance placed on it that nobody has killed.
+/// The order for a machine: every instance placed on it that nobody has killed, allocs apart from
+/// tasks.
 pub(crate) fn for_machine(cell: &Cell, machine: MachineId, stamp: Stamp) -> Order {
+    let mut order = Order { stamp, ..Order::default() };
     let instances = cell.machine(machine).map(|machine| machine.instances()).unwrap_or_default();
-    let tasks = instances.iter().filter_map(|instance| desired(cell, *instance)).collect();
-    Order { stamp, tasks }
+    for instance in instances {
+        let Some((job, placement)) = placed(cell, *instance) else { continue };
+        if job.spec.kind.is_alloc_set() {
+            order.allocs.extend(alloc(cell, *instance, job, placement));
+        } else {
+            order.tasks.extend(task(cell, *instance, job, placement));
+        }
+    }
+    order
 }
 
-fn desired(cell: &Cell, instance: InstanceId) -> Option<Desired> {
-    let job = cell.job(instance.collection)?;
+/// An instance that is to be on its machine.
+fn placed(cell: &Cell, instance: InstanceId) -> Option<(&Job, &Placement)> {
     let placement = cell.placement(instance)?;
-    if placement.stop.is_some() {
-        return None;
-    }
-    let mut spec = job.spec.task(instance.index).into_owned();
-    // The cell counts in normalised cores, the machine in its own.
-    if let Some(machine) = cell.machine(placement.machine) {
-        spec.limit.cpu = machine.gcu().physical(spec.limit.cpu);
-    }
+    placement.stop.is_none().then_some((cell.job(instance.collection)?, placement))
+}
+
+fn alloc(
+    cell: &Cell,
+    instance: InstanceId,
+    job: &Job,
+    placement: &Placement,
+) -> Option<DesiredAlloc> {
+    Some(DesiredAlloc {
+        instance,
+        cell: cell.name()?.clone(),
+        user: job.owner.clone(),
+        name: job.spec.name.clone(),
+        priority: job.spec.priority,
+        limit: described(cell, instance, job, placement).limit,
+    })
+}
+
+fn task(cell: &Cell, instance: InstanceId, job: &Job, placement: &Placement) -> Option<Desired> {
     let names = job.ports(instance.index);
     Some(Desired {
         instance,
+        alloc: placement.alloc,
         cell: cell.name()?.clone(),
         user: job.owner.clone(),
         job: job.spec.name.clone(),
         priority: job.spec.priority,
         appclass: job.spec.appclass,
-        spec: Arc::new(spec),
+        spec: Arc::new(described(cell, instance, job, placement)),
         ports: names.iter().cloned().zip(placement.ports.iter().copied()).collect(),
     })
+}
+
+/// What it is, with its limit as its machine counts: the cell counts in normalised cores.
+fn described(cell: &Cell, instance: InstanceId, job: &Job, placement: &Placement) -> TaskSpec {
+    let mut spec = job.spec.task(instance.index).into_owned();
+    if let Some(machine) = cell.machine(placement.machine) {
+        spec.limit.cpu = machine.gcu().physical(spec.limit.cpu);
+    }
+    spec
 }

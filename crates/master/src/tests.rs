@@ -1,6 +1,7 @@
 //! A leader, its cell and a machine that answers by hand.
 
 mod agreeing;
+mod allocs;
 mod lost;
 mod session;
 
@@ -61,7 +62,10 @@ impl World {
     fn submit(&mut self, tasks: u32) {
         let name = model::JobName::new("web").expect("a name");
         let task = TaskSpec::of(vec!["x".to_owned()]);
-        let spec = JobSpec::of(name, model::Band::Production.usual(), tasks, task);
+        self.submit_spec(JobSpec::of(name, model::Band::Production.usual(), tasks, task));
+    }
+
+    fn submit_spec(&mut self, spec: JobSpec) {
         self.request(Mutation::Submit(Arc::new(spec)));
     }
 

@@ -37,6 +37,10 @@ number!(
     MachineId(u64)
 );
 number!(
+    /// A grant of quota.
+    GrantId(u64)
+);
+number!(
     /// The place of a task in its job, from 0 (paper, section 2.3).
     TaskIndex(u32)
 );

@@ -6,6 +6,7 @@
 //! else, so that it is the same in flags, files, answers and docs.
 
 mod address;
+mod capability;
 mod id;
 mod label;
 mod machine;
@@ -17,9 +18,10 @@ mod serial;
 mod time;
 
 pub use address::{Address, AddressError, TaskSelection};
+pub use capability::{Capability, KernelFeature, NotListed};
 pub use id::{
-    CollectionId, Generation, InstanceId, Level, LogIndex, MachineId, SessionId, Stamp, TaskId,
-    TaskIndex, Term,
+    CollectionId, Generation, GrantId, InstanceId, Level, LogIndex, MachineId, SessionId, Stamp,
+    TaskId, TaskIndex, Term,
 };
 pub use label::{LabelQuery, LabelQueryError, LabelTerm, Labels};
 pub use machine::{End, MachineReport, PortRange};

@@ -62,6 +62,7 @@ impl Priority {
     }
 
     /// The band that it is in.
+    #[inline]
     #[must_use]
     pub fn band(self) -> Band {
         match self.0 {
@@ -74,6 +75,7 @@ impl Priority {
     }
 
     /// Production and monitoring: "prod" in the paper's sense (section 2.5).
+    #[inline]
     #[must_use]
     pub fn is_prod(self) -> bool {
         self.band() >= Band::Production
@@ -97,6 +99,13 @@ impl Band {
         }
     }
 
+    /// Whether what runs in it is charged to a quota: all but the free band (paper, section 2.5,
+    /// "infinite quota at priority zero").
+    #[must_use]
+    pub fn is_charged(self) -> bool {
+        self != Self::Free
+    }
+
     /// The priority that its name stands for.
     #[must_use]
     pub fn usual(self) -> Priority {
@@ -107,6 +116,15 @@ impl Band {
             Self::Production => 200,
             Self::Monitoring => 360,
         })
+    }
+}
+
+/// A band by its name, or the one that a number is in.
+impl FromStr for Band {
+    type Err = PriorityError;
+
+    fn from_str(text: &str) -> Result<Self, PriorityError> {
+        text.parse().map(Priority::band)
     }
 }
 

@@ -47,6 +47,7 @@ impl GcuFactor {
     }
 
     /// What cores of this platform do, in normalised ones.
+    #[inline]
     #[must_use]
     pub fn normalised(self, cores: MilliCores) -> MilliCores {
         if self == Self::ONE {
@@ -275,6 +276,34 @@ impl Dimension {
     }
 }
 
+impl Dimension {
+    /// Its name in commands: `cpu=2`.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Cpu => "cpu",
+            Self::Ram => "ram",
+            Self::Disk => "disk",
+            Self::DiskRate => "disk-rate",
+        }
+    }
+
+    /// A quantity in this dimension as it is written in commands: without spaces, and exactly, so
+    /// that it is read back as what it is.
+    #[must_use]
+    pub fn write(self, amount: u64) -> String {
+        if self == Self::Cpu {
+            let text = format!("{}.{:03}", amount / 1_000, amount % 1_000);
+            return text.trim_end_matches('0').trim_end_matches('.').to_owned();
+        }
+        let whole = |(_, factor): &&(&str, u64)| amount.is_multiple_of(*factor);
+        match BYTE_UNITS[..6].iter().rev().filter(|_| amount > 0).find(whole) {
+            Some((unit, factor)) => format!("{}{unit}", amount / factor),
+            None => amount.to_string(),
+        }
+    }
+}
+
 impl fmt::Display for Dimension {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -301,6 +330,7 @@ pub struct Resources {
 
 impl Resources {
     /// The amount in one dimension, in that dimension's unit.
+    #[inline]
     #[must_use]
     pub fn get(&self, dimension: Dimension) -> u64 {
         match dimension {
@@ -311,6 +341,7 @@ impl Resources {
         }
     }
 
+    #[inline]
     fn zip(self, other: Self, f: impl Fn(u64, u64) -> u64) -> Self {
         Self {
             cpu: MilliCores(f(self.cpu.0, other.cpu.0)),
@@ -320,25 +351,57 @@ impl Resources {
         }
     }
 
+    /// What a function gives for each dimension.
+    #[must_use]
+    pub fn each(of: impl Fn(Dimension) -> u64) -> Self {
+        Self {
+            cpu: MilliCores(of(Dimension::Cpu)),
+            ram: Bytes(of(Dimension::Ram)),
+            disk: Bytes(of(Dimension::Disk)),
+            disk_rate: Bytes(of(Dimension::DiskRate)),
+        }
+    }
+
+    /// The dimensions that are not zero, in words: `0.5 cores and 256 MiB`. `nothing` where all are.
+    #[must_use]
+    pub fn in_words(&self) -> String {
+        let there = Dimension::ALL.into_iter().filter(|dimension| self.get(*dimension) > 0);
+        let shown: Vec<String> = there
+            .map(|dimension| match dimension {
+                Dimension::Cpu | Dimension::Ram => dimension.show(self.get(dimension)),
+                _ => format!("{} of {dimension}", dimension.show(self.get(dimension))),
+            })
+            .collect();
+        match shown.split_last() {
+            None => "nothing".to_owned(),
+            Some((last, [])) => last.clone(),
+            Some((last, rest)) => format!("{} and {last}", rest.join(", ")),
+        }
+    }
+
     /// The sum, in every dimension at most `u64::MAX`.
+    #[inline]
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         self.zip(other, u64::saturating_add)
     }
 
     /// The difference, in every dimension at least 0.
+    #[inline]
     #[must_use]
     pub fn minus(self, other: Self) -> Self {
         self.zip(other, u64::saturating_sub)
     }
 
     /// The lesser of both, in every dimension.
+    #[inline]
     #[must_use]
     pub fn least(self, other: Self) -> Self {
         self.zip(other, u64::min)
     }
 
     /// The greater of both, in every dimension.
+    #[inline]
     #[must_use]
     pub fn most(self, other: Self) -> Self {
         self.zip(other, u64::max)
@@ -351,6 +414,7 @@ impl Resources {
     }
 
     /// The first dimension in which this is more than `room`.
+    #[inline]
     #[must_use]
     pub fn first_above(&self, room: &Self) -> Option<Dimension> {
         Dimension::ALL.into_iter().find(|dimension| self.get(*dimension) > room.get(*dimension))
@@ -452,6 +516,27 @@ mod tests {
         ] {
             assert_eq!(Bytes(bytes).to_string(), text);
         }
+    }
+
+    #[test]
+    fn what_is_written_in_a_command_is_read_back_exactly() {
+        for (dimension, amount, text) in [
+            (Dimension::Cpu, 500, "0.5"),
+            (Dimension::Cpu, 12_000, "12"),
+            (Dimension::Ram, 256 << 20, "256MiB"),
+            (Dimension::Ram, (1 << 30) + 1, "1073741825B"),
+            (Dimension::Disk, 0, "0"),
+        ] {
+            assert_eq!(dimension.write(amount), text);
+            let read = match dimension {
+                Dimension::Cpu => text.parse::<MilliCores>().expect(text).0,
+                _ => text.parse::<Bytes>().expect(text).0,
+            };
+            assert_eq!(read, amount);
+        }
+        let all = Resources { disk: Bytes(1 << 30), ..Resources::each(|_| 2_048) };
+        assert_eq!(all.in_words(), "2.048 cores, 2 KiB, 1 GiB of disk and 2 KiB/s of disk rate");
+        assert_eq!(Resources::default().in_words(), "nothing");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use borglet::{Desired, Order, Report, TaskReport, TaskStatus};
+use borglet::{Desired, DesiredAlloc, Order, Report, TaskReport, TaskStatus};
 use model::PortName;
 
 use crate::error::{At, Fault, Malformed};
@@ -12,8 +12,9 @@ use v1::task_report::{Running, Status};
 
 impl From<&Order> for v1::Order {
     fn from(order: &Order) -> Self {
+        let allocs = order.allocs.iter().map(Into::into).collect();
         let tasks = order.tasks.iter().map(Into::into).collect();
-        Self { stamp: Some(order.stamp.into()), tasks }
+        Self { stamp: Some(order.stamp.into()), allocs, tasks }
     }
 }
 
@@ -22,7 +23,36 @@ impl TryFrom<v1::Order> for Order {
 
     fn try_from(order: v1::Order) -> Result<Self, Malformed> {
         let stamp = read::message(order.stamp, "stamp")?;
-        Ok(Self { stamp, tasks: read::list(order.tasks, "tasks")? })
+        let allocs = read::list(order.allocs, "allocs")?;
+        Ok(Self { stamp, allocs, tasks: read::list(order.tasks, "tasks")? })
+    }
+}
+
+impl From<&DesiredAlloc> for v1::DesiredAlloc {
+    fn from(desired: &DesiredAlloc) -> Self {
+        Self {
+            instance: Some(desired.instance.into()),
+            cell: desired.cell.to_string(),
+            user: desired.user.to_string(),
+            name: desired.name.to_string(),
+            priority: desired.priority.number().into(),
+            limit: Some((&desired.limit).into()),
+        }
+    }
+}
+
+impl TryFrom<v1::DesiredAlloc> for DesiredAlloc {
+    type Error = Malformed;
+
+    fn try_from(desired: v1::DesiredAlloc) -> Result<Self, Malformed> {
+        Ok(Self {
+            instance: read::message(desired.instance, "instance")?,
+            cell: read::name(&desired.cell, "cell")?,
+            user: read::name(&desired.user, "user")?,
+            name: read::name(&desired.name, "name")?,
+            priority: priority(desired.priority)?,
+            limit: read::message(desired.limit, "limit")?,
+        })
     }
 }
 
@@ -38,6 +68,7 @@ impl From<&Desired> for v1::Desired {
             appclass: appclass_number(desired.appclass),
             spec: Some(v1::TaskSpec::from(&*desired.spec)),
             ports: desired.ports.iter().map(port).collect(),
+            alloc: desired.alloc.map(Into::into),
         }
     }
 }
@@ -48,6 +79,7 @@ impl TryFrom<v1::Desired> for Desired {
     fn try_from(desired: v1::Desired) -> Result<Self, Malformed> {
         Ok(Self {
             instance: read::message(desired.instance, "instance")?,
+            alloc: desired.alloc.map(Into::into),
             cell: read::name(&desired.cell, "cell")?,
             user: read::name(&desired.user, "user")?,
             job: read::name(&desired.job, "job")?,

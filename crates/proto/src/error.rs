@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 
-use model::{NameError, PriorityError, SchedulingClassError, SerialError};
+use model::{NameError, NotListed, PriorityError, SchedulingClassError, SerialError};
 use spec::{Path, Step};
 use thiserror::Error;
 
@@ -43,6 +43,9 @@ pub enum Fault {
     /// A number is not a scheduling class.
     #[error(transparent)]
     SchedulingClass(#[from] SchedulingClassError),
+    /// A text is none of a closed list.
+    #[error(transparent)]
+    NotListed(#[from] NotListed),
     /// A number outside its range.
     #[error("must be {least} to {most}, is {is}")]
     OutOfRange {
@@ -82,7 +85,9 @@ pub enum Fault {
         known: u32,
     },
     /// A part of an image is not where it should be.
-    #[error("is out of order: machines, jobs and sessions follow the head, each by rising id")]
+    #[error(
+        "is out of order: machines, jobs, sessions and grants follow the head, each by rising id"
+    )]
     OutOfOrder,
     /// An image ends within a part.
     #[error("is cut off: {is} bytes are there, {wants} should be")]

@@ -118,6 +118,8 @@ impl From<&JobSpec> for v1::JobSpec {
             max_per_machine: job.max_per_machine.map(Into::into),
             max_per_switch: job.max_per_switch.map(Into::into),
             allocs,
+            estimation: (!job.estimation).then_some(false),
+            kernel_features: texts(&job.task.kernel_features),
             alloc_set: job.kind.alloc_set().map(ToString::to_string).unwrap_or_default(),
         }
     }
@@ -142,6 +144,7 @@ impl TryFrom<v1::JobSpec> for JobSpec {
             health_check: read::optional(job.health_check, "healthCheck")?,
             notice: read::span(job.notice, "notice")?,
             constraints: read::list(job.constraints, "constraints")?,
+            kernel_features: read::words(&job.kernel_features, "kernelFeatures")?,
         };
         let change = |(index, change)| -> Result<(TaskIndex, TaskOverride), Malformed> {
             Ok((TaskIndex(index), TaskOverride::try_from(change).key(index)?))
@@ -161,6 +164,7 @@ impl TryFrom<v1::JobSpec> for JobSpec {
             max_per_machine: job.max_per_machine.map(Into::into),
             max_per_switch: job.max_per_switch.map(Into::into),
             restart: read::message(job.restart, "restart")?,
+            estimation: job.estimation.unwrap_or(true),
             after: references(&job.after)?,
             parent: read::optional_name(&job.parent, "parent")?,
         })

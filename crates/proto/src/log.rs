@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cell::{Assignment, Mutation, Observation, Op, RequestId, Reservation};
-use model::{CollectionId, InstanceId, Level, MachineId, SessionId, Time};
+use model::{CollectionId, GrantId, InstanceId, Level, MachineId, SessionId, Time};
 use prost::Message;
 
 use crate::error::{At, Fault, Malformed};
@@ -94,6 +94,7 @@ impl From<&Op> for v1::Op {
                 Kind::StopRescheduling(op::StopRescheduling { silent: *silent, of: *of })
             }
             Op::AllowRescheduling => Kind::AllowRescheduling(v1::Nothing {}),
+            Op::MeterQuota => Kind::MeterQuota(v1::Nothing {}),
         };
         Self { op: Some(kind) }
     }
@@ -144,6 +145,7 @@ impl TryFrom<v1::Op> for Op {
                 Self::StopRescheduling { silent, of }
             }
             Kind::AllowRescheduling(v1::Nothing {}) => Self::AllowRescheduling,
+            Kind::MeterQuota(v1::Nothing {}) => Self::MeterQuota,
         })
     }
 }
@@ -213,6 +215,27 @@ impl From<&Mutation> for MutationMessage {
                 Self::RevokeUser(op::RevokeUser { user: user.to_string() })
             }
             Mutation::ResumeRescheduling => Self::ResumeRescheduling(v1::Nothing {}),
+            Mutation::GrantQuota { user, band, amount, from, until } => {
+                Self::GrantQuota(op::GrantQuota {
+                    user: user.to_string(),
+                    band: band.to_string(),
+                    amount: Some(amount.into()),
+                    from: from.map(|from| from.0),
+                    until: until.map(|until| until.0),
+                })
+            }
+            Mutation::RevokeQuota { grant } => Self::RevokeQuota(grant.0),
+            Mutation::Oversell { band, percent } => {
+                Self::Oversell(op::Oversell { band: band.to_string(), percent: *percent })
+            }
+            Mutation::MeterQuota { on } => Self::MeterQuota(*on),
+            Mutation::SetCapability { user, capability, held } => {
+                Self::SetCapability(op::SetCapability {
+                    user: user.to_string(),
+                    capability: capability.to_string(),
+                    held: *held,
+                })
+            }
         }
     }
 }
@@ -260,6 +283,24 @@ impl TryFrom<MutationMessage> for Mutation {
                 Self::RevokeUser { user: read::name(&revoke.user, "user").field("revokeUser")? }
             }
             MutationMessage::ResumeRescheduling(v1::Nothing {}) => Self::ResumeRescheduling,
+            MutationMessage::GrantQuota(grant) => Self::GrantQuota {
+                user: read::name(&grant.user, "user").field("grantQuota")?,
+                band: read::band(&grant.band, "band").field("grantQuota")?,
+                amount: read::message(grant.amount, "amount").field("grantQuota")?,
+                from: grant.from.map(Time),
+                until: grant.until.map(Time),
+            },
+            MutationMessage::RevokeQuota(id) => Self::RevokeQuota { grant: GrantId(id) },
+            MutationMessage::Oversell(oversell) => Self::Oversell {
+                band: read::band(&oversell.band, "band").field("oversell")?,
+                percent: oversell.percent,
+            },
+            MutationMessage::MeterQuota(on) => Self::MeterQuota { on },
+            MutationMessage::SetCapability(set) => Self::SetCapability {
+                user: read::name(&set.user, "user").field("setCapability")?,
+                capability: read::word(&set.capability, "capability").field("setCapability")?,
+                held: set.held,
+            },
         })
     }
 }

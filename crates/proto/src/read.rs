@@ -4,9 +4,10 @@
 //! No list is given room for more elements than have been decoded: a number from outside never
 //! decides how much memory is taken.
 
+use std::collections::BTreeSet;
 use std::str::FromStr;
 
-use model::{GcuFactor, NameError, Serial, SerialError, Span};
+use model::{Band, GcuFactor, NameError, NotListed, Serial, SerialError, Span};
 
 use crate::duration::{self, Duration};
 use crate::error::{At, Fault, Malformed};
@@ -58,6 +59,38 @@ pub(crate) fn optional_name<N: FromStr<Err = NameError>>(
 /// The number of a certificate.
 pub(crate) fn serial(text: &str, field: &str) -> Result<Serial, Malformed> {
     text.parse().map_err(|error: SerialError| Fault::Serial(error)).field(field)
+}
+
+/// A word of a closed list.
+pub(crate) fn word<W: FromStr<Err = NotListed>>(text: &str, field: &str) -> Result<W, Malformed> {
+    text.parse::<W>().map_err(Fault::from).field(field)
+}
+
+/// Words of a closed list, none of them twice.
+pub(crate) fn words<W: FromStr<Err = NotListed> + Ord>(
+    texts: &[String],
+    field: &str,
+) -> Result<BTreeSet<W>, Malformed> {
+    let mut words = BTreeSet::new();
+    for (position, text) in texts.iter().enumerate() {
+        let word = text.parse::<W>().map_err(Fault::from).element(position).field(field)?;
+        if !words.insert(word) {
+            return Err(Fault::Twice).element(position).field(field);
+        }
+    }
+    Ok(words)
+}
+
+/// A band, by its name alone.
+pub(crate) fn band(text: &str, field: &str) -> Result<Band, Malformed> {
+    let unknown = || {
+        Fault::NotListed(NotListed {
+            text: text.to_owned(),
+            what: "band",
+            known: Band::ALL.into_iter().map(Band::name).collect(),
+        })
+    };
+    Band::ALL.into_iter().find(|band| band.name() == text).ok_or_else(unknown).field(field)
 }
 
 /// A quantity: signed in the format, never negative.

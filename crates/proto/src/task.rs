@@ -37,6 +37,7 @@ impl From<&TaskSpec> for v1::TaskSpec {
             ports: texts(&task.ports),
             health_check: task.health_check.as_ref().map(Into::into),
             notice: Some(duration(task.notice)),
+            kernel_features: texts(&task.kernel_features),
         }
     }
 }
@@ -55,6 +56,7 @@ impl TryFrom<v1::TaskSpec> for TaskSpec {
             health_check: read::optional(task.health_check, "healthCheck")?,
             notice: read::span(task.notice, "notice")?,
             constraints: Vec::new(),
+            kernel_features: read::words(&task.kernel_features, "kernelFeatures")?,
         })
     }
 }

@@ -63,6 +63,8 @@ pub struct Founding {
     pub name: CellName,
     /// Who administers it.
     pub administrator: UserName,
+    /// Whether what has no quota is refused in it from its beginning on.
+    pub quota: bool,
 }
 
 /// What was found on the disk.
@@ -460,7 +462,7 @@ impl<C: Codec> Replica<C> {
         self.master.lead(now, since, &self.cell);
         outputs.push(Output::Leads(term));
         if self.cell.name().is_none()
-            && let Some(Founding { name, administrator }) = self.founding.clone()
+            && let Some(Founding { name, administrator, .. }) = self.founding.clone()
         {
             self.propose(now, &Op::Found { name, administrator }, None);
         }
@@ -468,6 +470,11 @@ impl<C: Codec> Replica<C> {
         // are several, this has to wait until all have said so.
         if self.cell.level() < LEVEL && self.node.raft.prs().is_singleton() {
             self.propose(now, &Op::RaiseLevel { to: LEVEL }, None);
+        }
+        // Until the first session is open: a founding that the disk holds in part is completed.
+        let quota = self.founding.as_ref().is_some_and(|founding| founding.quota);
+        if quota && self.cell.is_untouched() && !self.cell.metering().on {
+            self.propose(now, &Op::MeterQuota, None);
         }
     }
 

@@ -52,7 +52,7 @@ impl World {
         let entries = disk.clone();
         let recovered = Recovered { entries, hard_state, ..Recovered::default() };
         let name = CellName::new("dev").expect("a name");
-        let founding = Some(Founding { name, administrator: user() });
+        let founding = Some(Founding { name, administrator: user(), quota: false });
         let replica = Replica::new(Settings::default(), table.clone(), now, recovered, founding);
         let replica = replica.expect("settings are good");
         let (pending, outputs) = (vec![], vec![]);

@@ -216,7 +216,7 @@ mod tests {
     }
 
     fn placed(id: u64, machine: u64) -> Event {
-        task(id, EventKind::Schedule { machine: MachineId(machine) })
+        task(id, EventKind::Schedule { machine: MachineId(machine), alloc: None })
     }
 
     fn evict(id: u64, cause: EvictionCause) -> [Event; 2] {

@@ -248,6 +248,7 @@ impl Judge {
         if !self.started.insert((machine.obeyed.restore_epoch, instance)) {
             self.violated(format!("{instance} is started a second time, on m{number}"));
         }
+        self.in_its_place(number, machine);
         let Some(process) = machine.processes.get(&instance) else { return };
         let own = &process.launch.desired.ports;
         if let Some(port) =
@@ -263,6 +264,15 @@ impl Judge {
         };
         if machine.processes.iter().any(same) {
             self.violated(format!("{instance} is started on m{number} as user {uid} of another"));
+        }
+    }
+
+    /// What is in an alloc is there only as long as that is.
+    pub(crate) fn in_its_place(&mut self, number: usize, machine: &Machine) {
+        if let Some((instance, alloc)) = machine.misplaced()
+            && self.active
+        {
+            self.violated(format!("{instance} is on m{number} in {alloc}, which is not there"));
         }
     }
 

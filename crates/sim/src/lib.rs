@@ -12,6 +12,7 @@
 
 mod account;
 mod agenda;
+mod allocs;
 mod campaign;
 mod clients;
 mod disk;

@@ -13,6 +13,7 @@ use model::{
     End, InstanceId, MachineId, MachineName, MachineReport, Random, Resources, Span, Stamp, Time,
 };
 
+use crate::allocs::Alloc;
 use crate::program::{Life, Programs};
 
 /// Whether a machine does anything.
@@ -79,6 +80,12 @@ pub(crate) enum Step {
     Answers(Result<(), String>),
     /// It was not started: somebody else has its user id.
     UidTaken,
+    /// An alloc is made, or is not.
+    Made(Resources, Result<(), String>),
+    /// An alloc is removed.
+    Removed,
+    /// Something of an alloc could not be removed.
+    Stays,
 }
 
 /// A machine.
@@ -95,6 +102,7 @@ pub(crate) struct Machine {
     pub(crate) boot: u64,
     pub(crate) borglet: Option<Borglet>,
     pub(crate) processes: BTreeMap<InstanceId, Process>,
+    pub(crate) allocs: BTreeMap<InstanceId, Alloc>,
     stamp: Stamp,
     /// The newest order that it ever obeyed, whatever it remembers.
     pub(crate) obeyed: Stamp,
@@ -106,7 +114,7 @@ pub(crate) struct Machine {
     pub(crate) tick: Option<Time>,
     /// What was sent to it while it was frozen, or happened in it.
     pub(crate) backlog: Vec<crate::world::Event>,
-    random: Random,
+    pub(crate) random: Random,
 }
 
 /// What follows from something that a Borglet did.
@@ -129,6 +137,7 @@ impl Machine {
             boot: 0,
             borglet: None,
             processes: BTreeMap::new(),
+            allocs: BTreeMap::new(),
             stamp: Stamp::default(),
             obeyed: Stamp::default(),
             said: Arc::default(),
@@ -153,8 +162,10 @@ impl Machine {
             },
         });
         let recovered = recovered.collect();
+        let allocs = self.recovered_allocs();
         let machine = Arc::clone(&self.report);
-        self.borglet = Some(Borglet::new(Settings::default(), machine, self.stamp, recovered));
+        self.borglet =
+            Some(Borglet::new(Settings::default(), machine, self.stamp, allocs, recovered));
         // Versions of this process never meet those of an earlier one.
         self.version += 1 << 32;
         self.tick = None;
@@ -167,7 +178,7 @@ impl Machine {
         self.untold = None;
     }
 
-    /// Every task is lost, and the Borglet with them.
+    /// Every task is lost, and the Borglet with them. Of allocs their files are left.
     pub(crate) fn lose_power(&mut self) {
         self.power = Power::Off;
         self.boot += 1;
@@ -177,6 +188,7 @@ impl Machine {
             let reason = "its machine was rebooted".to_owned();
             process.phase = Phase::Ended(End::Lost { reason });
         }
+        self.allocs.values_mut().for_each(|alloc| alloc.made = false);
     }
 
     /// Takes the report anew; whether it is another one than before.
@@ -205,6 +217,7 @@ impl Machine {
     /// A mistake that is planted: what was started, and what was obeyed, is not remembered.
     pub(crate) fn forget(&mut self) {
         self.processes.clear();
+        self.allocs.clear();
         self.stamp = Stamp::default();
     }
 
@@ -270,16 +283,32 @@ impl Machine {
                     *own = Resources { ram, ..limit };
                     *own
                 });
-                // The kernel does it at once.
-                let mut more = Vec::new();
-                if let Some(borglet) = &mut self.borglet {
-                    borglet.step(now, Input::Resized(instance, held), &mut more);
-                }
-                more.into_iter()
-                    .for_each(|effect| self.execute(now, effect, programs, consequences));
+                self.resized(now, instance, held, programs, consequences);
             }
+            Effect::MakeAlloc(desired) => consequences.push(self.make_alloc(&desired)),
+            Effect::ResizeAlloc { instance, limit } => {
+                let held = self.resize_alloc(instance, limit);
+                self.resized(now, instance, held, programs, consequences);
+            }
+            Effect::RemoveAlloc(id) => consequences.push(self.remove_alloc(id)),
             Effect::Retire(id) => drop(self.processes.remove(&id)),
         }
+    }
+
+    /// The kernel resizes at once.
+    fn resized(
+        &mut self,
+        now: Time,
+        instance: InstanceId,
+        held: Option<Resources>,
+        programs: &dyn Programs,
+        consequences: &mut Vec<Consequence>,
+    ) {
+        let mut more = Vec::new();
+        if let Some(borglet) = &mut self.borglet {
+            borglet.step(now, Input::Resized(instance, held), &mut more);
+        }
+        more.into_iter().for_each(|effect| self.execute(now, effect, programs, consequences));
     }
 
     fn health(&self, now: Time, id: InstanceId, timeout: Span) -> (Span, Result<(), String>) {
@@ -309,6 +338,9 @@ impl Machine {
             let never_started = !self.processes.contains_key(&id);
             let input = Input::UidTaken(id);
             return never_started.then_some(Passed { input, then: None, ended: None });
+        }
+        if let Step::Made(..) | Step::Removed | Step::Stays = step {
+            return self.pass_alloc(id, step);
         }
         let process = self.processes.get_mut(&id)?;
         match (step, &process.phase) {
@@ -361,7 +393,7 @@ mod tests {
 
     fn order(index: u64) -> Order {
         let stamp = Stamp { index: model::LogIndex(index), ..Stamp::default() };
-        Order { stamp, tasks: vec![desired("run heeds=40")] }
+        Order { stamp, allocs: Vec::new(), tasks: vec![desired("run heeds=40")] }
     }
 
     /// A machine on which a task runs, by an order of index 3.

@@ -170,6 +170,9 @@ impl<C: Codec> World<C> {
         if let Some(end) = &passed.ended {
             self.judge.ended(instance, end);
         }
+        if let Input::AllocRemoved(_) = passed.input {
+            self.judge.in_its_place(number, &self.machines[number]);
+        }
         self.tell_borglet(number, passed.input);
     }
 

@@ -10,7 +10,7 @@ use replica::{Codec, Founding, Input, LogEntry, Output, Refusal, Replica, Settin
 
 use crate::clients::Asked;
 use crate::disk::{Checkpoint, Crash, Disk};
-use crate::machine::Call;
+use crate::machine::{Call, Machine};
 use crate::network::{Fate, Node};
 use crate::tap::Tap;
 use crate::world::{Event, World, cell_name, number_of};
@@ -137,7 +137,10 @@ impl<C: Codec> World<C> {
         let tap = Tap::new(Rc::clone(&self.codec), Rc::clone(&self.seen));
         let administrator = self.master.founder.clone();
         let founding = cell_name().zip(administrator);
-        let founding = founding.map(|(name, administrator)| Founding { name, administrator });
+        let founding = founding.map(|(name, administrator)| {
+            // Its load is of more users than anybody grants quota to.
+            Founding { name, administrator, quota: false }
+        });
         let (settings, now) = (self.master.settings, self.now);
         match Replica::new(settings, tap, now, recovered, founding) {
             Ok(replica) => {
@@ -247,7 +250,8 @@ impl<C: Codec> World<C> {
             let machine = self.master.cell().and_then(|cell| cell.machine(machine));
             let number = machine.and_then(|machine| number_of(&machine.address));
             let there = number.and_then(|number| self.machines.get(number));
-            if there.is_some_and(|there| there.running().any(|running| running == id)) {
+            let runs = |there: &Machine| there.running().any(|running| running == id);
+            if there.is_some_and(|there| runs(there) || there.allocs.contains_key(&id)) {
                 self.judge.violated(format!("the cell says that {id} has ended, and it runs on"));
             }
         }

@@ -1,5 +1,5 @@
 //! A mixed load: services and batch jobs of several users at all priorities, jobs that fail, jobs
-//! that wait for others and end with others; kills, updates, drained machines, things said of
+//! that wait for others and end with others, alloc sets and jobs that run in them; kills, updates, drained machines, things said of
 //! machines. Now and then a client repeats what it was answered.
 
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use model::{
     Bytes, JobName, MachineName, MachineReport, MilliCores, PortName, Priority, Random, Resources,
     Span, TaskIndex, TaskSelection, Time, UserName,
 };
-use spec::{Constraint, HealthCheck, JobReference, JobSpec, Relation, TaskSpec};
+use spec::{Constraint, HealthCheck, JobReference, JobSpec, Kind, Relation, TaskSpec};
 
 use crate::load::{Load, Wish};
 use crate::world::address;
@@ -71,7 +71,47 @@ impl Mixed {
         if self.random.chance(200) {
             spec.restart.failures_max = Some(u32::try_from(self.random.below(4)).ok()?);
         }
+        match self.random.below(20) {
+            0 | 1 => self.as_alloc_set(&mut spec),
+            2..6 => self.in_alloc_set(cell, owner, &mut spec),
+            _ => {}
+        }
         Some(Wish::Ask(owner, Mutation::Submit(Arc::new(spec))))
+    }
+
+    /// Room for tasks of others, and of some other users.
+    fn as_alloc_set(&mut self, spec: &mut JobSpec) {
+        let users = self.users.iter().filter(|_| self.random.chance(500)).cloned().collect();
+        spec.kind = Kind::AllocSet { users };
+        spec.tasks = spec.tasks.min(6);
+        spec.task = TaskSpec {
+            limit: spec.task.limit,
+            constraints: std::mem::take(&mut spec.task.constraints),
+            ..TaskSpec::of(Vec::new())
+        };
+    }
+
+    /// In one of the alloc sets there are, with tasks of which an alloc holds several.
+    fn in_alloc_set(&mut self, cell: &Cell, owner: usize, spec: &mut JobSpec) {
+        let user = self.users.get(owner);
+        let sets: Vec<&Arc<Job>> = cell
+            .jobs()
+            .filter(|job| match &job.spec.kind {
+                Kind::AllocSet { users } => {
+                    job.is_alive() && user.is_some_and(|by| job.owner == *by || users.contains(by))
+                }
+                Kind::Job { .. } => false,
+            })
+            .collect();
+        let Some(set) = self.random.one_of(&sets) else { return };
+        let (alloc, part) = (set.limit(TaskIndex(0)), self.random.within(2..6));
+        spec.task.limit = Resources {
+            cpu: MilliCores((alloc.cpu.0 / part).max(1)),
+            ram: Bytes((alloc.ram.0 / part).max(4 << 20)),
+            ..Resources::default()
+        };
+        let reference = JobReference { user: Some(set.owner.clone()), job: set.spec.name.clone() };
+        spec.kind = Kind::Job { alloc_set: Some(reference) };
     }
 
     fn task(&mut self) -> Option<TaskSpec> {

@@ -108,6 +108,7 @@ mod tests {
         let (collection, index) = (CollectionId(1), TaskIndex(0));
         Desired {
             instance: InstanceId { collection, index, generation: Generation(1) },
+            alloc: None,
             cell: CellName::new("sim").expect("a name"),
             user: UserName::new("ana").expect("a name"),
             job: JobName::new("job").expect("a name"),

@@ -306,11 +306,25 @@ fn proposals(cell: &Cell, now: Time, random: &mut Random) -> Vec<Assignment> {
         };
         let Some((index, task)) = job.tasks().find(|(_, task)| waits(task)) else { continue };
         let instance = model::TaskId { collection: job.id, index }.generation(task.generation);
+        let alloc = alloc(cell, job, random);
+        let its = alloc.and_then(|alloc| cell.machine(cell.placement(alloc)?.machine));
+        let machine = its.unwrap_or(machine);
         let ports = machine.free_ports(job.ports(index).len(), &[]);
-        let victims = victims(cell, job, index, machine);
-        assignments.push(Assignment { instance, alloc: None, machine: machine.id, ports, victims });
+        let victims = match alloc {
+            Some(_) => Vec::new(),
+            None => victims(cell, job, index, machine),
+        };
+        assignments.push(Assignment { instance, alloc, machine: machine.id, ports, victims });
     }
     assignments
+}
+
+/// Some alloc of a job's alloc set, where it runs in one.
+fn alloc(cell: &Cell, job: &cell::Job, random: &mut Random) -> Option<InstanceId> {
+    let set = cell.job(job.alloc_set?)?;
+    let allocs = set.tasks().filter_map(|(index, _)| set.instance(index));
+    let allocs: Vec<_> = allocs.filter(|alloc| cell.placement(*alloc).is_some()).collect();
+    random.one_of(&allocs).copied()
 }
 
 /// Those of lower priority, lowest first, as many as make room.

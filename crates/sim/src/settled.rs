@@ -5,6 +5,7 @@ use cell::{Cell, Job, MachineState, Phase, Placement, Rescheduling, Task, TaskSt
 use model::{InstanceId, TaskIndex};
 use replica::Codec;
 
+use crate::allocs::Alloc;
 use crate::machine;
 use crate::world::{World, number_of};
 
@@ -37,7 +38,7 @@ impl<C: Codec> World<C> {
             }
         }
         for (number, machine) in self.machines.iter().enumerate() {
-            for instance in machine.running() {
+            for instance in machine.running().chain(machine.allocs.keys().copied()) {
                 let there =
                     cell.placement(instance).and_then(|placed| cell.machine(placed.machine));
                 if there.is_none_or(|there| number_of(&there.address) != Some(number)) {
@@ -82,9 +83,17 @@ impl<C: Codec> World<C> {
         if let Some(stop) = &placement.stop {
             return Some(format!("{id} is still being stopped: {stop:?}"));
         }
-        let process = number_of(&machine.address)
-            .and_then(|number| self.machines.get(number))
-            .and_then(|there| there.processes.get(&id));
+        let there = number_of(&machine.address).and_then(|number| self.machines.get(number));
+        let mut limit = job.limit(index);
+        limit.cpu = machine.gcu().physical(limit.cpu);
+        if job.spec.kind.is_alloc_set() {
+            let is = there.and_then(|there| there.allocs.get(&id)).copied();
+            let right = is == Some(Alloc { limit, made: true });
+            let started = matches!(placement.phase, Phase::Started { .. });
+            return (!right || !started)
+                .then(|| format!("{id} is an alloc on {}, where it is {is:?}", machine.name));
+        }
+        let process = there.and_then(|there| there.processes.get(&id));
         let runs = process.is_some_and(|there| matches!(there.phase, machine::Phase::Running(_)));
         let started = matches!(placement.phase, Phase::Started { .. });
         if !runs || !started {
@@ -92,11 +101,10 @@ impl<C: Codec> World<C> {
             return Some(format!("{id} is placed on {name} ({phase:?}), and does not run there"));
         }
         let desired = &process?.launch.desired;
-        let mut limit = job.limit(index);
-        limit.cpu = machine.gcu().physical(limit.cpu);
         let ports = desired.ports.iter().map(|(_, port)| port);
         let spec = job.spec.task(index);
         let same = desired.spec.limit == limit
+            && desired.alloc == placement.alloc
             && desired.spec.cmd == spec.cmd
             && ports.eq(placement.ports.iter())
             && desired.user == job.owner;
@@ -125,9 +133,28 @@ impl<C: Codec> World<C> {
 /// A task that waits although it fits somewhere.
 fn unplaced(cell: &Cell, job: &Job, index: TaskIndex) -> Option<String> {
     let ask = Ask::of(job, index);
+    if let Some(set) = job.alloc_set.and_then(|set| cell.job(set)) {
+        return unplaced_in(cell, job, index, set);
+    }
     let machine = cell.machines().find(|machine| fits(&ask, &Offer::of(machine)).is_ok())?;
     let (id, name) = (job.id, &machine.name);
     Some(format!("task {index} of job {id} waits, and fits on {name}"))
+}
+
+/// A task that waits although it fits in an alloc. It waits for its own, where that had to leave its
+/// machine and has no other yet.
+fn unplaced_in(cell: &Cell, job: &Job, index: TaskIndex, set: &Job) -> Option<String> {
+    let home = job.task(index)?.last_life.as_ref().and_then(|life| set.task(life.alloc?));
+    if home.is_some_and(|alloc| matches!(alloc.state, TaskState::Pending { .. })) {
+        return None;
+    }
+    let ask = Ask::of(job, index);
+    let fitting = set.tasks().find_map(|(at, alloc)| {
+        let TaskState::Running(placed) = &alloc.state else { return None };
+        let (machine, alloc) = (cell.machine(placed.machine)?, set.instance(at)?);
+        fits(&ask, &Offer::within(cell, machine, alloc)).is_ok().then_some(alloc)
+    })?;
+    Some(format!("task {index} of job {} waits, and fits in alloc {fitting}", job.id))
 }
 
 /// A job that waits for none that is alive.

@@ -6,8 +6,8 @@ use std::fmt;
 use std::str::FromStr;
 
 use model::{
-    Appclass, JobName, NameError, PortName, Priority, Resources, SchedulingClass, Span, TaskIndex,
-    UserName,
+    Appclass, Capability, JobName, KernelFeature, NameError, PortName, Priority, Resources,
+    SchedulingClass, Span, TaskIndex, UserName,
 };
 
 use crate::{Constraint, Kind};
@@ -40,6 +40,9 @@ pub struct JobSpec {
     pub max_per_switch: Option<Maximum>,
     /// What happens when a task fails.
     pub restart: RestartPolicy,
+    /// Whether its tasks count for what they are estimated to need. Where not, they count for their
+    /// limits, which takes the capability no-estimation.
+    pub estimation: bool,
     /// The jobs that have to finish before this one starts (trace v3, "run after"). Where one ends
     /// otherwise, this one is killed.
     pub after: BTreeSet<JobReference>,
@@ -108,6 +111,9 @@ pub struct TaskSpec {
     pub notice: Span,
     /// What it wants of its machine.
     pub constraints: Vec<Constraint>,
+    /// What it keeps of the rights that the kernel can give to a program. That takes the capability
+    /// kernel-features.
+    pub kernel_features: BTreeSet<KernelFeature>,
 }
 
 /// An HTTP health check (paper, section 2.6): a task that does not answer promptly, or answers
@@ -183,6 +189,7 @@ impl JobSpec {
             max_per_machine: None,
             max_per_switch: None,
             restart: RestartPolicy::default(),
+            estimation: true,
             after: BTreeSet::new(),
             parent: None,
         }
@@ -234,6 +241,7 @@ impl JobSpec {
     }
 
     /// The limit of the task at an index.
+    #[inline]
     #[must_use]
     pub fn limit(&self, index: TaskIndex) -> Resources {
         self.overrides.get(&index).and_then(|change| change.limit).unwrap_or(self.task.limit)
@@ -243,6 +251,15 @@ impl JobSpec {
     #[must_use]
     pub fn has_maxima(&self) -> bool {
         self.max_per_machine.is_some() || self.max_per_switch.is_some()
+    }
+
+    /// The capabilities that it takes to submit it, each with the field that wants it.
+    pub fn capabilities(&self) -> impl Iterator<Item = (Capability, &'static str)> {
+        let unestimated =
+            (!self.estimation).then_some((Capability::NoEstimation, "estimation: false"));
+        let kernel = !self.task.kernel_features.is_empty();
+        let kernel = kernel.then_some((Capability::KernelFeatures, "kernelFeatures"));
+        unestimated.into_iter().chain(kernel)
     }
 
     /// The limits of all its tasks together.
@@ -309,6 +326,7 @@ impl TaskSpec {
             health_check: None,
             notice: Span::from_secs(10),
             constraints: Vec::new(),
+            kernel_features: BTreeSet::new(),
         }
     }
 }

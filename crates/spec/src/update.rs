@@ -6,7 +6,7 @@ impl JobSpec {
     /// The fields in which another description differs and which a running task cannot take over
     /// without a restart; empty where the living job can become the other one in place.
     ///
-    /// In place are: priority, labels, scheduling class, restart policy, and (as long as the task
+    /// In place are: priority, labels, scheduling class, restart policy, estimation, and (as long as the task
     /// still fits where it runs) limits and constraints.
     #[must_use]
     pub fn needs_restart(&self, other: &Self) -> Vec<&'static str> {
@@ -43,7 +43,7 @@ impl JobSpec {
     }
 }
 
-fn task(one: &TaskSpec, two: &TaskSpec) -> [(&'static str, bool); 6] {
+fn task(one: &TaskSpec, two: &TaskSpec) -> [(&'static str, bool); 7] {
     [
         ("cmd", one.cmd != two.cmd),
         ("env", one.env != two.env),
@@ -51,6 +51,7 @@ fn task(one: &TaskSpec, two: &TaskSpec) -> [(&'static str, bool); 6] {
         ("ports", one.ports != two.ports),
         ("healthCheck", one.health_check != two.health_check),
         ("notice", one.notice != two.notice),
+        ("kernelFeatures", one.kernel_features != two.kernel_features),
     ]
 }
 

@@ -30,9 +30,9 @@ use crate::run::{cargo_build, root, succeed};
 const BOOT_LIMIT: Duration = Duration::from_secs(300);
 
 /// What the tests' scripts run, besides what is built into the shell.
-const PROGRAMS: [&str; 23] = [
+const PROGRAMS: [&str; 24] = [
     "cat", "chmod", "cut", "env", "grep", "head", "hostname", "id", "ls", "mkdir", "readlink",
-    "sed", "setsid", "sh", "setpriv", "sleep", "sort", "stat", "stty", "touch", "tr", "true",
+    "rm", "sed", "setsid", "sh", "setpriv", "sleep", "sort", "stat", "stty", "touch", "tr", "true",
     "unshare",
 ];
 

@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use model::{
-    Appclass, Bytes, JobName, MilliCores, PortName, Priority, Resources, SchedulingClass, Span,
-    TaskIndex, UserName,
+    Appclass, Bytes, JobName, KernelFeature, MilliCores, PortName, Priority, Resources,
+    SchedulingClass, Span, TaskIndex, UserName,
 };
 use proptest::collection::{btree_map, btree_set, vec};
 use proptest::option;
 use proptest::prelude::*;
+use proptest::sample::select;
 use serde_json::{Map, Value, json};
 use spec::{
     Constraint, HealthCheck, JobReference, JobSpec, Kind, Maximum, Relation, RestartPolicy,
@@ -85,6 +86,11 @@ fn canonical(job: &JobSpec) -> Value {
             field(name, json!({ "tasks": tasks, "hard": hard }));
         }
     }
+    if !job.estimation {
+        field("estimation", json!(false));
+    }
+    let features = job.task.kernel_features.iter();
+    field("kernelFeatures", features.map(ToString::to_string).collect());
     match &job.kind {
         Kind::Job { alloc_set: None } => {}
         Kind::Job { alloc_set: Some(set) } => field("allocSet", json!(set.to_string())),
@@ -203,7 +209,7 @@ fn health_check() -> impl Strategy<Value = HealthCheck> {
 }
 
 fn constraint() -> impl Strategy<Value = Constraint> {
-    let relation = proptest::sample::select(Relation::ALL.to_vec());
+    let relation = select(Relation::ALL.to_vec());
     ("[^\\p{Cc}]{1,5}", relation, "[^\\p{Cc}]{0,5}", any::<i64>(), any::<bool>()).prop_map(
         |(attribute, relation, text, number, hard)| {
             let value = match relation.is_numeric() {
@@ -234,7 +240,18 @@ fn task() -> impl Strategy<Value = TaskSpec> {
     let wants = (ports, option::of(health_check()), vec(constraint(), 0..3));
     (cmd(), env(), limits, wants).prop_map(|(cmd, env, limits, wants)| {
         let ((limit, processes, notice), (ports, health_check, constraints)) = (limits, wants);
-        TaskSpec { cmd, env, limit, processes, ports, health_check, notice, constraints }
+        let kernel_features = BTreeSet::new();
+        TaskSpec {
+            cmd,
+            env,
+            limit,
+            processes,
+            ports,
+            health_check,
+            notice,
+            constraints,
+            kernel_features,
+        }
     })
 }
 
@@ -273,13 +290,16 @@ prop_compose! {
         maxima in (option::of(maximum()), option::of(maximum())),
         alloc_set in option::of(reference()),
         users in option::of(btree_set(label(), 0..3)),
+        (estimation, features) in (any::<bool>(), btree_set(select(&KernelFeature::ALL[..]), 0..3)),
     ) -> JobSpec {
         let (mut task, mut overrides) = (task, overrides);
+        task.kernel_features = features;
         let kind = match users {
             None => Kind::Job { alloc_set },
             Some(users) => {
                 (task.cmd, task.env, task.ports) = Default::default();
                 task.health_check = None;
+                task.kernel_features.clear();
                 overrides.clear();
                 let user = |user: String| UserName::new(&user).expect("a label");
                 Kind::AllocSet { users: users.into_iter().map(user).collect() }
@@ -299,6 +319,7 @@ name: JobName::new(&name).expect("a label"),
             max_per_machine: maxima.0,
             max_per_switch: maxima.1,
             restart: RestartPolicy { failures_max, delay, delay_max },
+            estimation,
             after,
             parent,
         }
@@ -329,7 +350,7 @@ proptest! {
     fn whatever_a_field_holds_nothing_panics(
         field in "name|tasks|priority|cpu|cpuMilli|ram|ramBytes|notice|overrides|restart|labels|\
                   schedulingClass|after|parent|maxPerMachine|maxPerSwitch|allocs|allocSet|constraints|\
-                  ports|healthCheck",
+                  ports|healthCheck|estimation|kernelFeatures",
         value in prop_oneof![
             any::<f64>().prop_filter("a number", |number| number.is_finite()).prop_map(|n| json!(n)),
             any::<i64>().prop_map(|n| json!(n)),

@@ -2,7 +2,7 @@
 
 use crate::{Files, settings};
 use model::{Bytes, MilliCores, TaskIndex};
-use spec::{JobReference, JobSpec};
+use spec::{JobReference, JobSpec, Kind};
 
 macro_rules! example {
     ($name:literal) => {
@@ -10,13 +10,14 @@ macro_rules! example {
     };
 }
 
-const EXAMPLES: [(&str, &str); 6] = [
+const EXAMPLES: [(&str, &str); 7] = [
     example!("hello.bcl"),
     example!("batch.bcl"),
     example!("too-big.bcl"),
     example!("overrides.bcl"),
     example!("pipeline.bcl"),
     example!("workers.bcl"),
+    example!("allocs.bcl"),
 ];
 
 fn evaluate(name: &str) -> Vec<JobSpec> {
@@ -105,4 +106,20 @@ fn the_workers_end_with_their_parent_and_say_what_suits_them() {
     assert_eq!(workers.scheduling_class.number(), 1);
     assert_eq!(workers.label(TaskIndex(0), "tier"), Some("canary"));
     assert_eq!(workers.label(TaskIndex(0), "app"), Some("crawler"));
+}
+
+#[test]
+fn a_web_server_and_its_log_saver_share_a_room() {
+    let jobs = evaluate("allocs.bcl");
+    let [room, web, saver] = &jobs[..] else { panic!("three jobs") };
+    assert_eq!(room.kind, Kind::AllocSet { users: [].into() });
+    assert_eq!((room.tasks, room.total().to_string().as_str()), (2, "0.6 cores, 320 MiB"));
+    let alloc_set = Some(JobReference { user: None, job: room.name.clone() });
+    for job in [web, saver] {
+        assert_eq!(job.kind, Kind::Job { alloc_set: alloc_set.clone() });
+        assert_eq!(job.tasks, room.tasks);
+    }
+    let both = web.task.limit.plus(saver.task.limit);
+    assert_eq!(both.first_above(&room.task.limit), None, "an alloc holds one task of each");
+    assert!(web.task.health_check.is_some() && saver.task.health_check.is_none());
 }

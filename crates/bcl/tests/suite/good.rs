@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use model::{Appclass, Band, Bytes, MilliCores, PortName, SchedulingClass, Span, TaskIndex};
+use model::{
+    Appclass, Band, Bytes, KernelFeature, MilliCores, PortName, SchedulingClass, Span, TaskIndex,
+};
 use spec::{Constraint, HealthCheck, JobSpec, Kind, Maximum, Relation, RestartPolicy, TaskSpec};
 
 use crate::{job, jobs, with_files};
@@ -21,6 +23,7 @@ fn usual() -> JobSpec {
         max_per_machine: None,
         max_per_switch: None,
         restart: RestartPolicy::default(),
+        estimation: true,
         after: BTreeSet::new(),
         parent: None,
     }
@@ -50,6 +53,11 @@ fn each_field_can_be_given_in_each_of_its_spellings() {
         check(&format!("maxPerSwitch: {soft}"), |job| job.max_per_switch = maximum(false));
         check(&format!("maxPerSwitch: {hard}"), |job| job.max_per_switch = maximum(true));
     }
+    check("estimation: true", |_| {});
+    check("estimation: false", |job| job.estimation = false);
+    check("kernelFeatures: ['net-raw', 'perfmon']", |job| {
+        job.task.kernel_features = [KernelFeature::NetRaw, KernelFeature::Perfmon].into();
+    });
     for production in ["200", "'200'", "'production'"] {
         let change = |job: &mut JobSpec| job.priority = Band::Production.usual();
         check(&format!("priority: {production}"), change);
@@ -71,6 +79,18 @@ fn each_field_can_be_given_in_each_of_its_spellings() {
         job.after = [named("ana/extract"), named("load")].into();
         job.parent = Some(named("master"));
     });
+    check("allocSet: 'ana/room'", |job| {
+        job.kind = Kind::Job { alloc_set: Some("ana/room".parse().expect("a job")) };
+    });
+    for room in [
+        "cmd: null, allocs: { users: ['ben', 'ana'] }",
+        "cmd: [], allocs: { users: ['ana', 'ben'] }",
+    ] {
+        check(room, |job| {
+            let users = ["ana", "ben"].map(|user| user.parse().expect("a name")).into();
+            (job.kind, job.task.cmd) = (Kind::AllocSet { users }, Vec::new());
+        });
+    }
     check("after: [], parent: null, constraints: []", |_| {});
     for cpu in ["cpu: 0.25", "cpu: '0.25'", "cpu: '250m'", "cpuMilli: 250", "cpuMilli: '250'"] {
         check(cpu, |job| job.task.limit.cpu = MilliCores(250));

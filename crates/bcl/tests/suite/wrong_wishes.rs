@@ -21,6 +21,12 @@ fn wrong_names() {
             "after: ['y', 'Extract']",
             "after: ['ana/x/y', '/y']",
             "parent: 'ana/'",
+            "allocset: 'room'",
+            "allocSet: 'x'",
+            "allocs: {}",
+            "allocs: { user: ['ana'] }, cmd: null",
+            "allocs: { users: ['Ana'] }, cmd: null, allocSet: 'room'",
+            "allocs: {}, cmd: null, ports: ['http'], overrides: { '0': { env: { A: 'b' } } }",
         ],
         &expect![[r#"
             schedulingclass: 2
@@ -78,6 +84,34 @@ fn wrong_names() {
             parent: 'ana/'
                 parent: a job name cannot be empty
                 at job.bcl:2:3 `parent: 'ana/'`
+
+            allocset: 'room'
+                'allocset' is not a field of a job; the nearest is 'allocSet'
+                at job.bcl:2:3 `allocset`
+
+            allocSet: 'x'
+                allocSet: names the job itself: name another one, or leave it out
+                at job.bcl:2:3 `allocSet: 'x'`
+
+            allocs: {}
+                cmd: is a task's, and an alloc runs none itself: leave it out
+                at job.bcl:1:14 `cmd: ['a']`
+
+            allocs: { user: ['ana'] }, cmd: null
+                'user' is not a field of an alloc set; the nearest is 'users'
+                at job.bcl:2:13 `user`
+
+            allocs: { users: ['Ana'] }, cmd: null, allocSet: 'room'
+                allocSet: is a task's, and an alloc runs none itself: leave it out
+                at job.bcl:2:42 `allocSet: 'room'`
+                allocs.users[0]: 'Ana' is not a user name: use lower-case letters, digits and inner hyphens, for example 'ana'
+                at job.bcl:2:21 `'Ana'`
+
+            allocs: {}, cmd: null, ports: ['http'], overrides: { '0': { env: { A: 'b' } } }
+                ports: is a task's, and an alloc runs none itself: leave it out
+                at job.bcl:2:26 `ports: ['http']`
+                overrides["0"].env: is a task's, and an alloc runs none itself: leave it out
+                at job.bcl:2:63 `env: { A: 'b' }`
 
         "#]],
     );

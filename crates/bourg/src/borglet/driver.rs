@@ -69,12 +69,16 @@ impl Driver {
 pub(crate) fn start(files: Files, machine: Arc<MachineReport>) -> anyhow::Result<Driver> {
     let clock = Clock::start();
     let stamp = files.read_stamp()?;
+    let allocs = files.recover_allocs()?;
     let recovered = files.recover(clock.now())?;
     let adopted: Vec<_> = recovered.iter().map(|found| found.launch.instance).collect();
     if !adopted.is_empty() {
         tracing::info!("adopts {} tasks", adopted.len());
     }
-    let borglet = Borglet::new(Settings::default(), machine, stamp, recovered);
+    if !allocs.is_empty() {
+        tracing::info!("adopts {} allocs", allocs.len());
+    }
+    let borglet = Borglet::new(Settings::default(), machine, stamp, allocs, recovered);
     let (messages, from_all) = mpsc::channel(QUEUE);
     // Versions of this process never meet those of an earlier one.
     let first = Versioned { version: wall_clock().0, report: Arc::new(borglet.report()) };

@@ -1,7 +1,7 @@
 //! Doing what the Borglet wants done. What takes time is done beside the driver, and what becomes
 //! of it comes back as an input.
 
-use borglet::{Effect, Input, Launch};
+use borglet::{DesiredAlloc, Effect, Input, Launch};
 use linux::task::{Delivery, ShimChild, TaskDirectory, TaskError};
 use linux::uid::Holder;
 use model::{End, InstanceId, Resources};
@@ -63,7 +63,12 @@ impl Doer {
                         to_driver.send(Message::Input(Input::Checked(instance, answer))).await;
                 });
             }
-            Effect::Resize { instance, limit } => self.resize(instance, limit),
+            Effect::Resize { instance, limit } => self.resize(instance, limit, Files::resize),
+            Effect::MakeAlloc(desired) => self.make_alloc(*desired),
+            Effect::ResizeAlloc { instance, limit } => {
+                self.resize(instance, limit, Files::resize_alloc);
+            }
+            Effect::RemoveAlloc(instance) => self.remove_alloc(instance),
             Effect::Retire(instance) => {
                 let files = self.files.clone();
                 tokio::task::spawn_blocking(move || {
@@ -100,11 +105,16 @@ impl Doer {
     }
 
     /// Holds an instance to another limit, as soon as the kernel has reclaimed memory for that.
-    fn resize(&self, instance: InstanceId, limit: Resources) {
+    fn resize(
+        &self,
+        instance: InstanceId,
+        limit: Resources,
+        resize: fn(&Files, InstanceId, Resources) -> anyhow::Result<Option<Resources>>,
+    ) {
         let this = self.clone();
         tokio::spawn(async move {
             let files = this.files.clone();
-            let resized = tokio::task::spawn_blocking(move || files.resize(instance, limit));
+            let resized = tokio::task::spawn_blocking(move || resize(&files, instance, limit));
             let held = match resized.await.map_err(anyhow::Error::from).and_then(|held| held) {
                 Ok(Some(held)) if held != limit => {
                     let (wanted, ram) = (limit.ram, held.ram);
@@ -121,6 +131,32 @@ impl Doer {
         });
     }
 
+    fn make_alloc(&self, desired: DesiredAlloc) {
+        let this = self.clone();
+        tokio::spawn(async move {
+            let (instance, files) = (desired.instance, this.files.clone());
+            let made = tokio::task::spawn_blocking(move || files.make_alloc(&desired));
+            let made = made.await.map_err(anyhow::Error::from).and_then(|made| made);
+            this.tell(Input::AllocMade(instance, made.map_err(|error| format!("{error:#}")))).await;
+        });
+    }
+
+    fn remove_alloc(&self, instance: InstanceId) {
+        let this = self.clone();
+        tokio::spawn(async move {
+            let files = this.files.clone();
+            let removed = tokio::task::spawn_blocking(move || files.remove_alloc(instance));
+            let input = match removed.await.map_err(anyhow::Error::from).and_then(|done| done) {
+                Ok(()) => Input::AllocRemoved(instance),
+                Err(error) => {
+                    tracing::error!("{instance} cannot be removed: {error:#}");
+                    Input::AllocStays(instance)
+                }
+            };
+            this.tell(input).await;
+        });
+    }
+
     fn start(&self, launch: Launch) {
         let this = self.clone();
         tokio::spawn(async move {
@@ -134,9 +170,8 @@ impl Doer {
                     return Ok(Begun::UidTaken(holder));
                 }
                 let task = files.create(&launch)?;
-                anyhow::Ok(Begun::Runs(
-                    task.start(files.executable(), &files.launch_record(&launch))?,
-                ))
+                let record = files.launch_record(&launch)?;
+                anyhow::Ok(Begun::Runs(task.start(files.executable(), &record)?))
             });
             match begun.await.map_err(anyhow::Error::from).and_then(|begun| begun) {
                 Ok(Begun::Runs(child)) => {

@@ -5,6 +5,7 @@
 //! knows the files of a task. When this process dies the tasks run on, and the next one adopts
 //! them.
 
+mod allocs;
 mod checks;
 mod driver;
 mod effects;

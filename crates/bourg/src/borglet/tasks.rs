@@ -1,5 +1,5 @@
-//! The files of a Borglet: one directory for each instance, the newest stamp, the program that
-//! tasks find as `bourg`.
+//! The files of a Borglet: one directory for each task, the newest stamp, the program that tasks find
+//! as `bourg`. Those of allocs are in [`super::allocs`].
 
 use std::fs;
 use std::io::Write;
@@ -52,10 +52,10 @@ pub(crate) enum Looked {
 /// Where things are.
 #[derive(Clone, Debug)]
 pub(crate) struct Files {
-    directory: Arc<Path>,
+    pub(super) directory: Arc<Path>,
     executable: Arc<Path>,
-    cgroup: Arc<str>,
-    isolation: Isolation,
+    pub(super) cgroup: Arc<str>,
+    pub(super) isolation: Isolation,
 }
 
 impl Files {
@@ -63,7 +63,7 @@ impl Files {
     /// becomes of the file it was started from.
     pub(crate) fn open(directory: &Path, isolation: Isolation) -> anyhow::Result<Self> {
         let directory = std::path::absolute(directory)?;
-        for name in ["", "tasks", "bin"] {
+        for name in ["", "tasks", "allocs", "bin"] {
             let path = directory.join(name);
             let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&path);
             made.with_context(|| format!("cannot make {}", path.display()))?;
@@ -180,10 +180,12 @@ impl Files {
     }
 
     /// What the shim is told of a launch.
-    pub(crate) fn launch_record(&self, launch: &Launch) -> record::Launch {
-        let Desired { instance, user, job, spec, .. } = &launch.desired;
+    pub(crate) fn launch_record(&self, launch: &Launch) -> anyhow::Result<record::Launch> {
+        let Desired { instance, alloc, user, job, spec, .. } = &launch.desired;
         let (index, generation) = (instance.index, instance.generation);
-        record::Launch {
+        let mut jail = Jail::host(self.executable().to_owned());
+        jail.binds.extend(alloc.map(|alloc| self.shown_alloc(alloc)).transpose()?);
+        Ok(record::Launch {
             label: format!("{user}/{job}/{index} generation {generation}"),
             argv: launch.argv.clone(),
             env: launch.env.clone(),
@@ -191,13 +193,15 @@ impl Files {
             uid: launch.uid,
             gid: launch.uid,
             hostname: hostname(job.as_str(), index.0),
-            cgroup: self.cgroup_of(*instance),
+            cgroup: self.cgroup_of(*instance, *alloc),
+            in_alloc: alloc.is_some(),
             limits: limits(spec.limit, spec.processes),
             log: LOG_POLICY,
             tmp_bytes_max: TMP_BYTES_MAX.min(spec.limit.ram.0),
             notice_ms: spec.notice.as_millis(),
-            jail: Jail::host(self.executable().to_owned()),
-        }
+            jail,
+            capabilities: spec.kernel_features.iter().map(|feature| feature.number()).collect(),
+        })
     }
 
     /// Every instance that is still of interest: those that outlived the Borglet before. It is
@@ -235,7 +239,8 @@ impl Files {
             return Ok(None);
         };
         let uid = record::Launch::read(task.path()).ok().flatten().map_or(0, |launch| launch.uid);
-        let launch = Launch::new(desired, uid);
+        let alloc = desired.alloc.and_then(|alloc| self.read_alloc(alloc).ok().flatten());
+        let launch = Launch::new(desired, alloc.as_ref(), uid);
         let status = match self.look(instance, task) {
             Looked::Starting => RecoveredStatus::Starting,
             Looked::Running(running) => {
@@ -279,13 +284,22 @@ impl Files {
         if self.isolation == Isolation::Rootless {
             return Ok(());
         }
-        let cgroup = TaskCgroup::open(&Hierarchy::detect()?, &self.cgroup_of(instance))?;
-        cgroup.kill_all()?;
-        Ok(cgroup.remove()?)
+        // In which alloc it is may be damaged, too.
+        let allocs =
+            self.alloc_names()?.into_iter().map(|alloc| format!("{}/{alloc}", self.cgroup));
+        for above in allocs.chain([self.cgroup.to_string()]) {
+            let name = format!("{above}/{instance}");
+            let cgroup = TaskCgroup::open(&Hierarchy::detect()?, &name)?;
+            cgroup.kill_all()?;
+            cgroup.remove()?;
+        }
+        Ok(())
     }
 
-    fn cgroup_of(&self, instance: InstanceId) -> String {
-        format!("{}/{instance}", self.cgroup)
+    pub(super) fn cgroup_of(&self, instance: InstanceId, alloc: Option<InstanceId>) -> String {
+        let above =
+            alloc.map_or_else(|| self.cgroup.to_string(), |alloc| self.cgroup_of(alloc, None));
+        format!("{above}/{instance}")
     }
 
     /// Notes that nobody needs an instance's record any more. Its directory is removed when it
@@ -317,7 +331,7 @@ impl Files {
 }
 
 /// What the kernel is to hold a task to.
-fn limits(limit: Resources, processes: u32) -> Limits {
+pub(super) fn limits(limit: Resources, processes: u32) -> Limits {
     Limits {
         cpu_milli: limit.cpu.0,
         cpu_hard_cap: false,
@@ -391,7 +405,7 @@ fn install(bin: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn read(path: &Path) -> anyhow::Result<Option<String>> {
+pub(super) fn read(path: &Path) -> anyhow::Result<Option<String>> {
     use std::io::Read;
     let file = match fs::File::open(path) {
         Ok(file) => file,
@@ -405,7 +419,7 @@ fn read(path: &Path) -> anyhow::Result<Option<String>> {
     Ok(Some(text))
 }
 
-fn write(directory: &Path, name: &str, text: &str) -> anyhow::Result<()> {
+pub(super) fn write(directory: &Path, name: &str, text: &str) -> anyhow::Result<()> {
     let (path, new) = (directory.join(name), directory.join(format!(".{name}.new")));
     let written = (|| {
         let mut file = fs::File::create(&new)?;

@@ -14,13 +14,13 @@ use cell::{
 };
 use expect_test::expect;
 use model::{
-    Appclass, Band, Bytes, CellName, End, GcuFactor, Generation, InstanceId, JobName, Level,
-    MachineId, MachineReport, MilliCores, Resources, SchedulingClass, SessionId, Span, TaskId,
-    TaskIndex, TaskSelection, Term, Time, UserName,
+    Appclass, Band, Bytes, Capability, CellName, End, GcuFactor, Generation, GrantId, InstanceId,
+    JobName, Level, MachineId, MachineReport, MilliCores, Resources, SchedulingClass, Serial,
+    SessionId, Span, TaskId, TaskIndex, TaskSelection, Term, Time, UserName,
 };
 use proto::image::state_hash;
 use spec::{
-    Constraint, HealthCheck, JobReference, JobSpec, Maximum, Relation, TaskOverride, TaskSpec,
+    Constraint, HealthCheck, JobReference, JobSpec, Kind, Maximum, Relation, TaskOverride, TaskSpec,
 };
 
 use super::{Origin, read, write_as};
@@ -218,6 +218,9 @@ pub(crate) fn every_kind_of_thing(level: Level) -> Cell {
     if level >= LOST_MACHINES {
         life.unreachable_machines();
         life.reservations();
+        life.users();
+        life.allocs();
+        life.quota();
     }
     life.cell
 }
@@ -281,6 +284,94 @@ impl Life {
         assert_eq!(placed, Outcome::Assigned(vec![Ok(())]));
         self.apply(&Op::Reserve(vec![reserve(0), reserve(1)]));
         assert_eq!(self.cell.job(id).expect("there").reservation(TaskIndex(1)), amount);
+    }
+
+    /// Level 2: a user who was added, and one who was revoked and added again.
+    fn users(&mut self) {
+        let day = Span::from_secs(86_400);
+        let add = |name: &str, serial: u8| Mutation::AddUser {
+            user: user(name),
+            serial: Serial([serial; Serial::BYTES]),
+            validity: day,
+        };
+        self.does("root", add("eve", 1));
+        self.does("root", add("zoe", 2));
+        self.does("root", Mutation::RevokeUser { user: user("zoe") });
+        self.does("root", add("zoe", 3));
+        self.may_not("root", Mutation::RevokeUser { user: user("root") });
+    }
+
+    /// Level 2: an alloc with a task in it, and one that had to leave with its own.
+    fn allocs(&mut self) {
+        self.submit("room", 2, |job| {
+            job.kind = Kind::AllocSet { users: [user("ben")].into() };
+            job.task = TaskSpec { limit: job.task.limit.times(2), ..TaskSpec::of(Vec::new()) };
+        });
+        self.submit("inside", 2, |job| {
+            job.kind = Kind::Job { alloc_set: Some(reference("room")) };
+        });
+        let life = |life: &Self, name: &str, index| {
+            let name = JobName::new(name).expect("a name");
+            let job = life.cell.job_named(&user("ana"), &name).expect("submitted");
+            job.instance(TaskIndex(index)).expect("a task")
+        };
+        self.add("m8", "127.0.0.1:8");
+        let report = Arc::clone(&self.cell.machine(self.machine("m1")).expect("there").report);
+        self.apply(&Op::DescribeMachine { machine: self.machine("m8"), report });
+        for (index, machine) in [(0, "m1"), (1, "m8")] {
+            let alloc = life(self, "room", index);
+            self.assign(&alloc.to_string(), machine, "");
+            let (instance, machine) = (life(self, "inside", index), self.machine(machine));
+            let ports = self.cell.job(instance.collection).expect("there").ports(TaskIndex(index));
+            let ports = self.cell.machine(machine).expect("there").free_ports(ports.len(), &[]);
+            let (alloc, victims) = (Some(alloc), Vec::new());
+            let inside = Assignment { instance, alloc, machine, ports, victims };
+            let placed = self.apply(&Op::Assign(vec![inside])).outcome;
+            assert_eq!(placed, Outcome::Assigned(vec![Ok(())]));
+        }
+        self.apply(&Op::MachineSilent { machine: self.machine("m8") });
+        self.may_not(
+            "ben",
+            Mutation::Submit(job("lost", 1, |job| {
+                job.kind = Kind::Job { alloc_set: Some("ana/web".parse().expect("a job")) };
+            })),
+        );
+    }
+
+    /// Level 2: grants, what may be oversold, capabilities, and what is refused for want of them.
+    fn quota(&mut self) {
+        let amount = Resources { cpu: MilliCores(500), ram: Bytes(1 << 30), ..<_>::default() };
+        let grant = |band, until| Mutation::GrantQuota {
+            user: user("ana"),
+            band,
+            amount,
+            from: None,
+            until,
+        };
+        self.does("root", grant(Band::Production, None));
+        self.does("root", grant(Band::Mid, Some(self.now + Span::from_secs(9_000))));
+        self.does("root", grant(Band::Mid, None));
+        self.does("root", Mutation::RevokeQuota { grant: GrantId(3) });
+        self.does("root", Mutation::Oversell { band: Band::Mid, percent: 150 });
+        self.does("root", Mutation::MeterQuota { on: true });
+        for (capability, held) in [
+            (Capability::DrainMachines, true),
+            (Capability::GrantQuota, true),
+            (Capability::GrantQuota, false),
+        ] {
+            let user = user("ben");
+            self.does("root", Mutation::SetCapability { user, capability, held });
+        }
+        let much = |job: &mut JobSpec| {
+            job.priority = Band::Production.usual();
+            job.task.limit.cpu = MilliCores(9_000);
+        };
+        self.may_not("ben", Mutation::Submit(job("much", 2, much)));
+        let amount = Resources { cpu: MilliCores(1 << 30), ..amount };
+        let (user, band) = (user("ana"), Band::Production);
+        let oversold = Mutation::GrantQuota { user, band, amount, from: None, until: None };
+        self.may_not("root", oversold);
+        self.may_not("root", Mutation::RevokeQuota { grant: GrantId(99) });
     }
 
     fn ask(&mut self, by: &'static str, mutation: Mutation) -> Result<Reply, Rejection> {

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
-use cell::{Actor, EventKind, StopReason, Subject};
+use cell::{Actor, EventKind, Grant, StopReason, Subject};
 use model::{Span, Time};
 use proto::event::Record;
 use proto::v1;
@@ -223,6 +223,17 @@ fn detail(record: &Record) -> String {
         }
         EventKind::UserRevoked { user } => user.to_string(),
         EventKind::LevelRaised { to } => to.to_string(),
+        EventKind::QuotaGranted(grant) | EventKind::QuotaRevoked(grant) => {
+            let Grant { id, user, band, amount, .. } = &**grant;
+            let until = grant.until.map(|until| format!(" until {}", moment::shown(until)));
+            let (amount, until) = (amount.in_words(), until.unwrap_or_default());
+            format!("{id}: {user} {band} {amount} from {}{until}", moment::shown(grant.from))
+        }
+        EventKind::Oversell { band, percent } => format!("{band} up to {percent} %"),
+        EventKind::Metering { on } => if *on { "on" } else { "off" }.to_owned(),
+        EventKind::CapabilityGranted { user, capability } => format!("{capability} to {user}"),
+        EventKind::CapabilityRevoked { user, capability } => format!("{capability} of {user}"),
+        EventKind::CapabilityUsed { capability } => with(capability.to_string()),
         EventKind::ReschedulingStopped { silent, of } => {
             format!("{silent} of {of} machines are unreachable")
         }

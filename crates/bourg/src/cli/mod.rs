@@ -1,5 +1,6 @@
 //! The command line (design, section 9).
 
+mod capability;
 mod cell;
 pub(crate) mod cells;
 mod checkpoint;
@@ -10,8 +11,9 @@ mod exit;
 mod kill;
 mod logs;
 mod machine;
-mod moment;
+pub(crate) mod moment;
 pub(crate) mod output;
+mod quota;
 mod roles;
 mod run;
 mod show;
@@ -78,6 +80,12 @@ enum Command {
     /// Who may ask the cell anything: users and their certificates.
     #[command(subcommand)]
     User(user::Command),
+    /// Who may have how much running in which band.
+    #[command(subcommand)]
+    Quota(quota::Command),
+    /// What users may do beyond what is their own.
+    #[command(subcommand)]
+    Capability(capability::Command),
     /// What happened, with who did it and why.
     Events(EventsArgs),
     /// The whole cell in one file: save it, verify it, look at it, edit it, go on from it.
@@ -445,6 +453,8 @@ fn execute(cli: Cli) -> Result<ExitCode, Failure> {
             clap_complete::generate(shell, &mut Cli::command(), "bourg", &mut script);
             output::print_bytes(&script)?;
         }
+        Command::Quota(command) => quota::quota(cell, &command)?,
+        Command::Capability(command) => capability::capability(cell, &command)?,
         Command::Events(args) => events::events(cell, &args)?,
         Command::AnswerFromThePast { directory } => past::answer(&directory)?,
         Command::EvaluateHere { file } => evaluate::in_this_process(&file)?,

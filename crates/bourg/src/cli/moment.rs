@@ -58,6 +58,36 @@ impl FromStr for Moment {
     }
 }
 
+/// A moment to come, or one that is over: a time, or in how long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct When(pub(crate) Time);
+
+impl When {
+    fn parse(text: &str, now: Time) -> Result<Self, String> {
+        let text = text.trim();
+        if let Ok(wait) = super::duration(text) {
+            return Ok(Self(now + Span(u64::try_from(wait.as_micros()).unwrap_or(u64::MAX))));
+        }
+        let at = read_time(text).ok_or_else(|| {
+            format!(
+                "'{}' is no time: use one such as 2026-12-01 00:00, which is UTC, or in how long, \
+                 such as 2h",
+                text.escape_debug()
+            )
+        })?;
+        let micros = u64::try_from(at.unix_timestamp_nanos() / 1_000);
+        micros.map(|micros| Self(Time(micros))).map_err(|_| format!("{text} is before 1970"))
+    }
+}
+
+impl FromStr for When {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Self::parse(text, wall_clock())
+    }
+}
+
 /// RFC 3339, or what of it people write: a space instead of the T, no seconds, no offset.
 fn read_time(text: &str) -> Option<OffsetDateTime> {
     let text = text.replacen(' ', "T", 1);
@@ -107,6 +137,9 @@ mod tests {
         for bad in ["", "yesterday", "2026-13-01 00:00", "2026-11-19", "1960-01-01 00:00", "-5"] {
             assert!(Moment::parse(bad, now).is_err(), "{bad}");
         }
+        assert_eq!(When::parse("2h", now), Ok(When(now + Span::from_secs(7_200))));
+        assert_eq!(When::parse("1970-01-02 00:00", now), Ok(When(Time(86_400_000_000))));
+        assert!(When::parse("soon", now).is_err());
         assert_eq!(shown(Time(86_401_002_003)), "1970-01-02 00:00:01.002");
     }
 }

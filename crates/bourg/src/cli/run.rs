@@ -51,6 +51,9 @@ pub(super) async fn submit_all(
         let (tasks, what) = (count(job.kind.is_alloc_set(), job.tasks), done(&submitted));
         let kind = if job.kind.is_alloc_set() { "alloc set" } else { "job" };
         eprintln!("{kind}  {name}   {tasks}  {}  {}{what}", job.priority, job.total());
+        for note in &submitted.notes {
+            output::say(&format!("note: {note}\n"));
+        }
         admitted.push((name, submitted));
     }
     let Some(wait) = wait else { return Ok(admitted.into_iter().map(|(name, _)| name).collect()) };

@@ -19,6 +19,7 @@ pub(super) fn changes(before: &JobSpec, after: &JobSpec) -> Vec<String> {
         ("constraints", before.task.constraints != after.task.constraints),
         ("labels", before.labels != after.labels),
         ("schedulingClass", before.scheduling_class != after.scheduling_class),
+        ("estimation", before.estimation != after.estimation),
         ("restart", before.restart != after.restart),
         ("overrides", before.overrides != after.overrides),
     ];

@@ -13,6 +13,7 @@ mod events;
 mod log;
 mod machines;
 pub(crate) mod past;
+mod quota;
 mod reads;
 pub(crate) mod recover;
 mod rejections;
@@ -77,8 +78,11 @@ pub(crate) fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()
     let (to_core, from_all) = mpsc::channel(CORE_QUEUE);
     let (to_log, log_thread) = log::start(log, to_core.clone())?;
     let agents = agents::start(&credentials, to_core.clone())?;
-    let founding =
-        Founding { name: options.cell.clone(), administrator: options.administrator.clone() };
+    let founding = Founding {
+        name: options.cell.clone(),
+        administrator: options.administrator.clone(),
+        quota: true,
+    };
     let settings = replica::Settings {
         master: options.settings,
         waiting_max: CORE_QUEUE,

@@ -10,10 +10,12 @@ use super::views;
 pub(super) fn rejected(cell: &Cell, rejection: &Rejection) -> Status {
     let text = rejection.to_string();
     match rejection {
-        Rejection::Validity(_) => Status::invalid_argument(text),
-        Rejection::Invalid(_) | Rejection::NoSuchTask { .. } | Rejection::BadText { .. } => {
-            Status::invalid_argument(text)
-        }
+        Rejection::Invalid(_)
+        | Rejection::NoSuchTask { .. }
+        | Rejection::BadText { .. }
+        | Rejection::Impossible(_)
+        | Rejection::Validity(_) => Status::invalid_argument(text),
+        Rejection::NoSuchGrant(_) => Status::not_found(text),
         Rejection::NoSuchJob(_) => Status::not_found(text),
         Rejection::NoSuchMachine(name) => no_such_machine(cell, name.as_str()),
         Rejection::NotAllowed { .. } | Rejection::ForeignSession { .. } => {

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use cell::{Job, Mutation, Outcome, Reply, RequestId, Submission, TaskState};
-use model::{InstanceId, LogIndex, MachineId, MachineName, UserName};
+use model::{Capability, InstanceId, LogIndex, MachineId, MachineName, UserName};
 use prost::Message as _;
 use proto::v1;
 use proto::v1::past_answer::Answer as PastAnswer;
@@ -26,7 +26,7 @@ use super::reads::{Reads, selection};
 use super::rejections::rejected;
 use super::tally::Tally;
 use super::watching::Kept;
-use super::{agents, changes, views};
+use super::{agents, changes, quota, views};
 
 /// The services of a master.
 #[derive(Clone)]
@@ -205,6 +205,7 @@ impl Borgmaster for Service {
                 Ok(Response::new(v1::SubmitResponse {
                     index: index.0,
                     collection: collection.0,
+                    notes: quota::notes(&self.core.view(), collection),
                     user: user.to_string(),
                     unchanged: submission == Submission::Unchanged,
                     updated: submission == Submission::Updated,
@@ -299,6 +300,43 @@ impl Borgmaster for Service {
     async fn users(&self, request: Request<v1::UsersRequest>) -> Answer<v1::UsersResponse> {
         let user = self.user(&request)?;
         self.read(&user, |reads| Ok(reads.users()))
+    }
+
+    async fn change_quota(
+        &self,
+        request: Request<v1::ChangeQuotaRequest>,
+    ) -> Answer<v1::ChangeQuotaResponse> {
+        let user = self.user(&request)?;
+        self.change_the_quota(user, request.into_inner()).await
+    }
+
+    async fn change_capability(
+        &self,
+        request: Request<v1::ChangeCapabilityRequest>,
+    ) -> Answer<v1::ChangeCapabilityResponse> {
+        let user = self.user(&request)?;
+        self.change_a_capability(user, request.into_inner()).await
+    }
+
+    async fn quota(&self, request: Request<v1::QuotaRequest>) -> Answer<v1::QuotaResponse> {
+        let (user, asked) = (self.user(&request)?, request.into_inner());
+        self.read(&user, |reads| reads.quota(&asked))
+    }
+
+    async fn check_quota(
+        &self,
+        request: Request<v1::CheckQuotaRequest>,
+    ) -> Answer<v1::CheckQuotaResponse> {
+        let (user, asked) = (self.user(&request)?, request.into_inner());
+        self.read(&user, |reads| reads.check_quota(asked))
+    }
+
+    async fn capabilities(
+        &self,
+        request: Request<v1::CapabilitiesRequest>,
+    ) -> Answer<v1::CapabilitiesResponse> {
+        let (user, asked) = (self.user(&request)?, request.into_inner());
+        self.read(&user, |reads| Ok(reads.capabilities(&asked)))
     }
 
     async fn platforms(
@@ -432,10 +470,14 @@ impl Borgmaster for Service {
         let view = self.core.view();
         let reads = Reads { cell: &view.cell, now: view.now(), me: user };
         let job = reads.find(&asked.job.clone().unwrap_or_default())?;
-        if job.owner != *user && !view.cell.is_administrator(user) {
+        if job.owner != *user && !view.cell.may(user, Capability::AdministerJobs) {
             return Err(Status::permission_denied(format!(
-                "{user} may not read the logs of {}/{}: {} or an administrator may",
-                job.owner, job.spec.name, job.owner
+                "{user} may not read the logs of {}/{}: {}, an administrator or a user with the \
+                 capability {} may",
+                job.owner,
+                job.spec.name,
+                job.owner,
+                Capability::AdministerJobs
             )));
         }
         let lives: Vec<(InstanceId, MachineId)> = job

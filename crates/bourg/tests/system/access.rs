@@ -49,6 +49,9 @@ fn a_user_acts_on_what_they_own() {
     assert!(said.contains("eve may not read the logs of root/hello"), "{said}");
     assert_eq!(cell.ok("bourg status -o counts.healthy"), "3\n", "all still run");
 
+    // The machine is all granted to root, whom it is taken from here.
+    cell.ok("bourg quota revoke 3");
+    cell.ok("bourg quota grant eve best-effort-batch cpu=2 ram=256MiB");
     cell.ok("bourg --cell ./eve run $EXAMPLES/batch.bcl");
     cell.job("eve/pi", "is finished", |job| job["state"] == "finished");
     assert_eq!(cell.ok("bourg --cell ./eve status pi -o user"), "eve\n", "a job has an owner");

@@ -15,6 +15,7 @@ mod terminal;
 mod wall_clock;
 
 mod access;
+mod allocs;
 mod bad_input;
 mod batch;
 mod checkpoints;
@@ -26,6 +27,7 @@ mod events;
 mod hello;
 mod lost;
 mod machines;
+mod quota;
 mod reboot;
 mod relations;
 mod restart;

@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 
-use model::{CollectionId, JobName, TaskIndex, TaskSelection, UserName};
+use model::{Capability, CollectionId, JobName, TaskIndex, TaskSelection, UserName};
 use spec::{JobReference, JobSpec};
 
+use super::quota::charge;
 use super::{Events, cut, ids_used_up};
 use crate::lifecycle::Transition;
 use crate::state::bounds::TASKS_MAX;
 use crate::{
-    Cell, Death, EventKind, Job, JobParts, JobState, KillReason, Op, PendingCause, Rejection,
-    Reply, StopReason, Subject, Submission, Task, TaskState,
+    CAPABILITIES, Cell, Death, Event, EventKind, Job, JobParts, JobState, KillReason, Op,
+    PendingCause, Rejection, Reply, StopReason, Subject, Submission, Task, TaskState,
 };
 
 /// The jobs that a description names, found.
@@ -44,6 +45,7 @@ impl Cell {
             let submission = match job.spec == *spec {
                 true => Submission::Unchanged,
                 false => {
+                    self.judge_wishes(by, spec)?;
                     self.update(collection, spec, events)?;
                     Submission::Updated
                 }
@@ -55,7 +57,9 @@ impl Cell {
             let (what, has) = ("tasks".to_owned(), self.tasks);
             return Err(Rejection::Full { what, has, most: TASKS_MAX });
         }
+        self.judge_wishes(by, spec)?;
         let Related { after, waits_for, parent, alloc_set } = self.related(by, spec)?;
+        self.within_quota(by, spec).map_err(Rejection::Quota)?;
         let last = self.last_collection.0;
         let id = CollectionId(last.checked_add(1).ok_or_else(|| ids_used_up("job ids", last))?);
         self.last_collection = id;
@@ -95,7 +99,9 @@ impl Cell {
         if !waits {
             self.pending.insert(id);
         }
+        self.recharge(by, None, charge(&job, spec));
         self.jobs.insert(id, Arc::new(job));
+        self.used_for(by, id, spec, events);
         self.job_names.insert((by.clone(), spec.name.clone(), id));
         Ok(Reply::Submitted { collection: id, submission: Submission::New })
     }
@@ -158,12 +164,9 @@ impl Cell {
         events: &mut Events,
     ) -> Result<Reply, Rejection> {
         let job = self.jobs.get(id).ok_or(Rejection::NoSuchJob(id))?;
-        if *by != job.owner && !self.is_administrator(by) {
-            return Err(Rejection::NotAllowed {
-                by: by.clone(),
-                what: format!("kill {}/{}", job.owner, job.spec.name),
-                who: format!("{} or an administrator", job.owner),
-            });
+        let foreign = *by != job.owner;
+        if foreign && !self.may(by, Capability::AdministerJobs) {
+            return Err(self.not_the_owner(by, job, "kill"));
         }
         let last = job.spec.tasks.saturating_sub(1);
         if let TaskSelection::Some(ranges) = selection
@@ -175,9 +178,15 @@ impl Cell {
             self.kill_jobs_in(id, events);
         }
         let why = KillReason::User(by.clone());
-        let mut killed = 0;
+        let (mut killed, place) = (0, events.events.len());
         for index in selection.of(last.saturating_add(1)) {
             killed += u32::from(self.kill_task(id, index, &why, events));
+        }
+        if foreign && killed > 0 && self.level >= CAPABILITIES {
+            let capability = Capability::AdministerJobs;
+            let kind = EventKind::CapabilityUsed { capability };
+            // Before what it did: a job of which that was the end is not heard of after it.
+            events.events.insert(place, Event { subject: Subject::Job(id), kind });
         }
         Ok(Reply::Killed { tasks: killed })
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use model::{End, GcuFactor, MachineId, MachineName, MachineReport, Span, UserName};
+use model::{Capability, End, GcuFactor, MachineId, MachineName, MachineReport, Span, UserName};
 
 use super::task::Again;
 use super::{Events, ids_used_up};
@@ -183,14 +183,15 @@ impl Cell {
         reason: &str,
         events: &mut Events,
     ) -> Result<Reply, Rejection> {
-        self.only_administrators(by, || format!("drain machine {name}"))?;
+        let capability = Capability::DrainMachines;
+        self.only_holders(by, capability, || format!("drain machine {name}"))?;
         if reason.chars().count() > REASON_CHARACTERS_MAX || reason.chars().any(char::is_control) {
             let most = REASON_CHARACTERS_MAX as u64;
             return Err(Rejection::BadText { what: "a reason".to_owned(), most });
         }
         let id = self.machine_id(name)?;
         let drain = Drain { since: self.time, by: by.clone(), reason: reason.to_owned() };
-        let mut instances = Vec::new();
+        let (mut instances, mut drained) = (Vec::new(), false);
         if let Some(machine) = self.machines.get_mut(id) {
             instances.clone_from(&machine.instances);
             // To say it again without a reason says nothing new.
@@ -199,7 +200,11 @@ impl Cell {
                 machine.drain = Some(Arc::new(drain));
                 let reason = reason.to_owned();
                 events.add(Subject::Machine(id), EventKind::MachineDrained { reason });
+                drained = true;
             }
+        }
+        if drained {
+            self.used(by, capability, Subject::Machine(id), events);
         }
         let mut tasks = 0;
         for instance in self.innermost_first(instances) {
@@ -215,12 +220,14 @@ impl Cell {
         name: &MachineName,
         events: &mut Events,
     ) -> Result<Reply, Rejection> {
-        self.only_administrators(by, || format!("undrain machine {name}"))?;
+        let capability = Capability::DrainMachines;
+        self.only_holders(by, capability, || format!("undrain machine {name}"))?;
         let id = self.machine_id(name)?;
         if let Some(machine) = self.machines.get_mut(id)
             && machine.drain.take().is_some()
         {
             events.add(Subject::Machine(id), EventKind::MachineUndrained);
+            self.used(by, capability, Subject::Machine(id), events);
         }
         Ok(Reply::Done)
     }

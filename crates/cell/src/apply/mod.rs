@@ -3,9 +3,11 @@
 
 mod alloc;
 mod assign;
+mod capability;
 mod job;
 mod machine;
 mod observe;
+pub(crate) mod quota;
 mod request;
 mod rescheduling;
 mod reserve;
@@ -21,8 +23,8 @@ use spec::{JobSpec, Kind};
 
 use crate::state::bounds::{REASON_CHARACTERS_MAX, TIME_MAX};
 use crate::{
-    ALLOCS, Actor, Applied, Cell, Event, EventKind, LEVEL, LOST_MACHINES, Mutation, Op, Outcome,
-    RESERVATIONS, Rejection, Subject, USERS,
+    ALLOCS, Actor, Applied, CAPABILITIES, Cell, Event, EventKind, LEVEL, LOST_MACHINES, Mutation,
+    Op, Outcome, QUOTA, RESERVATIONS, Rejection, Subject, USERS,
 };
 
 /// What one operation does beside its answer, as it comes.
@@ -66,6 +68,16 @@ impl Op {
             | Self::StopRescheduling { .. }
             | Self::AllowRescheduling
             | Self::Request { mutation: Mutation::ResumeRescheduling, .. } => LOST_MACHINES,
+            Self::Request {
+                mutation:
+                    Mutation::GrantQuota { .. }
+                    | Mutation::RevokeQuota { .. }
+                    | Mutation::Oversell { .. }
+                    | Mutation::MeterQuota { .. },
+                ..
+            }
+            | Self::MeterQuota => QUOTA,
+            Self::Request { mutation: Mutation::SetCapability { .. }, .. } => CAPABILITIES,
             Self::Reserve(_) => RESERVATIONS,
             Self::Request {
                 mutation: Mutation::AddUser { .. } | Mutation::RevokeUser { .. },
@@ -84,6 +96,9 @@ impl Op {
     pub(crate) fn beyond_level_1(spec: &JobSpec) -> Option<(&'static str, Level)> {
         if spec.has_maxima() {
             return Some(("maxPerMachine and maxPerSwitch", RESERVATIONS));
+        }
+        if spec.capabilities().next().is_some() {
+            return Some(("estimation and kernelFeatures", CAPABILITIES));
         }
         (spec.kind != Kind::default()).then_some(("allocs and allocSet", ALLOCS))
     }
@@ -107,7 +122,8 @@ impl Op {
             | Self::RaiseLevel { .. }
             | Self::MachineUnreachable { .. }
             | Self::StopRescheduling { .. }
-            | Self::AllowRescheduling => Actor::Master,
+            | Self::AllowRescheduling
+            | Self::MeterQuota => Actor::Master,
         }
     }
 }
@@ -170,6 +186,7 @@ impl Cell {
             Op::MachineUnreachable { machine } => self.machine_unreachable(*machine, events),
             Op::StopRescheduling { silent, of } => self.stop_rescheduling(*silent, *of, events),
             Op::AllowRescheduling => self.allow_rescheduling(events),
+            Op::MeterQuota => self.set_metering(true, events),
         }
         Outcome::Done
     }

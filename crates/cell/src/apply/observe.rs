@@ -32,19 +32,18 @@ impl Cell {
     /// The placement that a report is about; `step` is what it says in terms of the life cycle, where
     /// it says anything.
     fn placed_there(
-        &mut self,
+        &self,
         machine: MachineId,
         instance: InstanceId,
         step: Option<Transition>,
-    ) -> Result<&mut Placement, ObservationRefused> {
-        let not_present = ObservationRefused::NotPresent(instance);
-        let job = self.jobs.get_mut(instance.collection).ok_or(not_present.clone())?;
-        let task = job.task_mut(instance.index).ok_or(not_present.clone())?;
-        if task.generation != instance.generation {
-            return Err(not_present);
-        }
-        let stage = task.state.stage();
-        let TaskState::Running(placement) = &mut task.state else {
+    ) -> Result<&Placement, ObservationRefused> {
+        let job = self.jobs.get(instance.collection);
+        let task = job.and_then(|job| job.task(instance.index));
+        let Some(task) = task.filter(|task| task.generation == instance.generation) else {
+            return Err(ObservationRefused::NotPresent(instance));
+        };
+        let TaskState::Running(placement) = &task.state else {
+            let stage = task.state.stage();
             return Err(match step {
                 Some(transition) => {
                     let refused = NotAStep { stage, transition };
@@ -61,23 +60,30 @@ impl Cell {
         Ok(placement)
     }
 
+    /// A placed task has got so far.
+    fn set_phase(&mut self, instance: InstanceId, phase: Phase) {
+        let Some(job) = self.jobs.get_mut(instance.collection) else { return };
+        let Some(task) = job.task_mut(instance.index) else { return };
+        if let TaskState::Running(placement) = &mut task.state {
+            placement.phase = phase;
+        }
+    }
+
     fn started(
         &mut self,
         machine: MachineId,
         instance: InstanceId,
         events: &mut Events,
     ) -> Observed {
-        let at = self.time;
+        if self.placed_there(machine, instance, None)?.phase != Phase::Starting {
+            return Err(ObservationRefused::NothingNew(instance));
+        }
         let checked = self
             .jobs
             .get(instance.collection)
             .is_some_and(|job| job.spec.health_check(instance.index).is_some());
         let health = if checked { Health::Unknown } else { Health::Healthy };
-        let placement = self.placed_there(machine, instance, None)?;
-        if placement.phase != Phase::Starting {
-            return Err(ObservationRefused::NothingNew(instance));
-        }
-        placement.phase = Phase::Started { at, health };
+        self.set_phase(instance, Phase::Started { at: self.time, health });
         events.add(Subject::Task(instance), EventKind::Start { machine });
         Ok(())
     }
@@ -89,10 +95,11 @@ impl Cell {
         healthy: bool,
         events: &mut Events,
     ) -> Observed {
-        let placement = self.placed_there(machine, instance, None)?;
         let new = if healthy { Health::Healthy } else { Health::Unhealthy };
-        match &mut placement.phase {
-            Phase::Started { health, .. } if *health != new => *health = new,
+        match self.placed_there(machine, instance, None)?.phase {
+            Phase::Started { at, health } if health != new => {
+                self.set_phase(instance, Phase::Started { at, health: new });
+            }
             _ => return Err(ObservationRefused::NothingNew(instance)),
         }
         events.add(Subject::Task(instance), EventKind::Health { healthy });

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use model::{LogIndex, SessionId, UserName};
 
+use super::quota::GrantWish;
 use super::{Events, ids_used_up};
 use crate::state::bounds::{SESSIONS_MAX, SESSIONS_OF_A_USER_MAX};
 use crate::{Cell, Mutation, Rejection, Reply, RequestId, Session};
@@ -103,6 +104,16 @@ impl Cell {
             }
             Mutation::RevokeUser { user } => self.revoke_user(by, user, events),
             Mutation::ResumeRescheduling => self.resume_rescheduling(by, events),
+            Mutation::GrantQuota { user, band, amount, from, until } => {
+                let (band, amount, from, until) = (*band, *amount, *from, *until);
+                self.grant_quota(by, &GrantWish { user, band, amount, from, until }, events)
+            }
+            Mutation::RevokeQuota { grant } => self.revoke_quota(by, *grant, events),
+            Mutation::Oversell { band, percent } => self.oversell(by, *band, *percent, events),
+            Mutation::MeterQuota { on } => self.meter_quota(by, *on, events),
+            Mutation::SetCapability { user, capability, held } => {
+                self.set_capability(by, user, *capability, *held, events)
+            }
         }
     }
 }

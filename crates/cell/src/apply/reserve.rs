@@ -28,6 +28,9 @@ impl Cell {
         // The limit itself is not kept: it may change.
         let amount = amount.least(limit);
         let reserved = (amount != limit).then_some(amount);
+        if !job.spec.estimation {
+            return;
+        }
         let lives =
             task.generation == instance.generation && !matches!(task.state, TaskState::Dead { .. });
         if !lives || task.reserved.as_deref() == reserved.as_ref() {
@@ -140,6 +143,18 @@ mod tests {
         assert_eq!(life.reserve(1, 200), half, "one that waits holds nothing");
         assert!(life.place(1));
         assert_eq!(life.machine().reserved(), resources(700, 1_024 * MIB));
+    }
+
+    #[test]
+    fn what_is_not_estimated_keeps_its_limit() {
+        let half = resources(500, 512 * MIB);
+        let mut life = Life::at_level(2, |spec| spec.estimation = false);
+        assert!(life.place(0));
+        assert_eq!(life.reserve(0, 100), half);
+        life.submit(3, |_| {});
+        assert_eq!(life.reserve(0, 100), resources(100, 512 * MIB), "it is estimated from now on");
+        life.submit(4, |spec| spec.estimation = false);
+        assert_eq!(life.machine().reserved(), half, "and no longer");
     }
 
     #[test]

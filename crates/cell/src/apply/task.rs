@@ -7,10 +7,11 @@ use std::sync::Arc;
 use model::{End, Generation, InstanceId, Span};
 
 use super::Events;
+use super::quota::charged_band;
 use crate::lifecycle::Transition;
 use crate::{
-    Cell, Death, EventKind, EvictionCause, JobState, LastLife, PendingCause, Placement, StopReason,
-    Subject, TaskState,
+    Cell, Death, EventKind, EvictionCause, Job, JobState, LastLife, PendingCause, Placement,
+    StopReason, Subject, TaskState,
 };
 
 /// How a life on a machine ends that is not the task's last one.
@@ -112,8 +113,7 @@ impl Cell {
                 (Transition::Evict, Death::Failed, kind, PendingCause::Evicted(cause))
             }
         };
-        self.take_off_machine(instance, end, events);
-        let Some(job) = self.jobs.get_mut(instance.collection) else { return };
+        let Some(job) = self.take_off_machine(instance, end, events) else { return };
         if job.step(instance.index, transition, TaskState::Dead { at: now, death }).is_err() {
             return;
         }
@@ -121,7 +121,7 @@ impl Cell {
         let pending = TaskState::Pending { since: now, not_before, cause };
         let again = job.step(instance.index, Transition::Submit, pending);
         debug_assert!(again.is_ok(), "what is dead can be submitted again");
-        if let Some(task) = job.task_mut(instance.index) {
+        if let Ok(task) = again {
             task.generation = Generation(task.generation.0.saturating_add(1));
             let instance = instance.task().generation(task.generation);
             events.add(Subject::Task(instance), EventKind::Submit { cause });
@@ -162,6 +162,9 @@ impl Cell {
             self.pending.remove(&id);
         }
         events.add(Subject::Task(instance), kind);
+        if let Some(band) = charged_band(&job.spec) {
+            self.quota.give_back(&job.owner, band, job.limit(instance.index).into());
+        }
         if job.counts.alive() > 0 {
             return;
         }
@@ -177,15 +180,21 @@ impl Cell {
         events.ended.push(id);
     }
 
-    /// The machine's part of the end of a placed life: its resources and ports are free again.
-    fn take_off_machine(&mut self, instance: InstanceId, end: &End, events: &mut Events) {
+    /// The machine's part of the end of a placed life: its resources and ports are free again. The
+    /// job, where the task is there.
+    fn take_off_machine(
+        &mut self,
+        instance: InstanceId,
+        end: &End,
+        events: &mut Events,
+    ) -> Option<&mut Job> {
         if self.jobs.get(instance.collection).is_some_and(|job| job.spec.kind.is_alloc_set()) {
             self.end_inside(instance, events);
         }
-        let Some(job) = self.jobs.get_mut(instance.collection) else { return };
+        let job = self.jobs.get_mut(instance.collection)?;
         let (held, limit) = (job.held(instance.index), job.limit(instance.index));
-        let Some(task) = job.task_mut(instance.index) else { return };
-        let TaskState::Running(placement) = &task.state else { return };
+        let task = job.task_mut(instance.index)?;
+        let TaskState::Running(placement) = &task.state else { return Some(job) };
         if let Some(machine) = self.machines.get_mut(placement.machine) {
             machine.release(instance, &held, &placement.ports);
             if let Some(alloc) = placement.alloc {
@@ -196,5 +205,6 @@ impl Cell {
         let (generation, machine) = (instance.generation, placement.machine);
         let (alloc, end) = (placement.alloc.map(|alloc| alloc.index), end.clone());
         task.last_life = Some(Arc::new(LastLife { generation, machine, alloc, end }));
+        Some(job)
     }
 }

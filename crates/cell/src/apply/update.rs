@@ -7,6 +7,7 @@ use model::{CollectionId, MachineId, TaskIndex};
 use spec::JobSpec;
 
 use super::Events;
+use super::quota::charge;
 use crate::feasibility::{Ask, Sums, fits_a_running_task};
 use crate::lifecycle::Stage;
 use crate::{Cell, EventKind, Job, RESERVATIONS, Rejection, Subject, TaskState};
@@ -30,7 +31,9 @@ impl Cell {
             });
         }
         let old = Arc::clone(job);
+        self.within_quota(&old.owner, spec).map_err(Rejection::Quota)?;
         self.would_still_fit(id, spec)?;
+        self.recharge(&old.owner, charge(&old, &old.spec), charge(&old, spec));
         let Some(job) = self.jobs.get_mut(id) else { return Ok(()) };
         job.spec = Arc::clone(spec);
         let kind = |stage| match stage {
@@ -57,6 +60,7 @@ impl Cell {
             }
             events.add(Subject::Task(instance), kind(stage));
         }
+        self.used_for(&old.owner, id, spec, events);
         Ok(())
     }
 

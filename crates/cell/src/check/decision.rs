@@ -34,16 +34,17 @@ impl Watch {
         let mut step = Step { before: &before, cell, found: Found { violations: Vec::new() } };
         step.lives(&applied.events);
         step.decisions(&applied.events);
+        step.admissions(&applied.events);
         let touched: BTreeSet<_> = applied.reordered.iter().copied().collect();
         touched.into_iter().for_each(|machine| step.machine(machine));
         step.found.violations
     }
 }
 
-struct Step<'a> {
-    before: &'a Cell,
-    cell: &'a Cell,
-    found: Found,
+pub(super) struct Step<'a> {
+    pub(super) before: &'a Cell,
+    pub(super) cell: &'a Cell,
+    pub(super) found: Found,
 }
 
 /// The tasks that a machine keeps: those that leave it for others or die are not counted.

@@ -1,14 +1,14 @@
 //! What can be wrong with a cell.
 
 use model::{
-    CollectionId, Generation, InstanceId, JobName, Level, LogIndex, MachineId, MachineName,
-    Resources, Serial, SessionId, TaskId, UserName,
+    Band, CollectionId, Generation, GrantId, InstanceId, JobName, Level, LogIndex, MachineId,
+    MachineName, Resources, Serial, SessionId, TaskId, UserName,
 };
 use thiserror::Error;
 
 use crate::feasibility::Sums;
 use crate::lifecycle::{NotAStep, Stage};
-use crate::{Counts, JobState, Subject};
+use crate::{Counts, JobState, Subject, Total};
 
 /// Something in a cell that contradicts the rest of it.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -169,7 +169,7 @@ pub enum Violation {
         why: String,
     },
     /// A task runs in an alloc that is not there, or not its job's.
-    #[error("{instance} runs in {alloc:?}, which {why}")]
+    #[error("{instance} runs in {}, which {why}", .alloc.map_or("no alloc".to_owned(), |id| format!("alloc {id}")))]
     Alloc {
         /// What runs there.
         instance: InstanceId,
@@ -364,6 +364,39 @@ pub enum Violation {
         /// The moment of its last use, as it or the order says.
         used: LogIndex,
     },
+    /// What is charged to a user is not the sum of the limits of the tasks that live.
+    #[error("{user} is charged {} in {band}, by the tasks {}", .kept.resources(), .counted.resources())]
+    Charged {
+        /// The user.
+        user: UserName,
+        /// The band.
+        band: Band,
+        /// What is kept.
+        kept: Box<Total>,
+        /// What it should be.
+        counted: Box<Total>,
+    },
+    /// A job was admitted beyond what its owner was granted at that moment.
+    #[error("job {job} was admitted with {} of {user} charged in {band}, and {} granted",
+        .charged.resources(), .granted.resources())]
+    BeyondQuota {
+        /// The job.
+        job: CollectionId,
+        /// Its owner.
+        user: UserName,
+        /// Its band.
+        band: Band,
+        /// What is charged with it.
+        charged: Box<Total>,
+        /// What is granted.
+        granted: Box<Total>,
+    },
+    /// A grant is of the free band, of nothing, ends before it begins, or is not found by its user.
+    #[error("grant {0} is of the free band, of nothing or of no time, or not found by its user")]
+    Grant(GrantId),
+    /// An entry of what users may do says that somebody may nothing.
+    #[error("{0} is listed with no capability")]
+    NoCapability(UserName),
     /// There is more of something than its bound.
     #[error("{has} {what}, at most {most} are kept")]
     TooMany {

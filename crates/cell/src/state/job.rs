@@ -389,7 +389,7 @@ impl Job {
         Ok(())
     }
 
-    /// A task goes a step, and is now like this.
+    /// A task goes a step, and is now like this; the task.
     ///
     /// # Errors
     /// Where that is no step from where it is; nothing has changed then.
@@ -398,7 +398,7 @@ impl Job {
         index: TaskIndex,
         transition: Transition,
         state: TaskState,
-    ) -> Result<(), NotAStep> {
+    ) -> Result<&mut Task, NotAStep> {
         let place = usize::try_from(index.0).unwrap_or(usize::MAX);
         let no_task = NotAStep { stage: Stage::New, transition };
         let task = self.tasks.get_mut(place).ok_or(no_task)?;
@@ -412,7 +412,7 @@ impl Job {
         }
         self.counts.remove(from);
         self.counts.add(to);
-        Ok(())
+        Ok(task)
     }
 
     /// A task of it.
@@ -482,11 +482,13 @@ impl Job {
     /// What the present life of a task of it is estimated to need: its limit, or less.
     #[must_use]
     pub fn reservation(&self, index: TaskIndex) -> Resources {
-        let limit = self.limit(index);
-        match self.task(index).and_then(|task| task.reserved.as_deref()) {
-            Some(reserved) => reserved.least(limit),
-            None => limit,
-        }
+        self.reservation_below(index, self.limit(index))
+    }
+
+    fn reservation_below(&self, index: TaskIndex, limit: Resources) -> Resources {
+        let reserved = self.task(index).and_then(|task| task.reserved.as_deref());
+        let reserved = reserved.filter(|_| self.spec.estimation);
+        reserved.map_or(limit, |reserved| reserved.least(limit))
     }
 
     /// What a task of it counts for on its machine: nothing where it runs in an alloc, which counts
@@ -496,8 +498,8 @@ impl Job {
         if self.alloc_set.is_some() {
             return Held::default();
         }
-        let prod = self.spec.priority.is_prod();
-        Held { limit: self.limit(index), reservation: self.reservation(index), prod }
+        let (limit, prod) = (self.limit(index), self.spec.priority.is_prod());
+        Held { limit, reservation: self.reservation_below(index, limit), prod }
     }
 
     /// What a task of it asks for: of a machine what it counts for there; of an alloc its limit,

@@ -4,6 +4,7 @@ pub mod crashes;
 mod job;
 pub mod lifecycle;
 mod machine;
+mod quota;
 mod rescheduling;
 mod session;
 mod user;
@@ -13,6 +14,8 @@ pub use job::{
     PendingCause, Phase, Placement, StopReason, Task, TaskState,
 };
 pub use machine::{Drain, FailureDomain, Machine, MachineState, attribute};
+pub use quota::{Grant, Metering, Total};
+pub(crate) use quota::{Quota, judged_together};
 pub use rescheduling::Rescheduling;
 pub use session::Session;
 pub use user::{Act, Certificate, User};
@@ -21,8 +24,8 @@ use std::sync::Arc;
 
 use imbl::{OrdMap, OrdSet};
 use model::{
-    CellName, CollectionId, GcuFactor, InstanceId, JobName, Level, LogIndex, MachineId,
-    MachineName, Serial, SessionId, TaskId, Time, UserName,
+    Band, Capability, CellName, CollectionId, GcuFactor, GrantId, InstanceId, JobName, Level,
+    LogIndex, MachineId, MachineName, Serial, SessionId, TaskId, Time, UserName,
 };
 
 use crate::cow::Numbered;
@@ -61,6 +64,14 @@ pub mod bounds {
     pub const CERTIFICATE_VALIDITY_MIN: model::Span = model::Span::from_secs(60);
     /// How long at most: a year.
     pub const CERTIFICATE_VALIDITY_MAX: model::Span = model::Span::from_secs(366 * 86_400);
+    /// Grants of quota that are kept, the ended included.
+    pub const GRANTS_MAX: usize = 100_000;
+    /// Those of one user.
+    pub const GRANTS_OF_A_USER_MAX: usize = 1_000;
+    /// Percent of the cell's capacity to which a band may be granted.
+    pub const OVERSELL_PERCENT_MAX: u32 = 10_000;
+    /// Users with capabilities.
+    pub const CAPABILITY_HOLDERS_MAX: usize = 10_000;
 }
 
 /// The state of a cell. A clone is a view: it shares everything with the cell, costs next to
@@ -73,6 +84,9 @@ pub struct Cell {
     pub(crate) platforms: OrdMap<String, GcuFactor>,
     pub(crate) rescheduling: Rescheduling,
     pub(crate) users: OrdMap<UserName, Arc<User>>,
+    pub(crate) quota: Quota,
+    /// What users may do beyond what is their own; those who may nothing have no entry.
+    pub(crate) capabilities: OrdMap<UserName, OrdSet<Capability>>,
     pub(crate) index: LogIndex,
     pub(crate) time: Time,
     pub(crate) last_collection: CollectionId,
@@ -115,6 +129,8 @@ impl Cell {
             platforms: OrdMap::new(),
             rescheduling: Rescheduling::Allowed,
             users: OrdMap::new(),
+            quota: Quota::default(),
+            capabilities: OrdMap::new(),
             index: LogIndex(0),
             time: Time::ZERO,
             last_collection: CollectionId(0),
@@ -174,6 +190,65 @@ impl Cell {
     /// Who may do everything.
     pub fn administrators(&self) -> impl Iterator<Item = &UserName> {
         self.administrators.iter()
+    }
+
+    /// What is said of quota as a whole.
+    #[must_use]
+    pub fn metering(&self) -> &Metering {
+        &self.quota.metering
+    }
+
+    /// Every grant that is kept, the ended included, the oldest first.
+    pub fn grants(&self) -> impl Iterator<Item = &Arc<Grant>> {
+        self.quota.grants.values()
+    }
+
+    /// The last id given to a grant; 0 before the first.
+    #[must_use]
+    pub fn last_grant(&self) -> GrantId {
+        self.quota.last_grant
+    }
+
+    /// What a user is granted in a band at a moment.
+    #[must_use]
+    pub fn granted(&self, user: &UserName, band: Band, at: Time) -> Total {
+        self.quota.granted(user, band, at)
+    }
+
+    /// The grants of a user in a band, the ended included.
+    pub fn grants_of(&self, user: &UserName, band: Band) -> impl Iterator<Item = &Arc<Grant>> {
+        self.quota.of(user, band)
+    }
+
+    /// The most that is granted of a band at any one moment from now on; production and monitoring
+    /// are judged together.
+    #[must_use]
+    pub fn most_granted(&self, band: Band) -> Total {
+        self.quota.most_granted(judged_together(band), self.time, None)
+    }
+
+    /// What a user is charged in a band.
+    #[must_use]
+    pub fn charged(&self, user: &UserName, band: Band) -> Total {
+        self.quota.charged(user, band)
+    }
+
+    /// Everything that is charged.
+    pub fn charges(&self) -> impl Iterator<Item = (&UserName, Band, &Total)> {
+        self.quota.charged.iter().map(|((user, band), charged)| (user, *band, charged))
+    }
+
+    /// What users may do beyond what is their own; administrators may all of it.
+    pub fn capabilities(
+        &self,
+    ) -> impl Iterator<Item = (&UserName, impl Iterator<Item = Capability>)> {
+        self.capabilities.iter().map(|(user, held)| (user, held.iter().copied()))
+    }
+
+    /// Whether no session was ever opened: nobody has asked it for anything.
+    #[must_use]
+    pub fn is_untouched(&self) -> bool {
+        self.last_session == SessionId(0)
     }
 
     /// The jobs that end with a job and are alive.

@@ -382,7 +382,7 @@ fn an_alloc_set_that_is_killed_ends_the_jobs_in_it() {
         SCHEDULE 2-0-1 on 1 in 1-0-1
         accepted
         > as ben kill ana/room
-        refused: ben may not kill ana/room: ana or an administrator may
+        refused: ben may not kill ana/room: ana, an administrator or a user with the capability administer-jobs may
         > kill ana/room/0
         STOP 1-0-1 (kill, by ana)
         STOP 2-0-1 (evict, other)

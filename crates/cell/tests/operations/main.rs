@@ -10,6 +10,7 @@ mod jobs;
 mod loading;
 mod machines;
 mod placing;
+mod quota;
 mod random;
 mod relations;
 mod running;

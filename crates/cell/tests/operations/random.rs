@@ -8,8 +8,9 @@ use cell::{
     Outcome, RequestId, Watch,
 };
 use model::{
-    CellName, CollectionId, End, Generation, InstanceId, Level, MachineId, MachineName, Serial,
-    SessionId, Span, TaskIndex, TaskSelection, Time,
+    Bytes, Capability, CellName, CollectionId, End, Generation, GrantId, InstanceId, Level,
+    MachineId, MachineName, MilliCores, Resources, Serial, SessionId, Span, TaskIndex,
+    TaskSelection, Time,
 };
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
@@ -95,6 +96,10 @@ fn mutation() -> impl Strategy<Value = Mutation> {
         "parent=ana/db",
         "on=rack=r1",
         "on=gpu?",
+        "in=room",
+        "in=ana/room",
+        "estimation=no",
+        "kernel=net-raw",
     ]);
     let ranges = prop::collection::vec((small_or_huge_32(), small_or_huge_32()), 0..3);
     let ranges = ranges.prop_map(|ranges| {
@@ -127,6 +132,7 @@ fn mutation() -> impl Strategy<Value = Mutation> {
         ),
         1 => select(vec!["ana", "bob", "root"])
             .prop_map(|user| Mutation::RevokeUser { user: user.parse().expect("a name") }),
+        4 => quota(),
         1 => select(vec!["0.5", "1", "2"]).prop_map(|factor| Mutation::SetPlatform {
             platform: "p".to_owned(),
             factor: factor.parse().expect("a factor"),
@@ -139,6 +145,10 @@ fn mutation() -> impl Strategy<Value = Mutation> {
                 let tasks = if name == "db" { tasks.min(1) } else { tasks };
                 Mutation::Submit(submitted(name, tasks, &[option]))
             }),
+        1 => (0..3_u64, select(vec!["allocs=none", "allocs=bob", "cpu=400"]))
+            .prop_map(|(allocs, option)| {
+                Mutation::Submit(submitted("room", allocs, &["cpu=200", "ram=200", "allocs=bob", option]))
+            }),
         3 => (small_or_huge(), tasks)
             .prop_map(|(id, tasks)| Mutation::Kill { collection: CollectionId(id), tasks }),
         2 => names,
@@ -146,13 +156,39 @@ fn mutation() -> impl Strategy<Value = Mutation> {
     ]
 }
 
+fn quota() -> impl Strategy<Value = Mutation> {
+    let band = || select(model::Band::ALL.to_vec());
+    let moment = || prop::option::of((0..60_u64).prop_map(|s| Time(s * 1_000_000)));
+    let who = || select(USERS.to_vec()).prop_map(user);
+    let amount = (0..3_u64).prop_map(|tenths| Resources {
+        cpu: MilliCores(tenths * 200),
+        ram: Bytes(tenths << 27),
+        ..Resources::default()
+    });
+    prop_oneof![
+        6 => (who(), band(), amount, moment(), moment()).prop_map(
+            |(user, band, amount, from, until)| Mutation::GrantQuota {
+                user, band, amount, from, until,
+            }
+        ),
+        2 => (0..5_u64).prop_map(|id| Mutation::RevokeQuota { grant: GrantId(id) }),
+        1 => (band(), small_or_huge_32())
+            .prop_map(|(band, percent)| Mutation::Oversell { band, percent }),
+        2 => prop::bool::weighted(0.8).prop_map(|on| Mutation::MeterQuota { on }),
+        3 => (who(), select(Capability::ALL.to_vec()), prop::bool::weighted(0.7)).prop_map(
+            |(user, capability, held)| Mutation::SetCapability { user, capability, held }
+        ),
+    ]
+}
+
 fn absurd() -> impl Strategy<Value = Op> {
     let ports = prop::collection::vec(prop_oneof![31_000..31_005_u16, any::<u16>()], 0..4);
     let victims = prop::collection::vec(instance(), 0..3);
-    let assignment = (instance(), machine_id(), ports, victims).prop_map(
-        |(instance, machine, ports, victims)| Assignment {
+    let alloc = prop::option::weighted(0.2, instance());
+    let assignment = (instance(), machine_id(), ports, victims, alloc).prop_map(
+        |(instance, machine, ports, victims, alloc)| Assignment {
             instance,
-            alloc: None,
+            alloc,
             machine,
             ports,
             victims,
@@ -183,6 +219,7 @@ fn absurd() -> impl Strategy<Value = Op> {
         3 => machine_id().prop_map(|machine| Op::MachineUnreachable { machine }),
         1 => (0..5_u32, 3..5_u32).prop_map(|(silent, of)| Op::StopRescheduling { silent, of }),
         1 => Just(Op::AllowRescheduling),
+        1 => Just(Op::MeterQuota),
         2 => machine_id().prop_map(|machine| Op::MachineBack { machine }),
         1 => small_or_huge_32().prop_map(|to| Op::RaiseLevel { to: Level(to) }),
         2 => prop::collection::vec(small_or_huge().prop_map(CollectionId), 0..4)
@@ -242,11 +279,20 @@ impl Step {
                 let instance = *task.get(&tasks);
                 let machine = cell.machines().nth(machine.index(machines)).expect("one of them");
                 let job = cell.job(instance.collection).expect("the task's");
+                let alloc = |set: CollectionId| {
+                    let of_set = |id: &&InstanceId| id.collection == set;
+                    let placed = lives(true);
+                    let allocs: Vec<_> = placed.iter().filter(of_set).copied().collect();
+                    (!allocs.is_empty()).then(|| *task.get(&allocs))
+                };
+                let alloc = job.alloc_set.and_then(alloc);
+                let its = alloc.and_then(|alloc| cell.machine(cell.placement(alloc)?.machine));
+                let machine = its.unwrap_or(machine);
                 let ports = machine.free_ports(job.ports(instance.index).len(), &[]);
                 let victims = victims(cell, job, machine);
                 Op::Assign(vec![Assignment {
                     instance,
-                    alloc: None,
+                    alloc,
                     machine: machine.id,
                     ports,
                     victims,
@@ -415,12 +461,15 @@ fn a_long_sequence_places_and_ends_tasks() {
     use proptest::test_runner::TestRunner;
     let mut runner = TestRunner::deterministic();
     let (mut cell, mut seen) = (begun(), BTreeSet::new());
-    for _ in 0..9_000 {
+    for _ in 0..40_000 {
         let step = step().new_tree(&mut runner).expect("a step").current();
         let op = step.op(&cell);
         let applied = cell.apply(cell.time() + Span::from_secs(1), &op);
         for event in applied.events {
             let kind = format!("{:?}", event.kind);
+            if kind.contains("alloc: Some") {
+                seen.insert(Some("Schedule in an alloc".to_owned()));
+            }
             seen.insert(kind.split([' ', '(']).next().map(str::to_owned));
         }
         if cell.job_count() > 50 {
@@ -428,6 +477,6 @@ fn a_long_sequence_places_and_ends_tasks() {
             cell.apply(cell.time(), &Op::Forget { collections });
         }
     }
-    assert_eq!(seen.len(), 30, "every kind of event but the cell's own: {seen:?}");
+    assert_eq!(seen.len(), 38, "every kind of event but the cell's own: {seen:?}");
     assert_eq!(cell.check(), []);
 }

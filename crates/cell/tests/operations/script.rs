@@ -13,6 +13,7 @@
 //!                               [failures=N] [delay=SECONDS] [big=INDEX:MILLI] [priority=P]
 //!                               [on=CONSTRAINT,…] [after=JOB,…] [parent=JOB] [label=NAME:VALUE]
 //!                               [in=SET] [allocs=USER,…|none]
+//!                               [estimation=no] [kernel=FEATURE,…]
 //! [as USER] kill ADDRESS           or `kill job ID`; without `as`, the owner does it
 //! [as USER] add MACHINE ADDRESS    without `as`, root does it
 //! drain MACHINE [REASON]           undrain MACHINE            remove MACHINE
@@ -29,7 +30,12 @@
 //! allow
 //! resume                           root does it
 //! [as USER] certify NAME SERIAL [for=SECONDS]    add a user: level 2 first. Root does it
-//! [as USER] revoke NAME            root does it
+//! [as USER] revoke-user NAME            root does it
+//! [as USER] grant USER BAND [cpu=MILLI] [ram=MIB] [disk=MIB] [from=SECONDS] [until=SECONDS]
+//! [as USER] revoke GRANT           [as USER] oversell BAND PERCENT        [as USER] meter on|off
+//! metered                          the master itself says that quota is metered
+//! charges                          what is charged, and what is granted
+//! [as USER] allow-to USER CAPABILITY              [as USER] forbid USER CAPABILITY
 //! silent MACHINE
 //! back MACHINE
 //! forget ID…
@@ -50,7 +56,7 @@ use std::sync::Arc;
 use cell::{Assignment, Cell, Mutation, Observation, Op, Outcome, Reply, RequestId, Watch};
 use expect_test::Expect;
 use model::{
-    Address, Bytes, CellName, CollectionId, End, InstanceId, JobName, Level, MachineId,
+    Address, Bytes, CellName, CollectionId, End, GrantId, InstanceId, JobName, Level, MachineId,
     MachineName, MachineReport, MilliCores, PortName, Resources, Serial, SessionId, Span,
     TaskIndex, TaskSelection, Time, UserName,
 };
@@ -106,6 +112,8 @@ impl Script {
                 return format!("{}\n", if accepts { "yes" } else { "no" });
             }
             ["show", "ports"] => return shown::free_ports(&self.cell),
+            ["charges"] => return shown::charges(&self.cell),
+            ["metered"] => Op::MeterQuota,
             ["nothing"] => Op::Nothing,
             ["found", name, user] => Op::Found {
                 name: CellName::new(name).expect("a cell's name"),
@@ -118,7 +126,8 @@ impl Script {
             ["as", by, ref rest @ ..] => self.request(by, rest),
             [
                 "submit" | "kill" | "add" | "drain" | "undrain" | "remove" | "say" | "platform"
-                | "resume" | "certify" | "revoke",
+                | "resume" | "grant" | "revoke" | "oversell" | "meter" | "allow-to" | "forbid"
+                | "certify" | "revoke-user",
                 ..,
             ] => self.request(&self.whose(&words), &words),
             ["describe", name, ref options @ ..] => {
@@ -156,8 +165,9 @@ impl Script {
     fn whose(&self, words: &[&str]) -> String {
         match words {
             [
-                "add" | "drain" | "undrain" | "remove" | "say" | "platform" | "resume" | "certify"
-                | "revoke",
+                "add" | "drain" | "undrain" | "remove" | "say" | "platform" | "resume" | "grant"
+                | "revoke" | "oversell" | "meter" | "allow-to" | "forbid" | "certify"
+                | "revoke-user",
                 ..,
             ] => "root".to_owned(),
             ["kill", "job", id] => self
@@ -259,7 +269,19 @@ impl Script {
                     _ => Span::from_secs(90 * 86_400),
                 },
             },
-            ["revoke", name] => Mutation::RevokeUser { user: user(name) },
+            ["revoke-user", name] => Mutation::RevokeUser { user: user(name) },
+            ["grant", user, band, options @ ..] => grant(user, band, options),
+            ["revoke", id] => Mutation::RevokeQuota { grant: GrantId(number(id)) },
+            ["oversell", band, percent] => Mutation::Oversell {
+                band: band.parse().expect("a band"),
+                percent: u32::try_from(number(percent)).expect("percent"),
+            },
+            ["meter", on] => Mutation::MeterQuota { on: *on == "on" },
+            [what @ ("allow-to" | "forbid"), user, capability] => Mutation::SetCapability {
+                user: self::user(user),
+                capability: capability.parse().expect("a capability"),
+                held: *what == "allow-to",
+            },
             ["platform", platform, factor] => Mutation::SetPlatform {
                 platform: (*platform).to_owned(),
                 factor: factor.parse().expect("a factor"),
@@ -304,6 +326,23 @@ impl Script {
         };
         Op::Observe { machine: self.machine(machine), observations: vec![observation] }
     }
+}
+
+fn grant(user: &str, band: &str, options: &[&str]) -> Mutation {
+    let (mut amount, mut from, mut until) = (Resources::default(), None, None);
+    let moment = |seconds: &str| Some(Time::ZERO + Span::from_secs(number(seconds)));
+    for option in options {
+        match option.split_once('=').expect("KEY=VALUE") {
+            ("cpu", value) => amount.cpu = MilliCores(number(value)),
+            ("ram", value) => amount.ram = Bytes(number(value) << 20),
+            ("disk", value) => amount.disk = Bytes(number(value) << 20),
+            ("from", value) => from = moment(value),
+            ("until", value) => until = moment(value),
+            _ => panic!("there is no option {option}"),
+        }
+    }
+    let (user, band) = (self::user(user), band.parse().expect("a band"));
+    Mutation::GrantQuota { user, band, amount, from, until }
 }
 
 fn machine_name(text: &str) -> MachineName {
@@ -406,6 +445,11 @@ pub(crate) fn submitted(name: &str, tasks: u64, options: &[&str]) -> Arc<JobSpec
             "allocs" => {
                 let users = value.split(',').filter(|user| *user != "none").map(user).collect();
                 (job.kind, job.task.cmd) = (Kind::AllocSet { users }, Vec::new());
+            }
+            "estimation" => job.estimation = value != "no",
+            "kernel" => {
+                let feature = |name: &str| name.parse().expect("a kernel feature");
+                job.task.kernel_features = value.split(',').map(feature).collect();
             }
             "parent" => job.parent = Some(value.parse().expect("a job")),
             "label" => {

@@ -1,7 +1,7 @@
 //! What a cell gives and what it is, as text.
 
 use cell::{
-    Act, Applied, Cell, Event, EventKind, JobState, MachineState, Outcome, Phase, Reply,
+    Act, Applied, Cell, Event, EventKind, Grant, JobState, MachineState, Outcome, Phase, Reply,
     Rescheduling, StopReason, Subject, Submission, Task, TaskState,
 };
 use model::Time;
@@ -36,6 +36,7 @@ fn reply(reply: &Reply) -> String {
         },
         Reply::Killed { tasks } => format!("killed {tasks}"),
         Reply::MachineAdded(id) => format!("machine {id}"),
+        Reply::Granted(id) => format!("grant {id}"),
         Reply::Drained { tasks } => format!("{tasks} leave"),
         Reply::UserAdded(certificate) => {
             format!("certificate {} until {} s", certificate.serial, seconds(certificate.expires))
@@ -81,9 +82,38 @@ fn event(event: &Event) -> String {
         }
         EventKind::UserRevoked { user } => format!("{name} {user}"),
         EventKind::LevelRaised { to } => format!("{name} {to}"),
+        EventKind::QuotaGranted(grant) | EventKind::QuotaRevoked(grant) => {
+            format!("{name} {}", self::grant(grant))
+        }
+        EventKind::Oversell { band, percent } => format!("{name} {band} {percent} %"),
+        EventKind::Metering { on } => format!("{name} {}", if *on { "on" } else { "off" }),
+        EventKind::CapabilityGranted { user, capability }
+        | EventKind::CapabilityRevoked { user, capability } => {
+            format!("{name} {user} {capability}")
+        }
+        EventKind::CapabilityUsed { capability } => format!("{name} {subject} {capability}"),
         EventKind::ReschedulingStopped { silent, of } => format!("{name} {silent} of {of}"),
         _ => format!("{name} {subject}"),
     }
+}
+
+fn grant(grant: &Grant) -> String {
+    let seconds = |at: Time| at.0 / 1_000_000;
+    let until = grant.until.map(|until| format!(" until {} s", seconds(until)));
+    let (from, until) = (seconds(grant.from), until.unwrap_or_default());
+    let Grant { id, user, band, by, .. } = grant;
+    format!("{id}: {user} {band} {} from {from} s{until} by {by}", grant.amount.in_words())
+}
+
+/// What users are charged in each band of what they are granted there now, and every grant.
+pub(crate) fn charges(cell: &Cell) -> String {
+    let charge = |(user, band, charged): (&model::UserName, model::Band, &cell::Total)| {
+        let granted = cell.granted(user, band, cell.time()).resources().in_words();
+        format!("{user} {band} {} of {granted}\n", charged.resources().in_words())
+    };
+    let charges: String = cell.charges().map(charge).collect();
+    let grants: String = cell.grants().map(|kept| grant(kept) + "\n").collect();
+    charges + &grants
 }
 
 fn stop(why: &StopReason) -> String {

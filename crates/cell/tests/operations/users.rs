@@ -19,7 +19,7 @@ fn a_revoked_user_is_heard_with_what_was_issued_since_and_nothing_else() {
         yes
         > accepts ana 3
         yes
-        > revoke ana
+        > revoke-user ana
         REVOKE_USER ana
         revoked
         > accepts ana 7
@@ -40,7 +40,7 @@ fn a_revoked_user_is_heard_with_what_was_issued_since_and_nothing_else() {
         no
         > show users
         ana added at 100 s by root revoked at 100 s by root: 08 until 7776200 s
-        > revoke ana
+        > revoke-user ana
         REVOKE_USER ana
         revoked
         > accepts ana 8
@@ -65,7 +65,7 @@ fn what_a_revoked_user_runs_runs_on() {
         accepted
         > started 1-0-1
         START 1-0-1 on 1
-        > revoke ana
+        > revoke-user ana
         REVOKE_USER ana
         revoked
         > show
@@ -82,15 +82,15 @@ fn only_administrators_add_and_revoke_and_none_themselves() {
     session(&expect![[r#"
         > certify ana 7
         refused: root may not add user ana: an administrator of a cell at level 2 may
-        > revoke ana
+        > revoke-user ana
         refused: root may not revoke user ana: an administrator of a cell at level 2 may
         > level 2
         LEVEL 2
         > as ana certify ana 7
         refused: ana may not add user ana: an administrator may
-        > as ana revoke bob
+        > as ana revoke-user bob
         refused: ana may not revoke user bob: an administrator may
-        > revoke root
+        > revoke-user root
         refused: root cannot revoke root: another administrator can
         > certify ana 7 for=59
         refused: a certificate is valid for 1 m to 366 d, and not for 59 s
@@ -102,7 +102,7 @@ fn only_administrators_add_and_revoke_and_none_themselves() {
         certificate 08 until 31622400 s
         > certify ana 8 for=34560000
         refused: a certificate is valid for 1 m to 366 d, and not for 400 d
-        > revoke nobody
+        > revoke-user nobody
         REVOKE_USER nobody
         revoked, and nothing was known of them
         > show users
@@ -170,7 +170,7 @@ fn certificates_are_bounded_and_those_that_have_expired_make_room() {
         > certify ana 17
         ADD_USER ana 11 until 7776061 s
         certificate 11 until 7776061 s
-        > revoke ana
+        > revoke-user ana
         REVOKE_USER ana
         revoked
         > certify ana 18

@@ -172,16 +172,42 @@ impl TaskCgroup {
         Ok(group)
     }
 
+    /// Makes what is missing of a group that holds groups, such as an alloc's, and limits it. What is in
+    /// it stays.
+    ///
+    /// # Errors
+    /// When a controller is missing or not delegated, or memory in use is above the limit.
+    pub fn make_parent(&self, limits: &Limits) -> Result<(), CgroupError> {
+        match &self.hierarchy {
+            Hierarchy::V1(mounts) => v1::create(mounts, &self.name)?,
+            Hierarchy::V2 { root } => v2::create_parent(root, &self.name)?,
+        }
+        self.set_limits(limits)
+    }
+
     /// The path below the hierarchy's root.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
+    /// The group above, where there is one.
+    #[must_use]
+    pub fn parent(&self) -> Option<Self> {
+        let (parent, _) = self.name.rsplit_once('/')?;
+        Some(Self { hierarchy: self.hierarchy.clone(), name: parent.to_owned() })
+    }
+
     /// Whether any part of the group is there.
     #[must_use]
     pub fn exists(&self) -> bool {
         self.directories().iter().any(|directory| directory.is_dir())
+    }
+
+    /// Whether every part of the group is there.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.directories().iter().all(|directory| directory.is_dir())
     }
 
     /// The group's directory in each tree, the one that can kill first.
@@ -324,6 +350,19 @@ impl TaskCgroup {
         let content = fs::read_to_string(&path).at("read", &path)?;
         usage::keyed(&content, "oom_kill")
             .ok_or_else(|| usage::unexpected(&path, &content, "a list with `oom_kill`"))
+    }
+
+    /// How often the group reached its own limit of memory, or one below it did, so that a process had to
+    /// be killed: not when the limit of a group above was reached. `None` on v1, which does not count that.
+    ///
+    /// # Errors
+    /// When the group is gone.
+    pub fn ooms(&self) -> Result<Option<u64>, CgroupError> {
+        let Hierarchy::V2 { root } = &self.hierarchy else { return Ok(None) };
+        let path = root.join(&self.name).join("memory.events");
+        let content = fs::read_to_string(&path).at("read", &path)?;
+        let count = usage::keyed(&content, "oom");
+        count.map(Some).ok_or_else(|| usage::unexpected(&path, &content, "a list with `oom`"))
     }
 
     /// A descriptor that becomes readable when the group runs out of memory and the kernel will kill

@@ -44,6 +44,13 @@ pub(super) fn create(root: &Path, name: &str) -> Result<(), CgroupError> {
     Ok(())
 }
 
+/// Makes a group that holds groups, and its ancestors.
+pub(super) fn create_parent(root: &Path, name: &str) -> Result<(), CgroupError> {
+    create(root, name)?;
+    // Before it is limited, or it would be taken for a task's.
+    hand_down(&root.join(name))
+}
+
 /// Lets the children of `directory` use the controllers.
 fn hand_down(directory: &Path) -> Result<(), CgroupError> {
     let path = directory.join("cgroup.subtree_control");

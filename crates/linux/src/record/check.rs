@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::{Launch, Root};
+use crate::Isolation;
 use crate::cgroup;
 
 /// Why a task cannot be launched as asked.
@@ -60,6 +61,15 @@ pub enum Invalid {
     /// The cgroup's name.
     #[error("{0}")]
     Cgroup(String),
+    /// A capability that no task is given.
+    #[error("capability {number} is none that a task can keep")]
+    Capability {
+        /// Its number.
+        number: u8,
+    },
+    /// A capability where there is none to keep.
+    #[error("kernel features take a machine whose Borglet runs as root, and here it does not")]
+    RootlessCapability,
 }
 
 impl Launch {
@@ -94,6 +104,13 @@ impl Launch {
         at_least("limits.memory_bytes", self.limits.memory_bytes, 4096)?;
         // The init, the task, and one to spare for whatever it starts.
         at_least("limits.pids_max", self.limits.pids_max, 2)?;
+        let unknown = |number: &&u8| !crate::CAPABILITIES.contains(number);
+        if let Some(&number) = self.capabilities.iter().find(unknown) {
+            return Err(Invalid::Capability { number });
+        }
+        if self.isolation == Isolation::Rootless && !self.capabilities.is_empty() {
+            return Err(Invalid::RootlessCapability);
+        }
         for directory in &self.jail.system_dirs {
             absolute("jail.system_dirs", Path::new(directory))?;
         }
@@ -145,6 +162,7 @@ mod tests {
             gid: 60_000,
             hostname: "hello-3".to_owned(),
             cgroup: "bourg/x/hello-3".to_owned(),
+            in_alloc: false,
             limits: Limits {
                 cpu_milli: 100,
                 cpu_hard_cap: false,
@@ -155,6 +173,7 @@ mod tests {
             tmp_bytes_max: 0,
             notice_ms: 0,
             jail: Jail::host("/usr/bin/bourg".into()),
+            capabilities: vec![10],
         }
     }
 
@@ -162,7 +181,15 @@ mod tests {
     fn says_what_is_wrong() {
         type Change = fn(&mut Launch);
         launch().check().unwrap();
-        let table: [(Change, &str); 15] = [
+        let table: [(Change, &str); 17] = [
+            (
+                |launch| launch.capabilities = vec![10, 21],
+                "capability 21 is none that a task can keep",
+            ),
+            (
+                |launch| launch.isolation = Isolation::Rootless,
+                "kernel features take a machine whose Borglet runs as root, and here it does not",
+            ),
             (|l| l.argv.clear(), "argv is empty"),
             (|l| l.argv.push("a\0b".to_owned()), "argv[1] contains a NUL byte"),
             (|l| l.env.push(("A=B".to_owned(), String::new())), "`A=B` cannot name"),

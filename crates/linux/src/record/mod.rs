@@ -107,6 +107,10 @@ pub struct Launch {
     pub hostname: String,
     /// The task's cgroup, as a path below the hierarchy's root; rootless it has none.
     pub cgroup: String,
+    /// Whether the group above that is an alloc's, which must be there, and may be full before the task
+    /// has all of its own.
+    #[serde(default)]
+    pub in_alloc: bool,
     /// What the task may use; rootless nothing holds it to that.
     pub limits: Limits,
     /// How much of its output is kept.
@@ -117,6 +121,10 @@ pub struct Launch {
     pub notice_ms: u64,
     /// What the task sees of the machine.
     pub jail: Jail,
+    /// The capabilities of Linux that its program keeps, by their numbers (capabilities(7)): of
+    /// those in [`crate::CAPABILITIES`], and none rootless, where there is none to keep.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub capabilities: Vec<u8>,
 }
 
 /// How much of each of the two output streams is kept.
@@ -232,11 +240,11 @@ pub enum How {
         /// The signal's number.
         signal: i32,
     },
-    /// It needed more memory than its limit, and was ended as a whole.
+    /// It needed more memory than its limit, or than was left in its alloc, and was ended as a whole.
     OutOfMemory {
-        /// The limit.
+        /// The limit that was reached: its own, or its alloc's.
         limit_bytes: u64,
-        /// The most that it had.
+        /// The most that it had; of an alloc's limit the others in it had the rest.
         peak_bytes: u64,
     },
     /// Its program was never entered.

@@ -4,9 +4,12 @@ use crate::cgroup::{CgroupError, TaskCgroup, Usage};
 use crate::process::unix_micros_now;
 use crate::record::{Exit, How, Launch};
 
+use super::supervise::Ended;
+
 /// Empties and removes the task's cgroup, and says how the task ended. Without a cgroup nothing was
 /// measured, and the end of the init has ended everything.
-pub(super) fn end(launch: &Launch, cgroup: Option<&TaskCgroup>, how: How) -> Exit {
+pub(super) fn end(launch: &Launch, cgroup: Option<&TaskCgroup>, ended: Ended) -> Exit {
+    let Ended { how, alloc_was_full } = ended;
     let ended_at_unix_us = unix_micros_now();
     let Some(cgroup) = cgroup else {
         return Exit { how, ended_at_unix_us, cpu_ns: None, memory_peak_bytes: None };
@@ -17,12 +20,14 @@ pub(super) fn end(launch: &Launch, cgroup: Option<&TaskCgroup>, how: How) -> Exi
     let oom_kills = report(launch, cgroup.oom_kills()).unwrap_or(0);
     // It may have been changed since the launch.
     let limit_bytes = report(launch, cgroup.memory_limit_bytes());
+    let of_alloc = full_alloc(launch, cgroup, alloc_was_full);
+    let of_alloc = of_alloc.and_then(|alloc| report(launch, alloc.memory_limit_bytes()));
     report(launch, cgroup.remove());
     let how = match how {
         // Whatever the main process made of the loss of a part of the task.
         How::Exited { .. } | How::Signalled { .. } | How::NotStarted { .. } if oom_kills > 0 => {
             How::OutOfMemory {
-                limit_bytes: limit_bytes.unwrap_or(launch.limits.memory_bytes),
+                limit_bytes: of_alloc.or(limit_bytes).unwrap_or(launch.limits.memory_bytes),
                 peak_bytes: usage.memory_peak_bytes,
             }
         }
@@ -30,6 +35,17 @@ pub(super) fn end(launch: &Launch, cgroup: Option<&TaskCgroup>, how: How) -> Exi
     };
     let (cpu_ns, memory_peak_bytes) = (Some(usage.cpu_ns), Some(usage.memory_peak_bytes));
     Exit { how, ended_at_unix_us, cpu_ns, memory_peak_bytes }
+}
+
+/// The task's alloc, where a process of the task was killed because that was full, and not because the
+/// task had all of its own.
+fn full_alloc(launch: &Launch, cgroup: &TaskCgroup, was_full: bool) -> Option<TaskCgroup> {
+    let alloc = launch.in_alloc.then(|| cgroup.parent()).flatten()?;
+    let full = match report(launch, cgroup.ooms())? {
+        Some(own) => own == 0 && report(launch, alloc.ooms())?? > 0,
+        None => was_full,
+    };
+    full.then_some(alloc)
 }
 
 /// Logs an error that changes nothing about the task's end.

@@ -23,6 +23,7 @@ use crate::logs::{LogWriter, Stream};
 use crate::process::unix_micros_now;
 use crate::record::{Exit, HOME_DIRECTORY, How, LOG_DIRECTORY, Launch};
 use begin::{Begun, Shim};
+use supervise::Ended;
 
 /// The body of `bourg shim DIR`, to be called before the process has a second thread or opens a file.
 ///
@@ -73,7 +74,7 @@ fn look_after(shim: &mut Shim) -> Exit {
     };
     let log = |stream| LogWriter::new(dir.join(LOG_DIRECTORY), stream, launch.log);
     let mut logs = [log(Stream::Stdout), log(Stream::Stderr)];
-    let how = supervise::supervise(dir, &launch, cgroup.as_ref(), &mut logs, &mut shim.ready);
+    let ended = supervise::supervise(dir, &launch, cgroup.as_ref(), &mut logs, &mut shim.ready);
     for (log, name) in logs.iter().zip(["stdout", "stderr"]) {
         if log.dropped_bytes() > 0 {
             eprintln!(
@@ -83,8 +84,9 @@ fn look_after(shim: &mut Shim) -> Exit {
             );
         }
     }
-    let how = how.unwrap_or_else(|reason| How::NotStarted { reason });
-    end::end(&launch, cgroup.as_ref(), how)
+    let ended = ended
+        .unwrap_or_else(|reason| Ended { how: How::NotStarted { reason }, alloc_was_full: false });
+    end::end(&launch, cgroup.as_ref(), ended)
 }
 
 fn read_launch(dir: &Path) -> Result<Launch, String> {
@@ -116,6 +118,14 @@ fn prepare(dir: &Path, launch: &Launch) -> Result<Option<TaskCgroup>, String> {
         return Ok(None);
     }
     let hierarchy = Hierarchy::detect().map_err(|error| error.to_string())?;
+    if launch.in_alloc {
+        let own =
+            TaskCgroup::open(&hierarchy, &launch.cgroup).map_err(|error| error.to_string())?;
+        // Made here it would have no limit.
+        if !own.parent().is_some_and(|alloc| alloc.is_whole()) {
+            return Err(format!("its alloc is not there: {} has no group above it", own.name()));
+        }
+    }
     TaskCgroup::create(&hierarchy, &launch.cgroup, &launch.limits)
         .map(Some)
         .map_err(|error| error.to_string())

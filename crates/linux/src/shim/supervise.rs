@@ -39,9 +39,19 @@ struct Links {
     status: File,
     outputs: [Option<File>; 2],
     oom: Option<File>,
+    /// The same of its alloc.
+    alloc_oom: Option<File>,
 }
 
-/// Runs the task and says how it ended, before any look at the cgroup; the error is the reason why
+/// How a task ended, before any look at its cgroup.
+pub(super) struct Ended {
+    pub(super) how: How,
+    /// Whether the last time that it was out of memory its alloc was, where that can only be seen in
+    /// that moment.
+    pub(super) alloc_was_full: bool,
+}
+
+/// Runs the task and says how it ended; the error is the reason why
 /// there is no init at all.
 pub(super) fn supervise(
     dir: &Path,
@@ -49,11 +59,12 @@ pub(super) fn supervise(
     cgroup: Option<&TaskCgroup>,
     logs: &mut [LogWriter; 2],
     ready: &mut Option<File>,
-) -> Result<How, String> {
+) -> Result<Ended, String> {
     let mut links = start(dir, launch, cgroup)?;
     let mut reason = Vec::new();
     let mut buffer = vec![0; CHUNK_BYTES];
     let mut oom_until = None;
+    let mut alloc_was_full = false;
     loop {
         let timeout = match oom_until {
             Some(until) if until > Instant::now() => PollTimeout::from(5u8),
@@ -75,6 +86,9 @@ pub(super) fn supervise(
         if woken.oom {
             let _count = links.oom.as_mut().map(|oom| oom.read(&mut [0; 8]));
             oom_until = Some(Instant::now() + OOM_PATIENCE);
+            // The kernel tells whose limit it is first, and then everybody below.
+            let alloc = links.alloc_oom.as_mut();
+            alloc_was_full = alloc.is_some_and(|oom| matches!(oom.read(&mut [0; 8]), Ok(8)));
         }
         // The kernel kills only one process, and half a task is worse than none.
         if let (Some(_), Some(cgroup)) = (oom_until, cgroup)
@@ -99,7 +113,7 @@ pub(super) fn supervise(
         }
     }
     links.read_trouble(&mut reason);
-    Ok(links.how_it_ended(&reason))
+    Ok(Ended { how: links.how_it_ended(&reason), alloc_was_full })
 }
 
 /// Forks the init into a new pid namespace.
@@ -116,6 +130,8 @@ fn start(dir: &Path, launch: &Launch, cgroup: Option<&TaskCgroup>) -> Result<Lin
         fcntl(fd, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).map_err(|error| say(error.into()))?;
     }
     let oom = cgroup.map(TaskCgroup::oom_watch).transpose().map_err(cgroup_say)?.flatten();
+    let alloc = cgroup.filter(|_| launch.in_alloc).and_then(TaskCgroup::parent);
+    let alloc_oom = alloc.as_ref().map(TaskCgroup::oom_watch).transpose().map_err(cgroup_say)?;
     let cgroups = cgroup.map(TaskCgroup::join_files).transpose().map_err(cgroup_say)?;
     let pipes = init::Pipes {
         shim_alive: alive_read,
@@ -148,6 +164,7 @@ fn start(dir: &Path, launch: &Launch, cgroup: Option<&TaskCgroup>) -> Result<Lin
         status: status_read.into(),
         outputs: [Some(stdout_read.into()), Some(stderr_read.into())],
         oom: oom.map(File::from),
+        alloc_oom: alloc_oom.flatten().map(File::from),
     })
 }
 

@@ -132,14 +132,19 @@ impl TaskDirectory {
             return Err(TaskError::InUse { dir: self.path.clone(), shim_pid });
         }
         self.remove_cgroup()?;
-        // Renamed first, so that an interrupted deletion never looks like a task.
-        let doomed = doomed_name(&self.path);
-        match fs::rename(&self.path, &doomed) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            result => result.at("rename", &self.path)?,
-        }
-        Ok(remove_tree(&doomed).at("remove", &doomed)?)
+        remove_directory(&self.path)
     }
+}
+
+/// Deletes a directory that [`scan`] lists. Renamed first, so that an interrupted deletion never looks
+/// like a task. One that is not there is removed already.
+pub(crate) fn remove_directory(path: &Path) -> Result<(), TaskError> {
+    let doomed = doomed_name(path);
+    match fs::rename(path, &doomed) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        result => result.at("rename", path)?,
+    }
+    Ok(remove_tree(&doomed).at("remove", &doomed)?)
 }
 
 /// Deletes a directory with all that is in it, also where a task has taken away the permission to.
@@ -176,7 +181,7 @@ fn doomed_name(path: &Path) -> PathBuf {
     path.with_file_name(format!(".removing-{}-{name}", std::process::id()))
 }
 
-/// The names of the task directories in `base`, sorted. Deletions that were interrupted are finished.
+/// The names of the task directories in `base`, or of the allocs, sorted. Deletions that were interrupted are finished.
 ///
 /// # Errors
 /// When `base` cannot be read.

@@ -93,6 +93,26 @@ fn the_task_is_nobody_special() {
     assert!(!groups.contains("bourg"), "the cgroup namespace hides the path: {groups}");
 }
 
+/// In its program and in those that this starts, and nothing else with it.
+#[test]
+fn a_task_keeps_the_capabilities_that_it_is_given() {
+    let tasks = Tasks::new();
+    let script = "sed -n 's/^\\(Cap[A-Za-z]*\\|NoNewPrivs\\|Seccomp\\):[[:space:]]*/\\1=/p' \
+                  /proc/self/status; echo uid=$(id -u)";
+    let mut launch = tasks.script("given", script);
+    // NET_BIND_SERVICE and PERFMON.
+    launch.capabilities = vec![10, 38];
+    let task = tasks.start("given", &launch);
+    task.wait_end();
+    let output = task.log(Stream::Stdout);
+    for set in ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"] {
+        assert_eq!(value(&output, set), "0000004000000400", "{set}");
+    }
+    assert_eq!(value(&output, "NoNewPrivs"), "1");
+    assert_eq!(value(&output, "Seccomp"), "2");
+    assert_eq!(value(&output, "uid"), UID.to_string());
+}
+
 #[test]
 fn no_file_of_the_shims_is_inherited() {
     let tasks = Tasks::new();

@@ -4,6 +4,7 @@
 
 mod support;
 
+mod allocs;
 mod enter;
 mod groups;
 mod jail;

@@ -85,6 +85,12 @@ fn a_refusal_says_what_to_do() {
 }
 
 #[test]
+fn an_alloc_is_a_directory_alone() {
+    let test = crate::allocs::without_groups_it_is_the_directory_alone;
+    unprivileged("an_alloc_is_a_directory_alone", test);
+}
+
+#[test]
 fn exit_statuses_and_output_arrive_and_nothing_is_made_up() {
     unprivileged("exit_statuses_and_output_arrive_and_nothing_is_made_up", || {
         let tasks = Tasks::new();

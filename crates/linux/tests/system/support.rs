@@ -63,6 +63,7 @@ impl Tasks {
             gid: UID,
             hostname: format!("{name}-0"),
             cgroup: format!("{}/{name}", parent_name(self.base.path())),
+            in_alloc: false,
             limits: Limits {
                 cpu_milli: 500,
                 cpu_hard_cap: false,
@@ -73,6 +74,7 @@ impl Tasks {
             tmp_bytes_max: 1 << 20,
             notice_ms: 10_000,
             jail: Jail::host(executable()),
+            capabilities: Vec::new(),
         }
     }
 

@@ -2,7 +2,8 @@
 //! test compares them), without the messages and their copies of every text.
 
 use cell::{
-    Actor, Certificate, EventKind, EvictionCause, KillReason, PendingCause, StopReason, Subject,
+    Actor, Certificate, EventKind, EvictionCause, Grant, KillReason, PendingCause, StopReason,
+    Subject,
 };
 use model::{CollectionId, End, InstanceId, MachineId, Resources};
 use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint};
@@ -165,7 +166,35 @@ fn kind(wire: &mut Wire<'_>, kind: &EventKind) {
             });
         }),
         EventKind::UserRevoked { user } => wire.given_text(61, user.as_str()),
+        EventKind::QuotaGranted(granted) => wire.message(50, |wire| grant(wire, granted)),
+        EventKind::QuotaRevoked(revoked) => wire.message(51, |wire| grant(wire, revoked)),
+        EventKind::Oversell { band, percent } => wire.message(52, |wire| {
+            wire.text(1, band.name());
+            wire.number(2, (*percent).into());
+        }),
+        EventKind::Metering { on } => wire.given_number(53, u64::from(*on)),
+        EventKind::CapabilityGranted { user, capability } => wire.message(54, |wire| {
+            wire.text(1, user.as_str());
+            wire.text(2, capability.name());
+        }),
+        EventKind::CapabilityRevoked { user, capability } => wire.message(55, |wire| {
+            wire.text(1, user.as_str());
+            wire.text(2, capability.name());
+        }),
+        EventKind::CapabilityUsed { capability } => wire.given_text(56, capability.name()),
     }
+}
+
+fn grant(wire: &mut Wire<'_>, grant: &Grant) {
+    wire.number(1, grant.id.0);
+    wire.text(2, grant.user.as_str());
+    wire.text(3, grant.band.name());
+    wire.message(4, |wire| resources(wire, &grant.amount));
+    wire.number(5, grant.from.0);
+    if let Some(until) = grant.until {
+        wire.given_number(6, until.0);
+    }
+    wire.text(7, grant.by.as_str());
 }
 
 fn instance(wire: &mut Wire<'_>, id: InstanceId) {

@@ -1,7 +1,9 @@
 //! Events as messages.
 
+use std::sync::Arc;
+
 use cell::{Actor, Event, EventKind, Subject};
-use model::{CollectionId, Level, LogIndex, MachineId, Time};
+use model::{Capability, CollectionId, Level, LogIndex, MachineId, Time, UserName};
 
 use super::{Names, Record};
 use crate::error::{At, Fault, Malformed};
@@ -156,6 +158,21 @@ impl From<&EventKind> for Kind {
                 Self::ReschedulingStopped(message::ReschedulingStopped { silent, of })
             }
             EventKind::ReschedulingResumed => Self::ReschedulingResumed(NOTHING),
+            EventKind::QuotaGranted(grant) => Self::QuotaGranted(grant.as_ref().into()),
+            EventKind::QuotaRevoked(grant) => Self::QuotaRevoked(grant.as_ref().into()),
+            EventKind::Oversell { band, percent } => {
+                Self::Oversell(message::Oversell { band: band.to_string(), percent: *percent })
+            }
+            EventKind::Metering { on } => Self::Metering(*on),
+            EventKind::CapabilityGranted { user, capability } => {
+                Self::CapabilityGranted(held(user, *capability))
+            }
+            EventKind::CapabilityRevoked { user, capability } => {
+                Self::CapabilityRevoked(held(user, *capability))
+            }
+            EventKind::CapabilityUsed { capability } => {
+                Self::CapabilityUsed(capability.to_string())
+            }
             EventKind::ReschedulingAllowed => Self::ReschedulingAllowed(NOTHING),
             EventKind::UserAdded { user, certificate } => Self::UserAdded(message::UserAdded {
                 user: user.to_string(),
@@ -220,6 +237,37 @@ impl TryFrom<Kind> for EventKind {
             Kind::UserRevoked(user) => {
                 Self::UserRevoked { user: read::name(&user, "userRevoked")? }
             }
+            Kind::QuotaGranted(grant) => {
+                Self::QuotaGranted(Arc::new(grant.try_into().field("quotaGranted")?))
+            }
+            Kind::QuotaRevoked(grant) => {
+                Self::QuotaRevoked(Arc::new(grant.try_into().field("quotaRevoked")?))
+            }
+            Kind::Oversell(oversell) => Self::Oversell {
+                band: read::band(&oversell.band, "band").field("oversell")?,
+                percent: oversell.percent,
+            },
+            Kind::Metering(on) => Self::Metering { on },
+            Kind::CapabilityGranted(held) => {
+                let (user, capability) = held_of(&held).field("capabilityGranted")?;
+                Self::CapabilityGranted { user, capability }
+            }
+            Kind::CapabilityRevoked(held) => {
+                let (user, capability) = held_of(&held).field("capabilityRevoked")?;
+                Self::CapabilityRevoked { user, capability }
+            }
+            Kind::CapabilityUsed(capability) => {
+                Self::CapabilityUsed { capability: read::word(&capability, "capabilityUsed")? }
+            }
         })
     }
+}
+
+fn held(user: &UserName, capability: Capability) -> message::HeldCapability {
+    let (user, capability) = (user.to_string(), capability.to_string());
+    message::HeldCapability { user, capability }
+}
+
+fn held_of(held: &message::HeldCapability) -> Result<(UserName, Capability), Malformed> {
+    Ok((read::name(&held.user, "user")?, read::word(&held.capability, "capability")?))
 }

@@ -1,7 +1,7 @@
 //! Sessions as an image holds them, and how their requests were answered.
 
 use cell::{Rejection, Reply, Session, Submission};
-use model::{CollectionId, LogIndex, MachineId, SessionId};
+use model::{CollectionId, GrantId, LogIndex, MachineId, SessionId};
 
 use crate::error::{At, Fault, Malformed};
 use crate::{read, v1};
@@ -61,6 +61,7 @@ impl TryFrom<v1::Answer> for Result<Reply, Rejection> {
             Answer::Killed(tasks) => Reply::Killed { tasks },
             Answer::Machine(id) => Reply::MachineAdded(MachineId(id)),
             Answer::Drained(tasks) => Reply::Drained { tasks },
+            Answer::Granted(id) => Reply::Granted(GrantId(id)),
             Answer::Done(v1::Nothing {}) => Reply::Done,
             Answer::UserAdded(certificate) => {
                 Reply::UserAdded(certificate.try_into().field("userAdded")?)
@@ -83,6 +84,7 @@ impl From<&Reply> for Answer {
             }),
             Reply::Killed { tasks } => Self::Killed(*tasks),
             Reply::MachineAdded(id) => Self::Machine(id.0),
+            Reply::Granted(id) => Self::Granted(id.0),
             Reply::Drained { tasks } => Self::Drained(*tasks),
             Reply::UserAdded(certificate) => Self::UserAdded((*certificate).into()),
             Reply::UserRevoked { known } => Self::UserRevoked(*known),

@@ -2,7 +2,7 @@
 //! somebody edited it.
 //!
 //! A line is one part of the image, in the order and with the fields of `image.proto`: the head,
-//! then machines, jobs and sessions by id. So a cell of any size is written and read with one part
+//! then machines, jobs, sessions and grants by id. So a cell of any size is written and read with one part
 //! of it in memory at a time, and tools that go by lines (`grep`, `diff`) find an object at once.
 //! The head says how many parts of each kind follow: a text that lost its end is noticed, and who
 //! adds or removes a line changes the head as well.

@@ -10,6 +10,7 @@ mod hash;
 mod job;
 mod json;
 mod machine;
+mod quota;
 mod rejection;
 mod user;
 
@@ -27,7 +28,7 @@ use crate::{read, v1};
 use v1::image_head::{self, Rescheduling as HeadRescheduling};
 use v1::image_part::Part;
 
-/// Writes an image: the head, then machines, jobs and sessions by id, each preceded by its length.
+/// Writes an image: the head, then machines, jobs, sessions and grants by id, each preceded by its length.
 /// `out` is given one part after the other.
 pub fn write_image(image: &Image, out: &mut impl FnMut(&[u8])) {
     for part in parts(image) {
@@ -58,7 +59,8 @@ fn parts(image: &Image) -> impl Iterator<Item = v1::ImagePart> {
     let all = std::iter::once_with(|| Part::Head(head(image)))
         .chain(machines)
         .chain(jobs)
-        .chain(image.sessions.iter().map(session));
+        .chain(image.sessions.iter().map(session))
+        .chain(image.grants.iter().map(|grant| Part::Grant(grant.as_ref().into())));
     all.map(|part| v1::ImagePart { part: Some(part) })
 }
 
@@ -79,6 +81,8 @@ fn head(image: &Image) -> v1::ImageHead {
         sessions: image.sessions.len() as u64,
         rescheduling: rescheduling(&image.rescheduling),
         users: image.users.iter().map(user::user).collect(),
+        quota: quota::head(image),
+        capabilities: quota::capabilities(image),
     }
 }
 
@@ -86,7 +90,7 @@ fn head(image: &Image) -> v1::ImageHead {
 struct Assembly {
     image: Image,
     /// How many parts of each kind there should be.
-    said: [(&'static str, u64); 3],
+    said: [(&'static str, u64); 4],
     /// Where the last part stands.
     last: (u8, u64),
 }
@@ -95,7 +99,13 @@ impl Assembly {
     /// The first part is the head, or something is missing.
     fn begin(first: Option<Part>) -> Result<Self, Malformed> {
         let Some(Part::Head(head)) = first else { return Err(Fault::Missing).field("head") };
-        let said = [("machines", head.machines), ("jobs", head.jobs), ("sessions", head.sessions)];
+        let grants = head.quota.as_ref().map_or(0, |quota| quota.grants);
+        let said = [
+            ("machines", head.machines),
+            ("jobs", head.jobs),
+            ("sessions", head.sessions),
+            ("grants", grants),
+        ];
         Ok(Self { image: image_of(head).field("head")?, said, last: (0, 0) })
     }
 
@@ -116,13 +126,17 @@ impl Assembly {
                 let session = Arc::new(session.try_into().field("session")?);
                 self.image.sessions.push((id, session));
             }
+            Part::Grant(grant) => {
+                self.image.grants.push(Arc::new(grant.try_into().field("grant")?));
+            }
         }
         Ok(())
     }
 
     fn finish(self) -> Result<Image, Malformed> {
         let image = self.image;
-        let are = [image.machines.len(), image.jobs.len(), image.sessions.len()];
+        let are =
+            [image.machines.len(), image.jobs.len(), image.sessions.len(), image.grants.len()];
         for ((kind, said), are) in self.said.into_iter().zip(are) {
             let are = are as u64;
             if said != are {
@@ -147,6 +161,7 @@ fn image_of(head: v1::ImageHead) -> Result<Image, Malformed> {
         user.parse::<UserName>().map_err(Fault::from).element(position).field("administrators")
     };
     let administrators = head.administrators.iter().enumerate().map(administrator);
+    let (metering, last_grant) = quota::of_head(head.quota.as_ref());
     let platform = |(name, milli): (String, u32)| {
         let factor = read::factor(milli).key(&name).field("platforms")?;
         Ok((name, factor))
@@ -160,14 +175,18 @@ fn image_of(head: v1::ImageHead) -> Result<Image, Malformed> {
         platforms: head.platforms.into_iter().map(platform).collect::<Result<_, Malformed>>()?,
         rescheduling: rescheduling_of(head.rescheduling)?,
         users,
+        metering,
+        capabilities: quota::capabilities_of(&head.capabilities)?,
         index: LogIndex(head.index),
         time: Time(head.time),
         last_collection: CollectionId(head.last_collection),
         last_machine: MachineId(head.last_machine),
         last_session: SessionId(head.last_session),
+        last_grant,
         jobs: Vec::new(),
         machines: Vec::new(),
         sessions: Vec::new(),
+        grants: Vec::new(),
     })
 }
 
@@ -209,6 +228,7 @@ fn place(part: &Part) -> (u8, u64) {
         Part::Machine(machine) => (1, machine.id),
         Part::Job(job) => (2, job.id),
         Part::Session(session) => (3, session.id),
+        Part::Grant(grant) => (4, grant.id),
     }
 }
 

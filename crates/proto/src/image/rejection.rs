@@ -2,7 +2,7 @@
 
 use cell::Rejection;
 use cell::feasibility::{CountedAt, Misfit};
-use model::{CollectionId, Dimension, SessionId, TaskId, TaskIndex};
+use model::{CollectionId, Dimension, GrantId, SessionId, TaskId, TaskIndex};
 
 use crate::error::{At, Fault, Malformed};
 use crate::{read, v1};
@@ -74,6 +74,10 @@ impl From<&Rejection> for v1::Rejection {
                     shortage: Some(shortage),
                 })
             }
+            Rejection::Quota(shortfall) => Why::Quota(shortfall.as_ref().into()),
+            Rejection::Oversold(oversold) => Why::Oversold(oversold.as_ref().into()),
+            Rejection::NoSuchGrant(id) => Why::NoSuchGrant(id.0),
+            Rejection::Impossible(why) => Why::Impossible(why.clone()),
         };
         Self { why: Some(why) }
     }
@@ -137,6 +141,12 @@ impl TryFrom<v1::Rejection> for Rejection {
                 name: read::name(&set.name, "name").field("notAnAllocSet")?,
             },
             Why::AllocTooSmall(small) => alloc_too_small(&small).field("allocTooSmall")?,
+            Why::Quota(shortfall) => Self::Quota(Box::new(shortfall.try_into().field("quota")?)),
+            Why::Oversold(oversold) => {
+                Self::Oversold(Box::new(oversold.try_into().field("oversold")?))
+            }
+            Why::NoSuchGrant(id) => Self::NoSuchGrant(GrantId(id)),
+            Why::Impossible(why) => Self::Impossible(why),
         })
     }
 }

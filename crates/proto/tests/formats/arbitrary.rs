@@ -9,16 +9,17 @@ use std::collections::BTreeMap;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use borglet::{Desired, Order, Report, TaskReport, TaskStatus};
-use cell::Certificate;
+use borglet::{Desired, DesiredAlloc, Order, Report, TaskReport, TaskStatus};
+use cell::{Certificate, Grant};
 use model::{
-    Appclass, Bytes, CollectionId, End, GcuFactor, Generation, InstanceId, LogIndex, MachineId,
-    MachineReport, MilliCores, PortName, PortRange, Priority, Resources, SchedulingClass, Serial,
-    Span, Stamp, TaskIndex, TaskSelection, Term, Time,
+    Appclass, Band, Bytes, CollectionId, End, GcuFactor, Generation, GrantId, InstanceId, LogIndex,
+    MachineId, MachineReport, MilliCores, PortName, PortRange, Priority, Resources,
+    SchedulingClass, Serial, Span, Stamp, TaskIndex, TaskSelection, Term, Time,
 };
 use proptest::collection::{btree_map, vec};
 use proptest::option::of;
 use proptest::prelude::*;
+use proptest::sample::select;
 use spec::TaskSpec;
 
 type Words = BTreeMap<String, String>;
@@ -81,6 +82,25 @@ fn resources() -> impl Strategy<Value = Resources> {
     })
 }
 
+fn band() -> impl Strategy<Value = Band> {
+    select(&Band::ALL[..])
+}
+
+fn grant() -> impl Strategy<Value = Grant> {
+    let period = (any::<u64>().prop_map(Time), of(any::<u64>().prop_map(Time)));
+    (any::<u64>(), name(), band(), resources(), period, name()).prop_map(
+        |(id, user, band, amount, (from, until), by)| Grant {
+            id: GrantId(id),
+            user,
+            band,
+            amount,
+            from,
+            until,
+            by,
+        },
+    )
+}
+
 fn collection() -> impl Strategy<Value = CollectionId> {
     any::<u64>().prop_map(CollectionId)
 }
@@ -137,9 +157,11 @@ fn told() -> impl Strategy<Value = TaskSpec> {
 pub(crate) fn order() -> impl Strategy<Value = Order> {
     let ports = vec((name::<PortName>(), any::<u16>()), 0..3);
     let names = (name(), name(), name());
-    let desired = (instance(), names, priority(), appclass(), told(), ports).prop_map(
-        |(instance, (cell, user, job), priority, appclass, spec, ports)| Desired {
+    let ids = (instance(), of(instance()));
+    let desired = (ids, names, priority(), appclass(), told(), ports).prop_map(
+        |((instance, alloc), (cell, user, job), priority, appclass, spec, ports)| Desired {
             instance,
+            alloc,
             cell,
             user,
             job,
@@ -149,7 +171,22 @@ pub(crate) fn order() -> impl Strategy<Value = Order> {
             ports,
         },
     );
-    (stamp(), vec(desired, 0..3)).prop_map(|(stamp, tasks)| Order { stamp, tasks })
+    let names = (name(), name(), name());
+    let alloc = (instance(), names, priority(), resources()).prop_map(
+        |(instance, (cell, user, name), priority, limit)| DesiredAlloc {
+            instance,
+            cell,
+            user,
+            name,
+            priority,
+            limit,
+        },
+    );
+    (stamp(), vec(alloc, 0..3), vec(desired, 0..3)).prop_map(|(stamp, allocs, tasks)| Order {
+        stamp,
+        allocs,
+        tasks,
+    })
 }
 
 pub(crate) fn report() -> impl Strategy<Value = Report> {

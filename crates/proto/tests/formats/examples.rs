@@ -7,11 +7,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
 use std::sync::Arc;
 
-use cell::{Assignment, Certificate, Mutation, Observation, Op, RequestId, Reservation};
+use cell::{Assignment, Certificate, Grant, Mutation, Observation, Op, RequestId, Reservation};
 use model::{
-    Appclass, Band, Bytes, CollectionId, End, GcuFactor, Generation, InstanceId, Level, MachineId,
-    MachineReport, MilliCores, NameError, PortRange, Resources, SchedulingClass, Serial, SessionId,
-    Span, TaskIndex, TaskSelection, Time,
+    Appclass, Band, Bytes, Capability, CollectionId, End, GcuFactor, Generation, GrantId,
+    InstanceId, KernelFeature, Level, MachineId, MachineReport, MilliCores, NameError, PortRange,
+    Resources, SchedulingClass, Serial, SessionId, Span, TaskIndex, TaskSelection, Time, UserName,
 };
 use spec::{
     Constraint, HealthCheck, JobReference, JobSpec, Kind, Maximum, Relation, RestartPolicy,
@@ -75,6 +75,7 @@ pub(crate) fn full_job() -> JobSpec {
         health_check: Some(health_check("http", "/healthz")),
         notice: Span::from_secs(10),
         constraints: constraints(),
+        kernel_features: BTreeSet::new(),
     };
     let change = TaskOverride {
         cmd: Some(vec!["serve".to_owned(), "--canary".to_owned()]),
@@ -110,6 +111,7 @@ pub(crate) fn full_job() -> JobSpec {
             delay: Span::ZERO,
             delay_max: Span::from_secs(300),
         },
+        estimation: true,
         after: ["ben/extract", "load"].map(reference).into(),
         parent: Some(reference("fleet")),
     }
@@ -130,6 +132,22 @@ fn machine_report() -> MachineReport {
         ports: PortRange { first: 31_000, last: 31_255 },
         attributes: words([("kernel", "6.1"), ("platform", "x86-64")]),
     }
+}
+
+/// Two grants, of which one ends.
+fn grants() -> (Grant, Grant) {
+    let ending = Grant {
+        id: GrantId(1),
+        user: name("ana"),
+        band: Band::Production,
+        amount: resources(2_000, 4 << 30, 0, 0),
+        from: Time(5),
+        until: Some(Time(50)),
+        by: name("root"),
+    };
+    let (id, band, until) = (GrantId(3), Band::BestEffortBatch, None);
+    let lasting = Grant { id, band, until, ..ending.clone() };
+    (ending, lasting)
 }
 
 fn ends() -> Vec<End> {
@@ -163,6 +181,22 @@ fn requests() -> Vec<Mutation> {
         Mutation::RemoveMachine { machine: name("m1") },
         Mutation::SetAttributes { machine: name("m1"), changes: changes.into() },
         Mutation::SetPlatform { platform: "x86-64".to_owned(), factor: factor(1_250) },
+    ]
+}
+
+fn of_quota() -> Vec<Mutation> {
+    let (user, amount): (UserName, _) = (name("ben"), resources(2_000, 4 << 30, 0, 0));
+    let (band, capability) = (Band::Production, Capability::AdministerJobs);
+    let grant = |from, until| Mutation::GrantQuota { user: name("ben"), band, amount, from, until };
+    vec![
+        grant(None, None),
+        grant(Some(Time(0)), Some(Time(1_800_000_000_000_000))),
+        Mutation::RevokeQuota { grant: GrantId(1) },
+        Mutation::Oversell { band: Band::Mid, percent: 150 },
+        Mutation::MeterQuota { on: true },
+        Mutation::MeterQuota { on: false },
+        Mutation::SetCapability { user: user.clone(), capability, held: true },
+        Mutation::SetCapability { user, capability, held: false },
     ]
 }
 
@@ -217,6 +251,20 @@ pub(crate) fn all_ops() -> Vec<Op> {
         request(Mutation::ResumeRescheduling),
     ]);
     later.push(request(Mutation::Submit(Arc::new(apart))));
+    let mut room = JobSpec::of(name("room"), Band::Mid.usual(), 2, TaskSpec::of(Vec::new()));
+    room.kind = Kind::AllocSet { users: [name("ben"), name("eve")].into() };
+    let mut inside = full_job();
+    inside.kind = Kind::Job { alloc_set: Some(reference("ana/room")) };
+    later.extend([room, inside].map(|job| request(Mutation::Submit(Arc::new(job)))));
+    let alloc = Some(instance(7));
+    later.push(Op::Assign(vec![Assignment { alloc, ..assignment(0, vec![31_000], vec![]) }]));
+    later.push(Op::MeterQuota);
+    later.extend(of_quota().into_iter().map(request));
+    let mut privileged = full_job();
+    privileged.estimation = false;
+    privileged.task.kernel_features =
+        [KernelFeature::NetBindService, KernelFeature::Perfmon].into();
+    later.push(request(Mutation::Submit(Arc::new(privileged))));
     later.push(request(Mutation::AddUser {
         user: name("ben"),
         serial: certificate().serial,
@@ -252,6 +300,11 @@ pub(crate) fn kind(op: &Op) -> &'static str {
             Mutation::ResumeRescheduling => "resume rescheduling",
             Mutation::AddUser { .. } => "add user",
             Mutation::RevokeUser { .. } => "revoke user",
+            Mutation::GrantQuota { .. } => "grant quota",
+            Mutation::RevokeQuota { .. } => "revoke quota",
+            Mutation::Oversell { .. } => "oversell",
+            Mutation::MeterQuota { .. } => "say whether quota is metered",
+            Mutation::SetCapability { .. } => "set capability",
         },
         Op::Assign(_) => "assign",
         Op::Observe { .. } => "observe",
@@ -264,5 +317,6 @@ pub(crate) fn kind(op: &Op) -> &'static str {
         Op::StopRescheduling { .. } => "stop rescheduling",
         Op::AllowRescheduling => "allow rescheduling",
         Op::Reserve(_) => "reserve",
+        Op::MeterQuota => "meter quota",
     }
 }

@@ -9,8 +9,9 @@ use cell::{
     Reservation, TaskState,
 };
 use model::{
-    Band, Bytes, CollectionId, End, GcuFactor, InstanceId, MachineName, MachineReport, MilliCores,
-    PortRange, Resources, Serial, SessionId, Span, TaskIndex, TaskSelection, Time, UserName,
+    Band, Bytes, Capability, CollectionId, End, GcuFactor, GrantId, InstanceId, MachineName,
+    MachineReport, MilliCores, PortRange, Resources, Serial, SessionId, Span, TaskIndex,
+    TaskSelection, Time, UserName,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -48,6 +49,10 @@ pub(crate) enum Step {
     ForgetDead,
     /// So many thousandths of its limit for a task of a job.
     Reserve(u64, u64),
+    /// A grant, and sometimes what is said of quota as a whole.
+    Quota(u64),
+    /// Whether ben may do something.
+    Capable(usize, bool),
     /// Mostly nonsense.
     Anything(Box<Op>),
 }
@@ -81,6 +86,8 @@ fn step() -> impl Strategy<Value = Step> {
         6 => any::<u64>().prop_map(|which| Step::Ended(which, End::Exited { code: 0 })),
         1 => Just(Step::ForgetDead),
         3 => (any::<u64>(), 0..1_200_u64).prop_map(|(job, part)| Step::Reserve(job, part)),
+        3 => any::<u64>().prop_map(Step::Quota),
+        1 => any::<(usize, bool)>().prop_map(|(which, held)| Step::Capable(which, held)),
         1 => op().prop_map(|op| Step::Anything(Box::new(op))),
     ]
 }
@@ -233,8 +240,29 @@ impl Life {
                     self.apply(Op::Reserve(job.instance(index).map(one).into_iter().collect()));
                 }
             }
+            Step::Quota(what) => self.quota(what),
+            Step::Capable(which, held) => {
+                let capability = Capability::ALL[which % Capability::ALL.len()];
+                let user = "ben".parse().expect("a name");
+                self.request(Mutation::SetCapability { user, capability, held });
+            }
             Step::Anything(op) => self.apply(*op),
         }
+    }
+
+    fn quota(&mut self, what: u64) {
+        let band = Band::ALL[1 + (what / 8) as usize % 4];
+        let grant = self.some(self.cell.grants(), what).map(|grant| grant.id);
+        let amount = Resources { cpu: MilliCores(1 << 42), ..Resources::each(|_| 1 << 41) };
+        let until = (what % 3 == 0).then(|| self.now + Span::from_secs(what % 100));
+        let grant_it = Mutation::GrantQuota { user: ana(), band, amount, from: None, until };
+        let request = match what % 8 {
+            0 => Mutation::MeterQuota { on: what % 16 == 0 },
+            1 => Mutation::Oversell { band: Band::Mid, percent: 300 },
+            2 => Mutation::RevokeQuota { grant: grant.unwrap_or(GrantId(9)) },
+            _ => grant_it,
+        };
+        self.request(request);
     }
 
     fn some<'a, T>(&self, all: impl Iterator<Item = &'a T>, which: u64) -> Option<&'a T> {
@@ -261,7 +289,18 @@ impl Life {
         // Most are so small that all of their tasks come to something.
         job.tasks = if job.tasks > 80 { job.tasks } else { 1 + job.tasks % 4 };
         job.overrides.retain(|index, _| index.0 < job.tasks);
-        job.kind = Kind::default();
+        // An alloc set, a job in one that there is, or one with room of its own.
+        let is_set = |job: &&Arc<Job>| job.spec.kind.is_alloc_set() && job.is_alive();
+        let set = self.cell.jobs().filter(is_set).last().map(|job| reference(job));
+        if let Kind::Job { alloc_set } = &mut job.kind
+            && alloc_set.is_some()
+        {
+            *alloc_set = set;
+            // What fits into the smallest alloc.
+            job.task.limit =
+                Resources { cpu: MilliCores(1), ram: Bytes(4 << 20), ..Resources::default() };
+            job.overrides.values_mut().for_each(|change| change.limit = None);
+        }
         let named = |which| self.job(which).map(|job| reference(&job));
         job.after = after.and_then(named).into_iter().collect();
         job.parent = parent.and_then(named);
@@ -305,19 +344,32 @@ impl Life {
         let mut proposals = Vec::new();
         for (machine, job) in machines.iter().cycle().zip(self.cell.jobs_with_pending_tasks()) {
             let Some(index) = first_pending(job) else { continue };
+            let instance = job.instance(index).expect("there");
+            let alloc = job.alloc_set.and_then(|set| self.alloc(set));
+            let (machine, alloc) = match alloc {
+                Some((machine, alloc)) => (machine, Some(alloc)),
+                None => (*machine, None),
+            };
+            let victims = match evict && alloc.is_none() {
+                true => self.victims(machine, job),
+                false => Vec::new(),
+            };
             let ports = machine.free_ports(job.ports(index).len(), &taken);
             taken.extend_from_slice(&ports);
-            let instance = job.instance(index).expect("there");
-            let victims = if evict { self.victims(machine, job) } else { Vec::new() };
-            proposals.push(Assignment {
-                instance,
-                alloc: None,
-                machine: machine.id,
-                ports,
-                victims,
-            });
+            proposals.push(Assignment { instance, alloc, machine: machine.id, ports, victims });
         }
         proposals
+    }
+
+    /// An alloc of a set that takes tasks, and its machine.
+    fn alloc(&self, set: CollectionId) -> Option<(&Arc<Machine>, InstanceId)> {
+        let set = self.cell.job(set)?;
+        set.tasks().find_map(|(index, task)| match &task.state {
+            TaskState::Running(placement) if placement.stop.is_none() => {
+                Some((self.cell.machine(placement.machine)?, set.instance(index)?))
+            }
+            _ => None,
+        })
     }
 
     /// One task on a machine that a job may evict.

@@ -64,7 +64,8 @@ fn a_malformed_image_is_refused_with_its_line() {
         lines.swap(one - 1, two - 1);
         lines.join("\n")
     };
-    let order = "is out of order: machines, jobs and sessions follow the head, each by rising id";
+    let order =
+        "is out of order: machines, jobs, sessions and grants follow the head, each by rising id";
     let cases = [
         (String::new(), "line 1: head: is missing".to_owned()),
         ("\n\n{}".to_owned(), "line 3: is of no kind that this build knows".to_owned()),

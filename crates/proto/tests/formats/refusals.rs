@@ -263,7 +263,8 @@ fn placement(parts: &mut [v1::ImagePart], task: usize) -> &mut v1::task_image::P
 #[test]
 fn a_malformed_image_is_refused_with_its_place() {
     type Change = fn(&mut Vec<v1::ImagePart>);
-    let order = "is out of order: machines, jobs and sessions follow the head, each by rising id";
+    let order =
+        "is out of order: machines, jobs, sessions and grants follow the head, each by rising id";
     let cases: &[(Change, String)] = &[
         (
             |all| {

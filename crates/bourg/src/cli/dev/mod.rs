@@ -2,6 +2,7 @@
 
 mod cell;
 mod ports;
+mod quota;
 mod supervise;
 
 use std::path::PathBuf;
@@ -59,6 +60,7 @@ async fn work(
         Isolation::Rootless => ", isolation=rootless: no limits",
     };
     eprintln!("cell {}   1 master, 1 scheduler, 1 machine ({capacity}{isolation})", status.name);
+    quota::grant_the_machine(&mut client.connection, &status).await?;
     if let (Some(jobs), Some(file)) = (jobs, &args.file) {
         let connection = &mut client.connection;
         let submitted = run::submit_all(connection, &jobs, Some(args.timeout), file).await;

@@ -1,12 +1,17 @@
 //! Events.
 
+use std::sync::Arc;
+
 use cell::{Actor, Event, EventKind, EvictionCause, KillReason, PendingCause, StopReason, Subject};
-use model::{Level, LogIndex, Time};
+use model::{Capability, Level, LogIndex, Time};
 use proptest::option::of;
 use proptest::prelude::*;
+use proptest::sample::select;
 use proto::event::{Names, Record};
 
-use super::{certificate, collection, end, factor, instance, machine, name, resources};
+use super::{
+    band, certificate, collection, end, factor, grant, instance, machine, name, resources,
+};
 
 fn eviction_cause() -> impl Strategy<Value = EvictionCause> {
     prop_oneof![
@@ -82,6 +87,21 @@ fn step_of_a_life() -> impl Strategy<Value = EventKind> {
     ]
 }
 
+fn of_quota() -> impl Strategy<Value = EventKind> {
+    let capability = || select(&Capability::ALL[..]);
+    prop_oneof![
+        grant().prop_map(|grant| EventKind::QuotaGranted(Arc::new(grant))),
+        grant().prop_map(|grant| EventKind::QuotaRevoked(Arc::new(grant))),
+        (band(), any::<u32>()).prop_map(|(band, percent)| EventKind::Oversell { band, percent }),
+        any::<bool>().prop_map(|on| EventKind::Metering { on }),
+        (name(), capability())
+            .prop_map(|(user, capability)| EventKind::CapabilityGranted { user, capability }),
+        (name(), capability())
+            .prop_map(|(user, capability)| EventKind::CapabilityRevoked { user, capability }),
+        capability().prop_map(|capability| EventKind::CapabilityUsed { capability }),
+    ]
+}
+
 fn kind() -> impl Strategy<Value = EventKind> {
     // Long enough for lengths of two and three bytes.
     let text = || prop_oneof![3 => any::<String>(), 1 => "[a-z]{120,140}|[a-z]{16380,16390}"];
@@ -105,7 +125,7 @@ fn kind() -> impl Strategy<Value = EventKind> {
             .prop_map(|(user, certificate)| EventKind::UserAdded { user, certificate }),
         name().prop_map(|user| EventKind::UserRevoked { user }),
     ];
-    prop_oneof![step_of_a_life(), machines_and_cell]
+    prop_oneof![2 => step_of_a_life(), 2 => machines_and_cell, 1 => of_quota()]
 }
 
 pub(crate) fn record() -> impl Strategy<Value = Record> {

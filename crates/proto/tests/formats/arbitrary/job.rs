@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use model::{Bytes, MilliCores, Resources, Span, TaskIndex};
+use model::{Bytes, KernelFeature, MilliCores, Resources, Span, TaskIndex};
 use proptest::collection::{btree_map, btree_set, vec};
 use proptest::option::of;
 use proptest::prelude::*;
@@ -88,7 +88,17 @@ fn valid_task() -> BoxedStrategy<TaskSpec> {
     let run = (valid_cmd(), valid_env(), valid_limit(), processes, ports);
     (run, of(valid_check()), span(0), valid_constraints())
         .prop_map(|((cmd, env, limit, processes, ports), health_check, notice, constraints)| {
-            TaskSpec { cmd, env, limit, processes, ports, health_check, notice, constraints }
+            TaskSpec {
+                cmd,
+                env,
+                limit,
+                processes,
+                ports,
+                health_check,
+                notice,
+                constraints,
+                kernel_features: BTreeSet::new(),
+            }
         })
         .boxed()
 }
@@ -135,6 +145,19 @@ fn references() -> impl Strategy<Value = BTreeSet<JobReference>> {
     prop_oneof![2 => Just(BTreeSet::new()), 1 => btree_set(reference(), 1..3)]
 }
 
+/// What takes a capability, now and then.
+fn with_wishes(job: impl Strategy<Value = JobSpec>) -> impl Strategy<Value = JobSpec> {
+    let features = btree_set(select(&KernelFeature::ALL[..]), 0..3);
+    let features = prop_oneof![3 => Just(BTreeSet::new()), 1 => features];
+    (job, prop::bool::weighted(0.8), features).prop_map(|(mut job, estimation, features)| {
+        job.estimation = estimation;
+        if !job.kind.is_alloc_set() {
+            job.task.kernel_features = features;
+        }
+        job
+    })
+}
+
 /// A description that is admitted, of a few tasks.
 pub(crate) fn valid_job() -> BoxedStrategy<JobSpec> {
     let failures = prop_oneof![0..2_u32, 0..=1_000_000_u32];
@@ -169,12 +192,13 @@ pub(crate) fn valid_job() -> BoxedStrategy<JobSpec> {
                 max_per_machine: maxima.0,
                 max_per_switch: maxima.1,
                 restart,
+                estimation: true,
                 after,
                 parent,
             }
         },
     );
-    job.prop_map(|mut job| {
+    let job = job.prop_map(|mut job| {
         let other = |reference: &JobReference| reference.job != job.name;
         job.after.retain(other);
         job.parent = job.parent.take().filter(other);
@@ -185,8 +209,8 @@ pub(crate) fn valid_job() -> BoxedStrategy<JobSpec> {
             job.overrides.clear();
         }
         job
-    })
-    .boxed()
+    });
+    with_wishes(job).boxed()
 }
 
 fn any_constraints() -> impl Strategy<Value = Vec<Constraint>> {
@@ -206,7 +230,17 @@ pub(crate) fn any_task() -> BoxedStrategy<TaskSpec> {
     let run = (cmd, words(), resources(), any::<u32>(), ports);
     (run, check, any_span(), any_constraints())
         .prop_map(|((cmd, env, limit, processes, ports), health_check, notice, constraints)| {
-            TaskSpec { cmd, env, limit, processes, ports, health_check, notice, constraints }
+            TaskSpec {
+                cmd,
+                env,
+                limit,
+                processes,
+                ports,
+                health_check,
+                notice,
+                constraints,
+                kernel_features: BTreeSet::new(),
+            }
         })
         .boxed()
 }
@@ -243,8 +277,8 @@ pub(crate) fn any_job() -> BoxedStrategy<JobSpec> {
     let classes = (priority(), appclass(), scheduling_class());
     let job = (name(), classes, words(), any::<u32>(), any_task(), overrides, restart);
     let maxima = (of(maximum(0..=u32::MAX)), of(maximum(0..=u32::MAX)));
-    (job, references(), (of(reference()), kind()), maxima)
-        .prop_map(|(job, after, (parent, kind), maxima)| {
+    let job = (job, references(), (of(reference()), kind()), maxima).prop_map(
+        |(job, after, (parent, kind), maxima)| {
             let (name, classes, labels, tasks, task, overrides, restart) = job;
             let (priority, appclass, scheduling_class) = classes;
             JobSpec {
@@ -260,9 +294,11 @@ pub(crate) fn any_job() -> BoxedStrategy<JobSpec> {
                 max_per_machine: maxima.0,
                 max_per_switch: maxima.1,
                 restart,
+                estimation: true,
                 after,
                 parent,
             }
-        })
-        .boxed()
+        },
+    );
+    with_wishes(job).boxed()
 }

@@ -4,9 +4,12 @@ use std::sync::Arc;
 
 use cell::feasibility::{CountedAt, Misfit};
 use cell::{
-    Assignment, Mutation, Observation, Op, Rejection, Reply, RequestId, Reservation, Submission,
+    Assignment, Mutation, Observation, Op, Oversold, Rejection, Reply, RequestId, Reservation,
+    Shortfall, Submission,
 };
-use model::{CollectionId, Dimension, Level, SessionId, TaskId, TaskIndex};
+use model::{
+    Capability, CollectionId, Dimension, GrantId, Level, SessionId, TaskId, TaskIndex, Time,
+};
 use proptest::collection::{btree_map, vec};
 use proptest::option::of;
 use proptest::prelude::*;
@@ -14,7 +17,7 @@ use proptest::sample::select;
 
 use super::job::{any_constraint, any_job};
 use super::{
-    any_span, certificate, collection, end, factor, instance, machine, machine_report, name,
+    any_span, band, certificate, collection, end, factor, instance, machine, machine_report, name,
     resources, selection, serial,
 };
 
@@ -40,6 +43,29 @@ fn mutation() -> BoxedStrategy<Mutation> {
             validity
         }),
         name().prop_map(|user| Mutation::RevokeUser { user }),
+        of_quota(),
+    ]
+    .boxed()
+}
+
+fn of_quota() -> BoxedStrategy<Mutation> {
+    let moment = || of(any::<u64>().prop_map(Time));
+    prop_oneof![
+        (name(), band(), resources(), moment(), moment()).prop_map(
+            |(user, band, amount, from, until)| Mutation::GrantQuota {
+                user,
+                band,
+                amount,
+                from,
+                until,
+            }
+        ),
+        any::<u64>().prop_map(|id| Mutation::RevokeQuota { grant: GrantId(id) }),
+        (band(), any::<u32>()).prop_map(|(band, percent)| Mutation::Oversell { band, percent }),
+        any::<bool>().prop_map(|on| Mutation::MeterQuota { on }),
+        (name(), select(&Capability::ALL[..]), any::<bool>()).prop_map(
+            |(user, capability, held)| Mutation::SetCapability { user, capability, held }
+        ),
     ]
     .boxed()
 }
@@ -85,6 +111,7 @@ pub(crate) fn op() -> BoxedStrategy<Op> {
         machine().prop_map(|machine| Op::MachineUnreachable { machine }),
         any::<(u32, u32)>().prop_map(|(silent, of)| Op::StopRescheduling { silent, of }),
         Just(Op::AllowRescheduling),
+        Just(Op::MeterQuota),
     ];
     prop_oneof![1 => requests, 2 => others].boxed()
 }
@@ -120,11 +147,39 @@ fn reply() -> impl Strategy<Value = Reply> {
         any::<u32>().prop_map(|tasks| Reply::Drained { tasks }),
         certificate().prop_map(Reply::UserAdded),
         any::<bool>().prop_map(|known| Reply::UserRevoked { known }),
+        any::<u64>().prop_map(|id| Reply::Granted(GrantId(id))),
         Just(Reply::Done),
     ]
 }
 
-fn rejection() -> impl Strategy<Value = Rejection> {
+fn short_of_quota() -> BoxedStrategy<Rejection> {
+    let whose = (name(), band(), name());
+    let amounts = (resources(), resources(), resources(), resources());
+    let short = (whose, amounts, any::<(u32, u32)>(), vec(band(), 0..3)).prop_map(
+        |((user, band, job), (asked, had, others, granted), tasks, bands_that_pass)| {
+            Rejection::Quota(Box::new(Shortfall {
+                user,
+                band,
+                job,
+                asked,
+                had,
+                others,
+                granted,
+                tasks: tasks.0,
+                tasks_that_pass: tasks.1,
+                bands_that_pass,
+            }))
+        },
+    );
+    let oversold = (band(), resources(), resources(), resources(), any::<u32>()).prop_map(
+        |(band, asked, left, capacity, percent)| {
+            Rejection::Oversold(Box::new(Oversold { band, asked, left, capacity, percent }))
+        },
+    );
+    prop_oneof![short, oversold].boxed()
+}
+
+fn rejection() -> BoxedStrategy<Rejection> {
     let word = || any::<String>();
     let task = (collection(), any::<u32>())
         .prop_map(|(collection, index)| TaskId { collection, index: TaskIndex(index) });
@@ -165,8 +220,10 @@ fn rejection() -> impl Strategy<Value = Rejection> {
         name().prop_map(Rejection::RevokesOneself),
         name().prop_map(Rejection::LastAdministrator),
         any_span().prop_map(Rejection::Validity),
+        any::<u64>().prop_map(|id| Rejection::NoSuchGrant(GrantId(id))),
+        word().prop_map(Rejection::Impossible),
     ];
-    prop_oneof![1 => would_not_fit, 3 => others]
+    prop_oneof![1 => would_not_fit, 3 => others, 1 => short_of_quota()].boxed()
 }
 
 pub(crate) fn answer() -> impl Strategy<Value = Result<Reply, Rejection>> {

@@ -1,7 +1,9 @@
 //! One of each kind of event.
 
+use std::sync::Arc;
+
 use cell::{Actor, Event, EventKind, EvictionCause, KillReason, PendingCause, StopReason, Subject};
-use model::{CollectionId, Level, LogIndex, MachineId, Time};
+use model::{Band, Capability, CollectionId, Level, LogIndex, MachineId, Time};
 use proto::event::{Names, Record};
 
 use super::{certificate, ends, factor, instance, name, resources};
@@ -42,6 +44,16 @@ fn happenings() -> Vec<(Actor, Event)> {
     add(&ana, Subject::Cell, of_the_cell());
     add(&Actor::Master, Subject::Machine(MachineId(3)), vec![EventKind::MachineUnreachable]);
     add(&Actor::Master, Subject::Cell, of_rescheduling());
+    let alloc = Some(instance(2));
+    let of_allocs = vec![
+        EventKind::Schedule { machine: MachineId(3), alloc },
+        EventKind::Kill { why: KillReason::AllocSetEnded(CollectionId(5)) },
+    ];
+    add(&Actor::Scheduler, task, of_allocs);
+    add(&ana, Subject::Cell, of_quota());
+    let capability = Capability::DrainMachines;
+    let used = vec![EventKind::CapabilityUsed { capability }];
+    add(&ana, Subject::Machine(MachineId(3)), used);
     add(&ana, Subject::Cell, of_users());
     all
 }
@@ -58,7 +70,6 @@ fn of_jobs() -> Vec<EventKind> {
         EventKind::Kill { why: KillReason::User(name("ana")) },
         EventKind::Kill { why: KillReason::ParentEnded(CollectionId(6)) },
         EventKind::Kill { why: KillReason::PredecessorEnded(CollectionId(0)) },
-        EventKind::Kill { why: KillReason::AllocSetEnded(CollectionId(5)) },
     ]
 }
 
@@ -70,7 +81,6 @@ fn of_tasks() -> Vec<EventKind> {
         EventKind::Submit { cause: PendingCause::Lost },
         EventKind::Submit { cause: PendingCause::Evicted(preempted) },
         EventKind::Schedule { machine, alloc: None },
-        EventKind::Schedule { machine, alloc: Some(instance(2)) },
         EventKind::Evict { cause: preempted },
         EventKind::Evict { cause: EvictionCause::OutOfResources },
         EventKind::Evict { cause: EvictionCause::MachineFailure },
@@ -122,6 +132,20 @@ fn of_rescheduling() -> Vec<EventKind> {
     ]
 }
 
+fn of_quota() -> Vec<EventKind> {
+    let (user, capability) = (name("ben"), Capability::AdministerJobs);
+    let (ending, lasting) = super::grants();
+    vec![
+        EventKind::QuotaGranted(Arc::new(ending)),
+        EventKind::QuotaRevoked(Arc::new(lasting)),
+        EventKind::Oversell { band: Band::Mid, percent: 150 },
+        EventKind::Metering { on: true },
+        EventKind::Metering { on: false },
+        EventKind::CapabilityGranted { user, capability },
+        EventKind::CapabilityRevoked { user: name("ben"), capability },
+    ]
+}
+
 fn of_users() -> Vec<EventKind> {
     vec![
         EventKind::UserAdded { user: name("ben"), certificate: certificate() },
@@ -164,5 +188,12 @@ pub(crate) fn kind(event: &Event) -> &'static str {
         EventKind::ReschedulingAllowed => "rescheduling allowed",
         EventKind::UserAdded { .. } => "user added",
         EventKind::UserRevoked { .. } => "user revoked",
+        EventKind::QuotaGranted(_) => "quota granted",
+        EventKind::QuotaRevoked(_) => "quota revoked",
+        EventKind::Oversell { .. } => "oversell",
+        EventKind::Metering { .. } => "metering",
+        EventKind::CapabilityGranted { .. } => "capability granted",
+        EventKind::CapabilityRevoked { .. } => "capability revoked",
+        EventKind::CapabilityUsed { .. } => "capability used",
     }
 }

@@ -7,17 +7,18 @@ use cell::crashes::Crash;
 use cell::feasibility::Misfit;
 use cell::{
     Act, Death, Drain, EvictionCause, Health, Image, Job, JobParts, JobState, KillReason, LastLife,
-    Machine, MachineState, PendingCause, Phase, Placement, Rejection, Reply, Rescheduling, Session,
-    StopReason, Submission, Task, TaskState, User,
+    Machine, MachineState, Metering, Oversold, PendingCause, Phase, Placement, Rejection, Reply,
+    Rescheduling, Session, Shortfall, StopReason, Submission, Task, TaskState, User,
 };
 use model::{
-    CollectionId, Dimension, End, Generation, Level, LogIndex, MachineId, SessionId, Span, TaskId,
-    TaskIndex, Time, UserName,
+    Band, Capability, CollectionId, Dimension, End, Generation, GrantId, Level, LogIndex,
+    MachineId, SessionId, Span, TaskId, TaskIndex, Time, UserName,
 };
+use spec::{JobSpec, Kind, TaskSpec};
 
 use super::{
-    certificate, constraints, ends, factor, full_job, instance, machine_report, name, reference,
-    words,
+    certificate, constraints, ends, factor, full_job, grants, instance, machine_report, name,
+    reference, resources, words,
 };
 
 pub(crate) fn full_image() -> Image {
@@ -37,14 +38,18 @@ pub(crate) fn full_image() -> Image {
         platforms: vec![("arm64".to_owned(), factor(1)), ("x86-64".to_owned(), factor(1_250))],
         rescheduling: Rescheduling::Allowed,
         users: Vec::new(),
+        metering: Metering::default(),
+        capabilities: Vec::new(),
         index: LogIndex(9),
         time: Time(100),
         last_collection: CollectionId(7),
         last_machine: MachineId(5),
         last_session: SessionId(6),
+        last_grant: GrantId(0),
         jobs: jobs.into_iter().map(Arc::new).collect(),
         machines: machines().into_iter().map(Arc::new).collect(),
         sessions,
+        grants: Vec::new(),
     }
 }
 
@@ -58,19 +63,64 @@ pub(crate) fn image_of_level_2() -> Image {
     unreachable.state = MachineState::Unreachable { since: Time(98) };
     unreachable.report = Arc::new(machine_report());
     image.machines.push(Arc::new(unreachable));
-    let answers = [
-        (2, Err(Rejection::NotStopped)),
-        (3, Ok(Reply::Done)),
-        (4, Ok(Reply::UserAdded(certificate()))),
-        (5, Ok(Reply::UserRevoked { known: true })),
-        (6, Err(Rejection::RevokesOneself(name("ana")))),
-        (7, Err(Rejection::LastAdministrator(name("root")))),
-        (8, Err(Rejection::Validity(Span(59_000_000)))),
-    ]
-    .into();
+    image.last_collection = CollectionId(8);
+    image.jobs.extend([room(), in_the_room()].map(Arc::new));
+    let (alloc, asked, used) = (instance(1).task(), 100, 200);
+    let too_small = |dimension| Rejection::AllocTooSmall { alloc, dimension, asked, used };
+    let mut answers: BTreeMap<u64, Result<Reply, Rejection>> =
+        [(2, Err(Rejection::NotStopped)), (3, Ok(Reply::Done))].into();
+    answers.insert(4, Err(Rejection::NotAnAllocSet { user: name("ana"), name: name("web") }));
+    answers.extend((5..).zip(Dimension::ALL.map(too_small).map(Err)));
+    let answers_of_users = [
+        Ok(Reply::UserAdded(certificate())),
+        Ok(Reply::UserRevoked { known: true }),
+        Err(Rejection::RevokesOneself(name("ana"))),
+        Err(Rejection::LastAdministrator(name("root"))),
+        Err(Rejection::Validity(Span(59_000_000))),
+    ];
+    answers.extend((9..).zip(answers_of_users));
     let session = Session { user: name("ana"), used: LogIndex(8), answers, forgotten: 0 };
     image.sessions.push((SessionId(5), Arc::new(session)));
+    with_quota(&mut image);
     image
+}
+
+fn with_quota(image: &mut Image) {
+    image.metering = Metering { on: true, mid_percent: 150, ..Metering::default() };
+    let held = [Capability::AdministerJobs, Capability::NoEstimation];
+    image.capabilities = vec![(name("ben"), held.into())];
+    let (ending, lasting) = grants();
+    (image.last_grant, image.grants) = (GrantId(4), vec![Arc::new(ending), Arc::new(lasting)]);
+    let amount = |cpu| resources(cpu, 1 << 30, 0, 0);
+    let shortfall = Shortfall {
+        user: name("ana"),
+        band: Band::Production,
+        job: name("api"),
+        asked: amount(2_000),
+        had: amount(1_000),
+        others: amount(1_500),
+        granted: amount(2_000),
+        tasks: 4,
+        tasks_that_pass: 1,
+        bands_that_pass: vec![Band::Mid],
+    };
+    let oversold = Oversold {
+        band: Band::Mid,
+        asked: amount(9_000),
+        left: amount(500),
+        capacity: amount(4_000),
+        percent: 150,
+    };
+    let answers = [
+        (1, Err(Rejection::Quota(Box::new(shortfall)))),
+        (2, Err(Rejection::Oversold(Box::new(oversold)))),
+        (3, Err(Rejection::NoSuchGrant(GrantId(2)))),
+        (4, Err(Rejection::Impossible("the free band is never charged".to_owned()))),
+        (5, Ok(Reply::Granted(GrantId(3)))),
+    ];
+    let session =
+        Session { user: name("root"), used: LogIndex(9), answers: answers.into(), forgotten: 0 };
+    image.sessions.push((SessionId(6), Arc::new(session)));
 }
 
 /// The same, after a person had machines marked down again.
@@ -234,6 +284,47 @@ fn pending() -> Job {
     Job::from_parts(job(6, "fleet", JobState::Pending, vec![task(None, state)]))
 }
 
+/// An alloc set with an alloc on a machine, and one that had to leave its own.
+fn room() -> Job {
+    let (machine, phase) = (MachineId(3), Phase::Started { at: Time(8), health: Health::Healthy });
+    let (ports, since, stop) = (Arc::default(), Time(7), None);
+    let placed = Placement { machine, alloc: None, ports, since, phase, stop };
+    let cause = PendingCause::Evicted(EvictionCause::MachineShutdown);
+    let waits = TaskState::Pending { since: Time(5), not_before: Time(6), cause };
+    let tasks = vec![task(None, TaskState::Running(placed)), task(Some(End::Stopped), waits)];
+    let mut parts = job(7, "room", JobState::Running, tasks);
+    let spec = Arc::make_mut(&mut parts.spec);
+    *spec = JobSpec {
+        kind: Kind::AllocSet { users: [name("ben"), name("eve")].into() },
+        ..JobSpec::of(name("room"), spec.priority, 2, TaskSpec::of(Vec::new()))
+    };
+    Job::from_parts(parts)
+}
+
+/// A job that runs there, a task in each alloc.
+fn in_the_room() -> Job {
+    let alloc = TaskId { collection: CollectionId(7), index: TaskIndex(0) };
+    let (machine, ports, since, stop) = (MachineId(3), Arc::default(), Time(7), None);
+    let (alloc, phase) = (Some(alloc.generation(Generation(2))), Phase::Starting);
+    let placed = Placement { machine, alloc, ports, since, phase, stop };
+    let cause = PendingCause::Evicted(EvictionCause::MachineShutdown);
+    let waits = TaskState::Pending { since: Time(5), not_before: Time(6), cause };
+    let mut left = task(None, waits);
+    let (generation, alloc) = (Generation(1), Some(TaskIndex(1)));
+    left.last_life = Some(Arc::new(LastLife { generation, machine, alloc, end: End::Stopped }));
+    let ended = dead(Death::Killed(KillReason::AllocSetEnded(CollectionId(7))));
+    let tasks = vec![task(None, TaskState::Running(placed)), left, ended];
+    let mut parts = job(8, "saver", JobState::Running, tasks);
+    let spec = Arc::make_mut(&mut parts.spec);
+    let task = TaskSpec::of(vec!["save".to_owned()]);
+    *spec = JobSpec {
+        kind: Kind::Job { alloc_set: Some(reference("ana/room")) },
+        ..JobSpec::of(name("saver"), spec.priority, 3, task)
+    };
+    parts.alloc_set = Some(CollectionId(7));
+    Job::from_parts(JobParts { owner: name("ben"), ..parts })
+}
+
 fn replies() -> Vec<Result<Reply, Rejection>> {
     let submitted = |submission| Reply::Submitted { collection: CollectionId(1), submission };
     let replies = [
@@ -278,16 +369,8 @@ fn rejections() -> Vec<Result<Reply, Rejection>> {
         Rejection::NotAllowed { by: name("ben"), what: text(), who: text() },
         Rejection::Full { what: "machines".to_owned(), has: 5, most: 5 },
         Rejection::AddressTaken(name("m1")),
-        Rejection::NotAnAllocSet { user: name("ana"), name: name("web") },
     ];
     let task = instance(1).task();
-    let (asked, used) = (100, 200);
-    rejections.extend(Dimension::ALL.map(|dimension| Rejection::AllocTooSmall {
-        alloc: task,
-        dimension,
-        asked,
-        used,
-    }));
     rejections.extend(misfits().into_iter().map(|misfit| Rejection::WouldNotFit {
         task,
         machine: name("m3"),

@@ -31,9 +31,13 @@ fn histories_reach_every_state_and_every_event() {
     let lines = |seen: &Seen| seen.iter().fold(String::new(), |text, word| text + word + "\n");
     // What nothing does yet is not there: a machine that ran out of what was promised more than once.
     expect![[r#"
+        cell: a band oversold otherwise
+        cell: a capability
         cell: a platform
+        cell: quota is metered
         cell: rescheduling resumed
         cell: rescheduling stopped
+        cell: something is charged
         cell: user added
         cell: user revoked
         job: failed
@@ -41,13 +45,18 @@ fn histories_reach_every_state_and_every_event() {
         job: has a maximum per machine
         job: has a maximum per switch
         job: has a parent
+        job: has kernel features
+        job: is an alloc set
+        job: is not estimated
         job: killed by a user
+        job: killed with its alloc set
         job: killed with its parent
         job: killed with its predecessor
         job: pending
         job: queued
         job: running
         job: runs after others
+        job: runs in an alloc set
         job: waits for others
         machine: down
         machine: drained
@@ -61,7 +70,9 @@ fn histories_reach_every_state_and_every_event() {
         task: failed
         task: finished
         task: healthy
+        task: in an alloc
         task: killed by a user
+        task: killed with its alloc set
         task: killed with its parent
         task: killed with its predecessor
         task: pending, failed
@@ -71,10 +82,12 @@ fn histories_reach_every_state_and_every_event() {
         task: pending, new
         task: pending, preempted
         task: queued
+        task: ran in an alloc
         task: reserves less than its limit
         task: started
         task: starting
         task: stopping, killed by a user
+        task: stopping, killed with its alloc set
         task: stopping, killed with its parent
         task: stopping, machine shutdown
         task: stopping, preempted
@@ -83,6 +96,8 @@ fn histories_reach_every_state_and_every_event() {
     .assert_eq(&lines(&states));
     expect![[r#"
         attribute
+        capability granted
+        capability revoked
         enable
         evict
         fail
@@ -100,6 +115,8 @@ fn histories_reach_every_state_and_every_event() {
         machine undrained
         machine unreachable
         machine updated
+        metering
+        oversell
         platform
         queue
         rescheduling allowed
@@ -122,6 +139,16 @@ fn see(cell: &Cell, seen: &mut Seen) {
     if cell.platforms().next().is_some() {
         seen.insert("cell: a platform".to_owned());
     }
+    let quota = [
+        (cell.metering().on, "quota is metered"),
+        (cell.grants().any(|grant| grant.until.is_none()), "a grant"),
+        (cell.grants().any(|grant| grant.until.is_some()), "a grant that ends"),
+        (cell.metering().mid_percent != 200, "a band oversold otherwise"),
+        (cell.charges().next().is_some(), "something is charged"),
+        (cell.capabilities().next().is_some(), "a capability"),
+    ];
+    let reached = quota.into_iter().filter(|(is, _)| *is);
+    seen.extend(reached.map(|(_, what)| format!("cell: {what}")));
     match cell.rescheduling() {
         Rescheduling::Allowed => {}
         Rescheduling::Stopped { .. } => drop(seen.insert("cell: rescheduling stopped".to_owned())),
@@ -144,6 +171,14 @@ fn see(cell: &Cell, seen: &mut Seen) {
         seen.extend(of_job(job).map(|word| format!("job: {word}")));
         for (_, task) in job.tasks() {
             seen.insert(format!("task: {}", of_task(task)));
+            if task.last_life.as_ref().is_some_and(|life| life.alloc.is_some()) {
+                seen.insert("task: ran in an alloc".to_owned());
+            }
+            if let TaskState::Running(placement) = &task.state
+                && placement.alloc.is_some()
+            {
+                seen.insert("task: in an alloc".to_owned());
+            }
             if task.crashes.is_some() {
                 seen.insert("task: crashed".to_owned());
             }
@@ -183,7 +218,11 @@ fn of_job(job: &Job) -> impl Iterator<Item = String> {
         (!job.after.is_empty(), "runs after others".to_owned()),
         (!job.waits_for.is_empty(), "waits for others".to_owned()),
         (job.parent.is_some(), "has a parent".to_owned()),
+        (job.alloc_set.is_some(), "runs in an alloc set".to_owned()),
+        (job.spec.kind.is_alloc_set(), "is an alloc set".to_owned()),
         (job.spec.max_per_machine.is_some(), "has a maximum per machine".to_owned()),
+        (!job.spec.estimation, "is not estimated".to_owned()),
+        (!job.spec.task.kernel_features.is_empty(), "has kernel features".to_owned()),
         (job.spec.max_per_switch.is_some(), "has a maximum per switch".to_owned()),
     ];
     words.into_iter().filter_map(|(is, word)| is.then_some(word))

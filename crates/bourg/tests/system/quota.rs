@@ -1,0 +1,114 @@
+//! Two users in a cell: what each may have, and what one may do to the other's jobs.
+
+use rpc::{Authority, Identity};
+
+use crate::access::client_directory;
+use crate::cell::Cell;
+
+/// A cell with a second user, whose commands begin with `bourg --cell ./ana`.
+fn with_ana() -> Cell {
+    let cell = Cell::start();
+    let authority = Authority::open(cell.path("cell/master/tls")).expect("the cell's authority");
+    client_directory(&cell, "ana", &authority, &Identity::User("ana".to_owned()));
+    cell
+}
+
+fn job(cell: &Cell, name: &str, fields: &str) {
+    let text = format!("{{ name: '{name}', cmd: ['sleep', '1000'], notice: '1s', {fields} }}");
+    cell.write(&format!("{name}.bcl"), &text);
+}
+
+#[test]
+fn what_quota_lacks_is_said_and_what_would_pass_passes() {
+    let cell = with_ana();
+    // Of production, which is all granted to root at first.
+    cell.ok("bourg quota revoke 1");
+    cell.ok("bourg quota grant ana production cpu=0.2 ram=64MiB");
+    let web = |tasks: u32, more: &str| {
+        job(&cell, "web", &format!("tasks: {tasks}, cpu: 0.1, ram: '16 MiB', priority: {more}"));
+    };
+    web(3, "'production'");
+    let short = "ana's production quota is 0.1 cores short: web asks 0.3 cores, with 0.2 cores of \
+                 0.2 cores left; what would pass: 2 of its 3 tasks, or free(25), which is never \
+                 charged; ask for more: bourg quota grant ana production cpu=0.1";
+    let checked = cell.types("bourg --cell ./ana quota check web.bcl");
+    assert_eq!(checked.code, 3, "{}", checked.stderr);
+    assert!(checked.stdout.contains(short), "{}", checked.stdout);
+    let said = cell.fails(3, "bourg --cell ./ana run web.bcl");
+    assert!(said.contains(short), "{said}");
+    assert_eq!(cell.ok("bourg status -o name"), "", "nothing was admitted");
+
+    web(2, "'production'");
+    let checked = cell.ok("bourg --cell ./ana quota check web.bcl");
+    assert_eq!(checked, "web: passes, 0.2 cores and 32 MiB in production\n");
+    cell.ok("bourg --cell ./ana run web.bcl");
+    job(&cell, "spare", "tasks: 3, cpu: 0.1, ram: '16 MiB', priority: 'free'");
+    cell.ok("bourg --cell ./ana run spare.bcl");
+    let charged = cell.ok("bourg quota show ana -o users.0.charged.cpuMilli");
+    assert_eq!(charged, "200\n", "and nothing for the free band");
+
+    // As the refusal said.
+    let said = cell.fails(3, "bourg --cell ./ana quota grant ana production cpu=0.1");
+    assert!(said.contains("ana may not grant quota to ana"), "{said}");
+    cell.ok("bourg quota grant ana production cpu=0.1 --for 2d");
+    job(&cell, "more", "cpu: 0.1, ram: '16 MiB', priority: 'production'");
+    let ended = cell.types("bourg --cell ./ana run more.bcl");
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    assert!(ended.stderr.contains("note: ana's production quota falls on "), "{}", ended.stderr);
+    let shown = cell.ok("bourg quota show ana");
+    assert!(shown.contains("metered: ") && shown.contains("0.1 cores above it then"), "{shown}");
+    cell.ok("bourg --cell ./ana kill web spare more");
+    assert_eq!(cell.ok("bourg quota show ana -o users.0.charged.cpuMilli"), "0\n");
+
+    let said = cell.fails(3, "bourg quota grant ana production cpu=100000");
+    assert!(said.contains("may not exceed the cell's capacity"), "{said}");
+    cell.ok("bourg quota meter off");
+    cell.ok("bourg --cell ./ana quota check $EXAMPLES/hello.bcl");
+}
+
+#[test]
+fn anothers_job_takes_a_capability_and_its_use_is_in_the_events() {
+    let cell = with_ana();
+    cell.ok("bourg run $EXAMPLES/hello.bcl");
+    let said = cell.fails(3, "bourg --cell ./ana kill root/hello");
+    let who = "root, an administrator or a user with the capability administer-jobs may";
+    assert!(said.contains(&format!("ana may not kill root/hello: {who}")), "{said}");
+    cell.fails(3, "bourg --cell ./ana logs root/hello");
+    cell.fails(3, "bourg --cell ./ana capability grant ana administer-jobs");
+
+    cell.ok("bourg capability grant ana administer-jobs");
+    assert!(cell.ok("bourg capability list").contains("administer-jobs"));
+    cell.ok("bourg --cell ./ana logs root/hello");
+    cell.ok("bourg --cell ./ana kill root/hello");
+    let events = cell.ok("bourg events root/hello");
+    assert!(events.contains("USE_CAPABILITY") && events.contains("administer-jobs"), "{events}");
+    assert!(cell.ok("bourg events").contains("GRANT_CAPABILITY"), "who gave it, too");
+    cell.ok("bourg capability revoke ana administer-jobs");
+    assert!(!cell.ok("bourg capability list").contains("administer-jobs"));
+}
+
+#[test]
+fn a_task_keeps_a_kernel_feature_where_its_owner_may_give_it() {
+    let cell = with_ana();
+    let program = "cmd: ['sh', '-c', 'grep CapEff /proc/self/status; sleep 1000']";
+    cell.write(
+        "bind.bcl",
+        &format!(
+            "{{ name: 'bind', {program}, notice: '1s', priority: 'free', \
+               kernelFeatures: ['net-bind-service'] }}"
+        ),
+    );
+    let said = cell.fails(3, "bourg --cell ./ana run bind.bcl");
+    assert!(
+        said.contains("ana may not submit a job with kernelFeatures: an administrator"),
+        "{said}"
+    );
+    cell.ok("bourg capability grant ana kernel-features");
+    cell.ok("bourg --cell ./ana run bind.bcl");
+    crate::eventually::until("it says what it has", || {
+        cell.ok("bourg --cell ./ana logs bind").contains("0000000000000400")
+    });
+    let events = cell.ok("bourg events ana/bind");
+    assert!(events.contains("USE_CAPABILITY") && events.contains("kernel-features"), "{events}");
+    cell.ok("bourg --cell ./ana kill bind");
+}

@@ -1,0 +1,133 @@
+//! Who may do what: owners, administrators, and those who hold a capability.
+
+use model::{Capability, CollectionId, UserName};
+use spec::JobSpec;
+
+use super::Events;
+use crate::state::bounds::CAPABILITY_HOLDERS_MAX;
+use crate::{CAPABILITIES, Cell, EventKind, Job, Rejection, Reply, Subject};
+
+impl Cell {
+    /// Whether a user may act by a capability: who holds it, and administrators.
+    #[must_use]
+    pub fn may(&self, user: &UserName, capability: Capability) -> bool {
+        self.is_administrator(user) || self.holds(user, capability)
+    }
+
+    fn holds(&self, user: &UserName, capability: Capability) -> bool {
+        self.capabilities.get(user).is_some_and(|held| held.contains(&capability))
+    }
+
+    pub(super) fn only_holders(
+        &self,
+        by: &UserName,
+        capability: Capability,
+        what: impl FnOnce() -> String,
+    ) -> Result<(), Rejection> {
+        if self.level < CAPABILITIES {
+            return self.only_administrators(by, what);
+        }
+        if self.may(by, capability) {
+            return Ok(());
+        }
+        let who = format!("an administrator or a user with the capability {capability}");
+        Err(Rejection::NotAllowed { by: by.clone(), what: what(), who })
+    }
+
+    /// Says that somebody did what only a capability allows them. Of what administrators do that is
+    /// theirs anyway nothing is said.
+    pub(super) fn used(
+        &self,
+        by: &UserName,
+        capability: Capability,
+        on: Subject,
+        events: &mut Events,
+    ) {
+        if self.holds(by, capability) && !self.is_administrator(by) {
+            events.add(on, EventKind::CapabilityUsed { capability });
+        }
+    }
+
+    /// The capabilities that it takes to submit a description, beside being its owner.
+    pub(super) fn judge_wishes(&self, by: &UserName, spec: &JobSpec) -> Result<(), Rejection> {
+        for (capability, field) in spec.capabilities() {
+            if !self.may(by, capability) {
+                let what = format!("submit a job with {field}");
+                let who = format!("an administrator or a user with the capability {capability}");
+                return Err(Rejection::NotAllowed { by: by.clone(), what, who });
+            }
+        }
+        Ok(())
+    }
+
+    /// Says what of a description that was submitted only a capability allows.
+    pub(super) fn used_for(
+        &self,
+        by: &UserName,
+        job: CollectionId,
+        spec: &JobSpec,
+        events: &mut Events,
+    ) {
+        for (capability, _) in spec.capabilities() {
+            self.used(by, capability, Subject::Job(job), events);
+        }
+    }
+
+    pub(super) fn not_the_owner(&self, by: &UserName, job: &Job, what: &str) -> Rejection {
+        let (owner, capability) = (&job.owner, Capability::AdministerJobs);
+        let who = match self.level < CAPABILITIES {
+            true => format!("{owner} or an administrator"),
+            false => {
+                format!("{owner}, an administrator or a user with the capability {capability}")
+            }
+        };
+        let what = format!("{what} {owner}/{}", job.spec.name);
+        Rejection::NotAllowed { by: by.clone(), what, who }
+    }
+
+    /// Grants a capability, or takes it away.
+    pub(super) fn set_capability(
+        &mut self,
+        by: &UserName,
+        user: &UserName,
+        capability: Capability,
+        held: bool,
+        events: &mut Events,
+    ) -> Result<Reply, Rejection> {
+        if self.level < CAPABILITIES {
+            let why = format!("capabilities need a cell at level {CAPABILITIES}");
+            return Err(Rejection::Impossible(why));
+        }
+        self.only_administrators(by, || match held {
+            true => format!("grant {capability} to {user}"),
+            false => format!("take {capability} from {user}"),
+        })?;
+        if self.holds(user, capability) == held {
+            return Ok(Reply::Done);
+        }
+        let has = self.capabilities.len();
+        if held && has >= CAPABILITY_HOLDERS_MAX && !self.capabilities.contains_key(user) {
+            let (what, most) =
+                ("users with capabilities".to_owned(), CAPABILITY_HOLDERS_MAX as u64);
+            return Err(Rejection::Full { what, has: has as u64, most });
+        }
+        let mut of_user = self.capabilities.get(user).cloned().unwrap_or_default();
+        let user = user.clone();
+        let kind = match held {
+            true => {
+                of_user.insert(capability);
+                EventKind::CapabilityGranted { user: user.clone(), capability }
+            }
+            false => {
+                of_user.remove(&capability);
+                EventKind::CapabilityRevoked { user: user.clone(), capability }
+            }
+        };
+        match of_user.is_empty() {
+            true => drop(self.capabilities.remove(&user)),
+            false => drop(self.capabilities.insert(user, of_user)),
+        }
+        events.add(Subject::Cell, kind);
+        Ok(Reply::Done)
+    }
+}

@@ -1,0 +1,319 @@
+//! Granting quota, and charging it: at submission and update, given back task by task as they die.
+
+use std::sync::Arc;
+
+use model::{Band, Dimension, GrantId, Resources, Span, TaskIndex, Time, UserName};
+use spec::JobSpec;
+use spec::limits::{BYTES_MAX, CPU_MILLI_MAX};
+
+use super::{Events, ids_used_up};
+use crate::lifecycle::Stage;
+use crate::shortfall::{Oversold, Shortfall};
+use crate::state::bounds::{GRANTS_MAX, GRANTS_OF_A_USER_MAX, OVERSELL_PERCENT_MAX, TIME_MAX};
+use crate::state::{Grant, Total, judged_together};
+use crate::{Cell, EventKind, Job, QUOTA, Rejection, Reply, Subject};
+
+/// How long a grant that has ended is kept, to be shown.
+const ENDED_KEPT: Span = Span::from_secs(30 * 24 * 60 * 60);
+
+/// What is charged for a job, and where: nothing for the free band, and nothing for a job that runs
+/// in an alloc set, which is charged as a whole.
+pub(crate) fn charge(job: &Job, spec: &JobSpec) -> Option<(Band, Total)> {
+    let band = charged_band(spec)?;
+    if job.counts().alive() == spec.tasks {
+        return Some((band, spec.total().into()));
+    }
+    let alive = job.tasks().filter(|(_, task)| task.state.stage() != Stage::Dead);
+    let limits = alive.map(|(index, _)| spec.limit(index));
+    Some((band, limits.fold(Total::default(), |sum, limit| sum.plus(limit))))
+}
+
+/// The band in which a job is charged, where it is.
+pub(crate) fn charged_band(spec: &JobSpec) -> Option<Band> {
+    let band = spec.priority.band();
+    (band.is_charged() && spec.kind.alloc_set().is_none()).then_some(band)
+}
+
+impl Cell {
+    /// Whether quota suffices for a description, were it submitted now: as a new job, or as another
+    /// description of the living one of that name.
+    ///
+    /// # Errors
+    /// What is missing, and what would pass.
+    pub fn within_quota(&self, owner: &UserName, spec: &JobSpec) -> Result<(), Box<Shortfall>> {
+        let Some(band) = charged_band(spec).filter(|_| self.quota.metering.on) else {
+            return Ok(());
+        };
+        let living = self.job_named(owner, &spec.name).filter(|job| job.is_alive());
+        let asked = living.and_then(|job| charge(job, spec)).map(|(_, asked)| asked);
+        let asked = asked.unwrap_or_else(|| spec.total().into());
+        let charged = |job: &Arc<Job>, band| {
+            let charge = charge(job, &job.spec).filter(|(its, _)| *its == band);
+            charge.map_or(Total::default(), |(_, charge)| charge)
+        };
+        let had = |band| living.map_or(Total::default(), |job| charged(job, band));
+        let others = |band| self.quota.charged(owner, band).minus(had(band));
+        let granted = |band| self.quota.granted(owner, band, self.time);
+        let fits = |band| {
+            let (before, after) = (self.quota.charged(owner, band), others(band).plus(asked));
+            !after.grows_beyond(&before, &granted(band))
+        };
+        if fits(band) {
+            return Ok(());
+        }
+        let left = granted(band).minus(others(band));
+        let passes = |other: &Band| *other != band && other.is_charged() && fits(*other);
+        Err(Box::new(Shortfall {
+            user: owner.clone(),
+            band,
+            job: spec.name.clone(),
+            asked: asked.resources(),
+            had: had(band).resources(),
+            others: others(band).resources(),
+            granted: granted(band).resources(),
+            tasks: spec.tasks,
+            tasks_that_pass: if living.is_some() { 0 } else { tasks_within(spec, left) },
+            bands_that_pass: Band::ALL.into_iter().rev().filter(passes).collect(),
+        }))
+    }
+
+    /// The same for several descriptions, submitted one after the other at a moment: what passes is
+    /// charged before the next is looked at.
+    #[must_use]
+    pub fn all_within_quota<'a>(
+        &self,
+        owner: &UserName,
+        specs: impl IntoIterator<Item = &'a JobSpec>,
+        at: Time,
+    ) -> Vec<Result<(), Box<Shortfall>>> {
+        let mut cell = self.clone();
+        cell.time = cell.time.max(at);
+        let judge = |spec: &JobSpec| {
+            cell.within_quota(owner, spec)?;
+            let living = cell.job_named(owner, &spec.name).filter(|job| job.is_alive()).cloned();
+            let before = living.as_ref().and_then(|job| charge(job, &job.spec));
+            let after = match &living {
+                Some(job) => charge(job, spec),
+                None => charged_band(spec).map(|band| (band, spec.total().into())),
+            };
+            cell.recharge(owner, before, after);
+            Ok(())
+        };
+        specs.into_iter().map(judge).collect()
+    }
+
+    /// What was charged for a job is so no longer, and this is instead.
+    pub(crate) fn recharge(
+        &mut self,
+        owner: &UserName,
+        before: Option<(Band, Total)>,
+        after: Option<(Band, Total)>,
+    ) {
+        if before == after {
+            return;
+        }
+        if let Some((band, charge)) = after {
+            self.quota.charge(owner, band, charge);
+        }
+        if let Some((band, charge)) = before {
+            self.quota.give_back(owner, band, charge);
+        }
+    }
+
+    pub(super) fn grant_quota(
+        &mut self,
+        by: &UserName,
+        wish: &GrantWish<'_>,
+        events: &mut Events,
+    ) -> Result<Reply, Rejection> {
+        let GrantWish { user, band, amount, until, .. } = *wish;
+        self.only_quota_granters(by, || format!("grant quota to {user}"))?;
+        let from = wish.from.unwrap_or(self.time).min(TIME_MAX);
+        judge_grant(wish, from, self.time)?;
+        self.forget_old_grants();
+        let of_user = Band::ALL.into_iter().map(|band| self.quota.of(user, band).count()).sum();
+        for (what, has, most) in [
+            ("grants".to_owned(), self.quota.grants.len(), GRANTS_MAX),
+            (format!("grants of {user}"), of_user, GRANTS_OF_A_USER_MAX),
+        ] {
+            if has >= most {
+                return Err(Rejection::Full { what, has: has as u64, most: most as u64 });
+            }
+        }
+        let (capacity, percent) = (self.capacity(), self.quota.metering.percent(band));
+        let most = self.quota.most_granted(judged_together(band), from, until);
+        let left = capacity.percent(percent).minus(most).resources();
+        if amount.first_above(&left).is_some() {
+            let capacity = capacity.resources();
+            let oversold = Oversold { band, asked: amount, left, capacity, percent };
+            return Err(Rejection::Oversold(Box::new(oversold)));
+        }
+        let last = self.quota.last_grant.0;
+        let id = last.checked_add(1).ok_or_else(|| ids_used_up("grant ids", last))?;
+        let (id, user, by_whom) = (GrantId(id), user.clone(), by.clone());
+        self.quota.last_grant = id;
+        self.used(by, model::Capability::GrantQuota, Subject::Cell, events);
+        let grant = Arc::new(Grant { id, user, band, amount, from, until, by: by_whom });
+        events.add(Subject::Cell, EventKind::QuotaGranted(Arc::clone(&grant)));
+        self.quota.keep(grant);
+        Ok(Reply::Granted(id))
+    }
+
+    pub(super) fn revoke_quota(
+        &mut self,
+        by: &UserName,
+        id: GrantId,
+        events: &mut Events,
+    ) -> Result<Reply, Rejection> {
+        self.only_quota_granters(by, || format!("revoke grant {id}"))?;
+        let grant = self.quota.drop_grant(id).ok_or(Rejection::NoSuchGrant(id))?;
+        self.used(by, model::Capability::GrantQuota, Subject::Cell, events);
+        events.add(Subject::Cell, EventKind::QuotaRevoked(grant));
+        Ok(Reply::Done)
+    }
+
+    pub(super) fn oversell(
+        &mut self,
+        by: &UserName,
+        band: Band,
+        percent: u32,
+        events: &mut Events,
+    ) -> Result<Reply, Rejection> {
+        self.only_quota_granters(by, || format!("oversell {band}"))?;
+        let metering = &mut self.quota.metering;
+        let kept = match band {
+            Band::BestEffortBatch => &mut metering.best_effort_batch_percent,
+            Band::Mid => &mut metering.mid_percent,
+            Band::Free | Band::Production | Band::Monitoring => {
+                let why = match band {
+                    Band::Free => "the free band is never charged: nothing is granted of it",
+                    _ => "production and monitoring are never oversold",
+                };
+                return Err(Rejection::Impossible(why.to_owned()));
+            }
+        };
+        if !(1..=OVERSELL_PERCENT_MAX).contains(&percent) {
+            let why =
+                format!("a band is granted to 1 to {OVERSELL_PERCENT_MAX} %, not {percent} %");
+            return Err(Rejection::Impossible(why));
+        }
+        if *kept != percent {
+            *kept = percent;
+            self.used(by, model::Capability::GrantQuota, Subject::Cell, events);
+            events.add(Subject::Cell, EventKind::Oversell { band, percent });
+        }
+        Ok(Reply::Done)
+    }
+
+    pub(super) fn meter_quota(
+        &mut self,
+        by: &UserName,
+        on: bool,
+        events: &mut Events,
+    ) -> Result<Reply, Rejection> {
+        self.only_quota_granters(by, || "say whether quota is metered".to_owned())?;
+        if self.quota.metering.on != on {
+            self.used(by, model::Capability::GrantQuota, Subject::Cell, events);
+        }
+        self.set_metering(on, events);
+        Ok(Reply::Done)
+    }
+
+    /// From level 2 on; below, it changes nothing.
+    pub(super) fn set_metering(&mut self, on: bool, events: &mut Events) {
+        if self.level >= QUOTA && self.quota.metering.on != on {
+            self.quota.metering.on = on;
+            events.add(Subject::Cell, EventKind::Metering { on });
+        }
+    }
+
+    fn only_quota_granters(
+        &self,
+        by: &UserName,
+        what: impl FnOnce() -> String,
+    ) -> Result<(), Rejection> {
+        if self.level < QUOTA {
+            return Err(Rejection::Impossible(format!("quota needs a cell at level {QUOTA}")));
+        }
+        self.only_holders(by, model::Capability::GrantQuota, what)
+    }
+
+    fn forget_old_grants(&mut self) {
+        let now = self.time;
+        let old =
+            |grant: &&Arc<Grant>| grant.until.is_some_and(|until| now.since(until) > ENDED_KEPT);
+        let old: Vec<_> = self.quota.grants.values().filter(old).map(|grant| grant.id).collect();
+        for id in old {
+            self.quota.drop_grant(id);
+        }
+    }
+
+    /// What the machines have together, whatever state they are in.
+    #[must_use]
+    pub fn capacity(&self) -> Total {
+        self.machines().fold(Total::default(), |sum, machine| sum.plus(machine.capacity()))
+    }
+}
+
+/// What is to be granted; see [`crate::Mutation::GrantQuota`].
+#[derive(Clone, Copy)]
+pub(super) struct GrantWish<'a> {
+    pub(super) user: &'a UserName,
+    pub(super) band: Band,
+    pub(super) amount: Resources,
+    pub(super) from: Option<Time>,
+    pub(super) until: Option<Time>,
+}
+
+/// Whether a grant means anything, whatever else there is.
+fn judge_grant(wish: &GrantWish<'_>, from: Time, now: Time) -> Result<(), Rejection> {
+    let most = Resources::each(|dimension| match dimension {
+        Dimension::Cpu => CPU_MILLI_MAX,
+        _ => BYTES_MAX,
+    });
+    let why = if !wish.band.is_charged() {
+        "the free band is never charged: nothing is granted of it".to_owned()
+    } else if wish.amount == Resources::default() {
+        "a grant is of something: say how much, such as cpu=2 ram=4GiB".to_owned()
+    } else if let Some(dimension) = wish.amount.first_above(&most) {
+        let most = dimension.show(most.get(dimension));
+        format!("a grant is of at most {most} of {dimension}")
+    } else if wish.until.is_some_and(|until| until <= from) {
+        "a grant ends after it begins".to_owned()
+    } else if wish.until.is_some_and(|until| until <= now) {
+        "a grant that has ended is none".to_owned()
+    } else if wish.until.is_some_and(|until| until > TIME_MAX) {
+        "a grant ends by the end of the year 9999".to_owned()
+    } else {
+        return Ok(());
+    };
+    Err(Rejection::Impossible(why))
+}
+
+/// How many tasks of a job, from the first on, ask for no more than is left.
+fn tasks_within(spec: &JobSpec, left: Total) -> u32 {
+    let (mut left, mut passed) = (left, 0);
+    let fits = |limit: Resources, left: &Total| {
+        let asked = Dimension::ALL.into_iter().filter(|dimension| limit.get(*dimension) > 0);
+        let times = asked.map(|of| left.get(of) / u128::from(limit.get(of))).min();
+        times.map_or(u32::MAX, |times| u32::try_from(times).unwrap_or(u32::MAX))
+    };
+    let overridden = spec.overrides.keys().map(|index| index.0).filter(|index| *index < spec.tasks);
+    for end in overridden.chain([spec.tasks]) {
+        // The usual ones before it, and then itself.
+        let usual = end.saturating_sub(passed);
+        let many = usual.min(fits(spec.task.limit, &left));
+        passed = passed.saturating_add(many);
+        if many < usual || end == spec.tasks {
+            return passed;
+        }
+        left = left.minus(spec.task.limit.times(many.into()));
+        let limit = spec.limit(TaskIndex(end));
+        if fits(limit, &left) == 0 {
+            return passed;
+        }
+        left = left.minus(limit);
+        passed = passed.saturating_add(1);
+    }
+    passed
+}

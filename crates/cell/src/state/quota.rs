@@ -1,0 +1,235 @@
+//! Quota: how much users may have running in each band, granted for a time, and what they have
+//! (paper, section 2.5).
+//!
+//! It decides what is admitted, and nothing about what is scheduled: a grant promises no machine, and
+//! the end of one ends no task.
+
+use std::sync::Arc;
+
+use imbl::{OrdMap, OrdSet};
+use model::{Band, Dimension, GrantId, Resources, Time, UserName};
+
+/// A right of a user to have so much running in a band, for a time. Those of one user and band that
+/// run at the same time add up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Grant {
+    /// Its id.
+    pub id: GrantId,
+    /// Whose.
+    pub user: UserName,
+    /// In which band; never the free one.
+    pub band: Band,
+    /// How much.
+    pub amount: Resources,
+    /// From when on.
+    pub from: Time,
+    /// Until when; for ever where nothing is said.
+    pub until: Option<Time>,
+    /// Who granted it.
+    pub by: UserName,
+}
+
+/// What a cell's administrators say of quota as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Metering {
+    /// Whether what has no quota is refused.
+    pub on: bool,
+    /// What may be granted of best-effort batch, in percent of the cell's capacity.
+    pub best_effort_batch_percent: u32,
+    /// What may be granted of the mid band, likewise.
+    pub mid_percent: u32,
+}
+
+/// Exact sums of resources: what all users together ask for may be beyond a 64-bit number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Total([u128; 4]);
+
+/// The grants of a cell, and what is charged.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Quota {
+    pub(crate) metering: Metering,
+    pub(crate) last_grant: GrantId,
+    pub(crate) grants: OrdMap<GrantId, Arc<Grant>>,
+
+    // Derived.
+    pub(crate) of_users: OrdSet<(UserName, Band, GrantId)>,
+    /// The limits of all tasks that are charged, by whose they are and in which band; no entry is
+    /// nothing. It is kept whether quota is metered or not.
+    pub(crate) charged: OrdMap<(UserName, Band), Total>,
+}
+
+impl Default for Metering {
+    /// Not metered; best-effort batch may be granted four times, mid twice.
+    fn default() -> Self {
+        Self { on: false, best_effort_batch_percent: 400, mid_percent: 200 }
+    }
+}
+
+impl Metering {
+    /// How much of a band may be granted, in percent of the cell's capacity. Production and
+    /// monitoring share what there is; nothing is granted of the free band.
+    #[must_use]
+    pub fn percent(&self, band: Band) -> u32 {
+        match band {
+            Band::Free => 0,
+            Band::BestEffortBatch => self.best_effort_batch_percent,
+            Band::Mid => self.mid_percent,
+            Band::Production | Band::Monitoring => 100,
+        }
+    }
+}
+
+/// The bands whose grants are judged together with those of a band.
+#[must_use]
+pub(crate) fn judged_together(band: Band) -> &'static [Band] {
+    match band {
+        Band::Free => &[],
+        Band::BestEffortBatch => &[Band::BestEffortBatch],
+        Band::Mid => &[Band::Mid],
+        Band::Production | Band::Monitoring => &[Band::Production, Band::Monitoring],
+    }
+}
+
+impl Total {
+    /// With so much more.
+    #[must_use]
+    pub fn plus(self, more: impl Into<Self>) -> Self {
+        self.zip(more.into(), u128::saturating_add)
+    }
+
+    /// With so much less, in every dimension at least nothing.
+    #[must_use]
+    pub fn minus(self, less: impl Into<Self>) -> Self {
+        self.zip(less.into(), u128::saturating_sub)
+    }
+
+    /// The greater of both, in every dimension.
+    #[must_use]
+    pub fn most(self, other: Self) -> Self {
+        self.zip(other, u128::max)
+    }
+
+    /// So many hundredths of it, rounded down.
+    #[must_use]
+    pub fn percent(self, percent: u32) -> Self {
+        Self(self.0.map(|amount| amount.saturating_mul(percent.into()) / 100))
+    }
+
+    /// The amount in one dimension, in that dimension's unit.
+    #[must_use]
+    pub fn get(&self, dimension: Dimension) -> u128 {
+        let [cpu, ram, disk, disk_rate] = self.0;
+        match dimension {
+            Dimension::Cpu => cpu,
+            Dimension::Ram => ram,
+            Dimension::Disk => disk,
+            Dimension::DiskRate => disk_rate,
+        }
+    }
+
+    /// It in 64 bits, in every dimension at most `i64::MAX`, which is what formats hold.
+    #[must_use]
+    pub fn resources(&self) -> Resources {
+        let most = i64::MAX.unsigned_abs();
+        Resources::each(|dimension| {
+            u64::try_from(self.get(dimension)).map_or(most, |is| is.min(most))
+        })
+    }
+
+    /// Whether in some dimension it is more than is granted, and more than it was.
+    #[must_use]
+    pub fn grows_beyond(&self, before: &Self, granted: &Self) -> bool {
+        let more = |dimension: &Dimension| {
+            let after = self.get(*dimension);
+            after > granted.get(*dimension) && after > before.get(*dimension)
+        };
+        Dimension::ALL.iter().any(more)
+    }
+
+    fn zip(self, other: Self, f: impl Fn(u128, u128) -> u128) -> Self {
+        let ([a, b, c, d], [e, g, h, i]) = (self.0, other.0);
+        Self([f(a, e), f(b, g), f(c, h), f(d, i)])
+    }
+}
+
+impl From<Resources> for Total {
+    fn from(resources: Resources) -> Self {
+        Self(Dimension::ALL.map(|dimension| resources.get(dimension).into()))
+    }
+}
+
+impl Grant {
+    /// Whether it counts at a moment.
+    #[must_use]
+    pub fn runs(&self, at: Time) -> bool {
+        self.from <= at && self.until.is_none_or(|until| at < until)
+    }
+}
+
+impl Quota {
+    /// What a user is granted in a band at a moment.
+    pub(crate) fn granted(&self, user: &UserName, band: Band, at: Time) -> Total {
+        let running = self.of(user, band).filter(|grant| grant.runs(at));
+        running.fold(Total::default(), |sum, grant| sum.plus(grant.amount))
+    }
+
+    /// The grants of a user in a band.
+    pub(crate) fn of(&self, user: &UserName, band: Band) -> impl Iterator<Item = &Arc<Grant>> {
+        let under = |id| (user.clone(), band, GrantId(id));
+        let ids = self.of_users.range(under(0)..=under(u64::MAX));
+        ids.filter_map(|(_, _, id)| self.grants.get(id))
+    }
+
+    pub(crate) fn charged(&self, user: &UserName, band: Band) -> Total {
+        self.charged.get(&(user.clone(), band)).copied().unwrap_or_default()
+    }
+
+    pub(crate) fn charge(&mut self, user: &UserName, band: Band, more: Total) {
+        if more != Total::default() {
+            let charged = self.charged.entry((user.clone(), band)).or_default();
+            *charged = charged.plus(more);
+        }
+    }
+
+    pub(crate) fn give_back(&mut self, user: &UserName, band: Band, less: Total) {
+        let key = (user.clone(), band);
+        let Some(charged) = self.charged.get_mut(&key) else { return };
+        *charged = charged.minus(less);
+        if *charged == Total::default() {
+            self.charged.remove(&key);
+        }
+    }
+
+    pub(crate) fn keep(&mut self, grant: Arc<Grant>) {
+        self.of_users.insert((grant.user.clone(), grant.band, grant.id));
+        self.grants.insert(grant.id, grant);
+    }
+
+    pub(crate) fn drop_grant(&mut self, id: GrantId) -> Option<Arc<Grant>> {
+        let grant = self.grants.remove(&id)?;
+        self.of_users.remove(&(grant.user.clone(), grant.band, id));
+        Some(grant)
+    }
+
+    /// The most that is granted of some bands at any one moment of a period, in each dimension.
+    pub(crate) fn most_granted(&self, bands: &[Band], from: Time, until: Option<Time>) -> Total {
+        let mut changes = Vec::new();
+        let overlaps = |grant: &&Arc<Grant>| {
+            bands.contains(&grant.band)
+                && until.is_none_or(|until| grant.from < until)
+                && grant.until.is_none_or(|end| end > from)
+        };
+        for grant in self.grants.values().filter(overlaps) {
+            // At one moment the ends come before the beginnings.
+            changes.push((grant.from, true, grant.amount));
+            changes.extend(grant.until.map(|end| (end, false, grant.amount)));
+        }
+        changes.sort_by_key(|(at, begins, _)| (*at, *begins));
+        let (mut now, mut most) = (Total::default(), Total::default());
+        for (_, begins, amount) in changes {
+            now = if begins { now.plus(amount) } else { now.minus(amount) };
+            most = most.most(now);
+        }
+        most
+    }
+}

@@ -1,0 +1,190 @@
+//! What users may do beyond what is their own, and what a task may ask of the kernel.
+
+use std::fmt;
+use std::str::FromStr;
+
+use thiserror::Error;
+
+/// Something that a user may do beyond what is their own (paper, section 2.5). The list is closed:
+/// there is no capability that is made up later by a configuration. Administrators have all of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Capability {
+    /// Act on any job as its owner can: kill it, read its logs.
+    AdministerJobs,
+    /// Grant and revoke quota, and say how far a band is oversold and whether quota is metered.
+    GrantQuota,
+    /// Empty machines and use them again.
+    DrainMachines,
+    /// Submit jobs whose reservations stay at their limits.
+    NoEstimation,
+    /// Submit jobs whose tasks have [`KernelFeature`]s.
+    KernelFeatures,
+    /// Run commands beside tasks of others. Nothing asks for it yet: there is no such command.
+    ExecTasks,
+}
+
+/// What a task keeps of the rights that the kernel can give to a program; each is a capability of
+/// Linux by its name (capabilities(7)). What would let a task out of its jail is not among them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum KernelFeature {
+    /// Lock memory.
+    IpcLock,
+    /// Change the machine's network: interfaces, routes, filters.
+    NetAdmin,
+    /// Listen on ports below 1024.
+    NetBindService,
+    /// Send and receive raw packets.
+    NetRaw,
+    /// Watch how programs run: performance counters.
+    Perfmon,
+    /// Raise its own priority on the machine.
+    SysNice,
+    /// Trace other processes of its task.
+    SysPtrace,
+}
+
+/// Why a text names none of a closed list.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("'{}' is not a {what}: use one of {}", .text.escape_debug(), .known.join(", "))]
+pub struct NotListed {
+    /// The text that was given.
+    pub text: String,
+    /// What kind of word was asked for.
+    pub what: &'static str,
+    /// The words there are.
+    pub known: Vec<&'static str>,
+}
+
+impl Capability {
+    /// All of them.
+    pub const ALL: [Self; 6] = [
+        Self::AdministerJobs,
+        Self::GrantQuota,
+        Self::DrainMachines,
+        Self::NoEstimation,
+        Self::KernelFeatures,
+        Self::ExecTasks,
+    ];
+
+    /// Its name in commands and answers.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::AdministerJobs => "administer-jobs",
+            Self::GrantQuota => "grant-quota",
+            Self::DrainMachines => "drain-machines",
+            Self::NoEstimation => "no-estimation",
+            Self::KernelFeatures => "kernel-features",
+            Self::ExecTasks => "exec-tasks",
+        }
+    }
+}
+
+impl KernelFeature {
+    /// All of them.
+    pub const ALL: [Self; 7] = [
+        Self::IpcLock,
+        Self::NetAdmin,
+        Self::NetBindService,
+        Self::NetRaw,
+        Self::Perfmon,
+        Self::SysNice,
+        Self::SysPtrace,
+    ];
+
+    /// Their names, in the same order.
+    pub const NAMES: [&str; 7] = [
+        Self::IpcLock.name(),
+        Self::NetAdmin.name(),
+        Self::NetBindService.name(),
+        Self::NetRaw.name(),
+        Self::Perfmon.name(),
+        Self::SysNice.name(),
+        Self::SysPtrace.name(),
+    ];
+
+    /// Its name in files: that of the kernel's capability, without `CAP_`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::IpcLock => "ipc-lock",
+            Self::NetAdmin => "net-admin",
+            Self::NetBindService => "net-bind-service",
+            Self::NetRaw => "net-raw",
+            Self::Perfmon => "perfmon",
+            Self::SysNice => "sys-nice",
+            Self::SysPtrace => "sys-ptrace",
+        }
+    }
+}
+
+impl KernelFeature {
+    /// The number of the kernel's capability.
+    #[must_use]
+    pub fn number(self) -> u8 {
+        match self {
+            Self::NetBindService => 10,
+            Self::NetAdmin => 12,
+            Self::NetRaw => 13,
+            Self::IpcLock => 14,
+            Self::SysPtrace => 19,
+            Self::SysNice => 23,
+            Self::Perfmon => 38,
+        }
+    }
+}
+
+impl FromStr for Capability {
+    type Err = NotListed;
+
+    fn from_str(text: &str) -> Result<Self, NotListed> {
+        Self::ALL.into_iter().find(|capability| capability.name() == text).ok_or_else(|| {
+            let known = Self::ALL.into_iter().map(Self::name).collect();
+            NotListed { text: text.to_owned(), what: "capability", known }
+        })
+    }
+}
+
+impl FromStr for KernelFeature {
+    type Err = NotListed;
+
+    fn from_str(text: &str) -> Result<Self, NotListed> {
+        Self::ALL.into_iter().find(|feature| feature.name() == text).ok_or_else(|| {
+            let known = Self::NAMES.into();
+            NotListed { text: text.to_owned(), what: "kernel feature", known }
+        })
+    }
+}
+
+impl fmt::Display for Capability {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl fmt::Display for KernelFeature {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_is_read_back_and_another_is_answered_with_the_list() {
+        for capability in Capability::ALL {
+            assert_eq!(capability.name().parse(), Ok(capability));
+        }
+        for feature in KernelFeature::ALL {
+            assert_eq!(feature.name().parse(), Ok(feature));
+        }
+        assert_eq!(
+            "root".parse::<Capability>().expect_err("none").to_string(),
+            "'root' is not a capability: use one of administer-jobs, grant-quota, drain-machines, \
+             no-estimation, kernel-features, exec-tasks"
+        );
+        assert!("sys-admin".parse::<KernelFeature>().is_err(), "a way out of the jail");
+    }
+}
