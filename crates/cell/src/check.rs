@@ -48,7 +48,7 @@ impl Load {
         self.taken = self.taken.plus(held.limit);
         self.sums.add(&held);
         self.ports.extend_from_slice(&placement.ports);
-        if let Some(alloc) = placement.alloc {
+        if let Some(alloc) = placement.alloc() {
             let (tasks, taken) = self.used.entry(alloc).or_default();
             (*tasks, *taken) = (*tasks + 1, taken.plus(job.limit(instance.index)));
         }
@@ -110,7 +110,7 @@ impl Cell {
         placement: &Placement,
         found: &mut Found,
     ) {
-        let why = match (job.alloc_set, placement.alloc) {
+        let why = match (job.alloc_set, placement.alloc()) {
             (None, None) => return,
             (Some(set), Some(alloc)) if alloc.collection == set => match self.placement(alloc) {
                 Some(there) if there.machine != placement.machine => "is on another machine",
@@ -122,7 +122,7 @@ impl Cell {
             },
             _ => "is none of its job's alloc set",
         };
-        found.add(Violation::Alloc { instance, alloc: placement.alloc, why });
+        found.add(Violation::Alloc { instance, alloc: placement.alloc(), why });
     }
 
     /// Who waits for whom, and who ends with whom.

@@ -285,7 +285,7 @@ impl Cell {
                 .get_mut(placement.machine)
                 .ok_or(ImageError::NoSuchMachine { id, machine: placement.machine })?;
             machine.place(instance, &job.held(index), &placement.ports);
-            if let Some(alloc) = placement.alloc {
+            if let Some(alloc) = placement.alloc() {
                 machine.enter(alloc, job.limit(index));
             }
         }

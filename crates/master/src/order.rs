@@ -49,7 +49,7 @@ fn task(cell: &Cell, instance: InstanceId, job: &Job, placement: &Placement) -> 
     let names = job.ports(instance.index);
     Some(Desired {
         instance,
-        alloc: placement.alloc,
+        alloc: placement.alloc(),
         cell: cell.name()?.clone(),
         user: job.owner.clone(),
         job: job.spec.name.clone(),

@@ -216,7 +216,7 @@ impl Engine {
             }
         }
         let placed = job.tasks().filter_map(|(_, task)| match &task.state {
-            TaskState::Running(placement) => placement.alloc,
+            TaskState::Running(placement) => placement.alloc(),
             _ => None,
         });
         let planned = self.planned_of(job.id).filter_map(|planned| planned.alloc);

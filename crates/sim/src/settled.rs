@@ -104,7 +104,7 @@ impl<C: Codec> World<C> {
         let ports = desired.ports.iter().map(|(_, port)| port);
         let spec = job.spec.task(index);
         let same = desired.spec.limit == limit
-            && desired.alloc == placement.alloc
+            && desired.alloc == placement.alloc()
             && desired.spec.cmd == spec.cmd
             && ports.eq(placement.ports.iter())
             && desired.user == job.owner;

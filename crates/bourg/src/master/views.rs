@@ -56,7 +56,8 @@ fn show_inside(jobs: &[&Arc<Job>], allocs: &mut [v1::TaskStatus]) {
     for job in jobs {
         for (index, task) in job.tasks() {
             if let TaskState::Running(placement) = &task.state
-                && let Some(alloc) = placement.alloc.and_then(|id| usize::try_from(id.index.0).ok())
+                && let Some(alloc) =
+                    placement.alloc().and_then(|id| usize::try_from(id.index.0).ok())
                 && let Some(alloc) = allocs.get_mut(alloc)
             {
                 alloc.inside.push(format!("{}/{}/{index}", job.owner, job.spec.name));
@@ -148,7 +149,8 @@ fn task_status(cell: &Cell, job: &Job, index: TaskIndex) -> v1::TaskStatus {
                 None => String::new(),
             };
             status.machine = machine_name(cell, placement.machine);
-            status.alloc = placement.alloc.map(|alloc| task_name(cell, alloc)).unwrap_or_default();
+            status.alloc =
+                placement.alloc().map(|alloc| task_name(cell, alloc)).unwrap_or_default();
             if job.spec.kind.is_alloc_set() {
                 let taken = job.instance(index).and_then(|alloc| {
                     cell.machine(placement.machine).and_then(|machine| machine.used(alloc))

@@ -49,7 +49,7 @@ impl Cell {
     pub(super) fn tasks_in(&self, alloc: InstanceId) -> Vec<InstanceId> {
         let machine = self.placement(alloc).and_then(|there| self.machines.get(there.machine));
         let inside = |id: &InstanceId| {
-            self.placement(*id).is_some_and(|placement| placement.alloc == Some(alloc))
+            self.placement(*id).is_some_and(|placement| placement.alloc() == Some(alloc))
         };
         match machine {
             Some(machine) if machine.used(alloc).is_some() => {
@@ -173,7 +173,7 @@ impl Cell {
         let mut changed: BTreeMap<InstanceId, (Resources, Resources, TaskId)> = BTreeMap::new();
         for (index, task) in job.tasks() {
             let TaskState::Running(placement) = &task.state else { continue };
-            let Some(alloc) = placement.alloc else { continue };
+            let Some(alloc) = placement.alloc() else { continue };
             let id = TaskId { collection: job.id, index };
             let none = Resources::default();
             let (more, less, last) = changed.entry(alloc).or_insert((none, none, id));

@@ -62,7 +62,7 @@ impl Cell {
         }
         Ok(Placement {
             machine: machine.id,
-            alloc: assignment.alloc,
+            alloc: assignment.alloc.map(Arc::new),
             // Many have none, and share that.
             ports: if ports.is_empty() { Arc::default() } else { ports.as_slice().into() },
             since: self.time,

@@ -33,7 +33,7 @@ impl Cell {
         let id = placement.machine;
         let Some(job) = self.jobs.get_mut(instance.collection) else { return };
         let (held, limit) = (job.held(instance.index), job.limit(instance.index));
-        let (ports, alloc) = (Arc::clone(&placement.ports), placement.alloc);
+        let (ports, alloc) = (Arc::clone(&placement.ports), placement.alloc());
         if job.step(instance.index, Transition::Schedule, TaskState::Running(placement)).is_err() {
             return;
         }
@@ -197,13 +197,13 @@ impl Cell {
         let TaskState::Running(placement) = &task.state else { return Some(job) };
         if let Some(machine) = self.machines.get_mut(placement.machine) {
             machine.release(instance, &held, &placement.ports);
-            if let Some(alloc) = placement.alloc {
+            if let Some(alloc) = placement.alloc() {
                 machine.leave(alloc, limit);
             }
         }
         events.reorder(placement.machine);
         let (generation, machine) = (instance.generation, placement.machine);
-        let (alloc, end) = (placement.alloc.map(|alloc| alloc.index), end.clone());
+        let (alloc, end) = (placement.alloc().map(|alloc| alloc.index), end.clone());
         task.last_life = Some(Arc::new(LastLife { generation, machine, alloc, end }));
         Some(job)
     }

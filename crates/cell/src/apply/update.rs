@@ -51,7 +51,7 @@ impl Cell {
             if let TaskState::Running(placement) = &task.state {
                 if let Some(machine) = self.machines.get_mut(placement.machine) {
                     machine.resize(&old.held(index), &job.held(index));
-                    if let Some(alloc) = placement.alloc {
+                    if let Some(alloc) = placement.alloc() {
                         machine.leave(alloc, old.limit(index));
                         machine.enter(alloc, job.limit(index));
                     }

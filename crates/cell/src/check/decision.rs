@@ -198,7 +198,7 @@ impl Step<'_> {
 
     fn rightly_evicted(&mut self, victim: InstanceId, by: InstanceId) {
         // What leaves with its alloc leaves by that one's priority.
-        let alloc = self.cell.placement(victim).and_then(|placement| placement.alloc);
+        let alloc = self.cell.placement(victim).and_then(crate::Placement::alloc);
         let judged = alloc.unwrap_or(victim);
         let priority = |id: InstanceId| self.cell.job(id.collection).map(|job| job.spec.priority);
         let may = match (priority(judged), priority(by)) {

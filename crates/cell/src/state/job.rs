@@ -198,8 +198,9 @@ pub enum StopReason {
 pub struct Placement {
     /// The machine.
     pub machine: MachineId,
-    /// The alloc in which it runs, on the same machine, where its job runs in an alloc set.
-    pub alloc: Option<InstanceId>,
+    /// The alloc in which it runs, on the same machine, where its job runs in an alloc set. Few do,
+    /// and the others need not have room for it.
+    pub alloc: Option<Arc<InstanceId>>,
     /// Its ports, in the order of [`Job::ports`].
     pub ports: Arc<[u16]>,
     /// Since when.
@@ -339,6 +340,12 @@ impl Counts {
 }
 
 impl Placement {
+    /// The alloc in which it runs, where it runs in one.
+    #[must_use]
+    pub fn alloc(&self) -> Option<InstanceId> {
+        self.alloc.as_deref().copied()
+    }
+
     /// Who or what wants its death, where somebody does.
     #[must_use]
     pub fn killed(&self) -> Option<&KillReason> {

@@ -162,7 +162,7 @@ impl From<&Placement> for task_image::Placement {
         };
         Self {
             machine: placement.machine.0,
-            alloc: placement.alloc.map(Into::into),
+            alloc: placement.alloc().map(Into::into),
             ports: placement.ports.iter().copied().map(u32::from).collect(),
             since: placement.since.0,
             started,
@@ -193,7 +193,7 @@ impl TryFrom<task_image::Placement> for Placement {
         };
         Ok(Self {
             machine: MachineId(placement.machine),
-            alloc: placement.alloc.map(Into::into),
+            alloc: placement.alloc.map(|alloc| Arc::new(alloc.into())),
             ports: read::ports(&placement.ports, "ports")?,
             since: Time(placement.since),
             phase,

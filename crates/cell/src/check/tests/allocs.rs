@@ -84,7 +84,7 @@ fn whatever_is_spoilt_of_allocs_is_named() {
             ],
         ),
         (
-            |cell| placed(cell, INSIDE).alloc = Some(life(JOB)),
+            |cell| placed(cell, INSIDE).alloc = Some(Arc::new(life(JOB))),
             &[
                 "3-0-1 runs in alloc 1-0-1, which is none of its job's alloc set",
                 "machine 1 does not keep what is taken of its allocs",

@@ -305,7 +305,8 @@ fn room() -> Job {
 fn in_the_room() -> Job {
     let alloc = TaskId { collection: CollectionId(7), index: TaskIndex(0) };
     let (machine, ports, since, stop) = (MachineId(3), Arc::default(), Time(7), None);
-    let (alloc, phase) = (Some(alloc.generation(Generation(2))), Phase::Starting);
+    let alloc = Some(Arc::new(alloc.generation(Generation(2))));
+    let phase = Phase::Starting;
     let placed = Placement { machine, alloc, ports, since, phase, stop };
     let cause = PendingCause::Evicted(EvictionCause::MachineShutdown);
     let waits = TaskState::Pending { since: Time(5), not_before: Time(6), cause };

@@ -175,7 +175,7 @@ fn see(cell: &Cell, seen: &mut Seen) {
                 seen.insert("task: ran in an alloc".to_owned());
             }
             if let TaskState::Running(placement) = &task.state
-                && placement.alloc.is_some()
+                && placement.alloc().is_some()
             {
                 seen.insert("task: in an alloc".to_owned());
             }
