@@ -19,6 +19,8 @@ impl Engine {
     pub(crate) fn pass(&mut self, cell: &Cell, now: Time, most: usize) -> Vec<Assignment> {
         self.begin_pass(cell, now);
         let mut assignments = Vec::new();
+        // They take nothing of machines but ports, and so stand in nobody's way.
+        self.pass_inside(cell, now, most, &mut assignments);
         let mut after = None;
         while assignments.len() < most
             && let Some(priority) = self.next_level(after)
@@ -41,7 +43,6 @@ impl Engine {
                 self.queue.ready.insert(Reverse(priority), round.into_iter().collect());
             }
         }
-        self.pass_inside(cell, now, most, &mut assignments);
         self.end_pass();
         assignments
     }

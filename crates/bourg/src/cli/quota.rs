@@ -193,7 +193,12 @@ fn check(cell: Option<&str>, file: &std::path::Path) -> Done {
             .ask(request, async |mut client, request| client.check_quota(request).await)
             .await?;
         let (mut refused, mut text) = (0, String::new());
-        for job in &answer.jobs {
+        for (job, described) in answer.jobs.iter().zip(&jobs) {
+            if let Some(set) = described.kind.alloc_set().filter(|_| job.refused.is_empty()) {
+                let line = format!("{}: passes; {set}, in which it runs, is charged\n", job.job);
+                text += &line;
+                continue;
+            }
             let asked = words(job.asked.as_ref());
             text += &match (job.refused.as_str(), job.band == Band::Free.name()) {
                 ("", true) => format!(

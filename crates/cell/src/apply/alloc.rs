@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use model::{CollectionId, End, InstanceId, Resources, Span, TaskId, UserName};
+use model::{Capability, CollectionId, End, InstanceId, Resources, Span, TaskId, UserName};
 use spec::{JobReference, JobSpec, Kind};
 
 use super::Events;
@@ -16,6 +16,13 @@ use crate::{
     NoVictim, Rejection, StopReason, TaskState,
 };
 
+/// The alloc set in which a job is to run.
+pub(super) struct Entered {
+    pub(super) set: CollectionId,
+    /// Whoever submits the job may do that by a capability alone.
+    pub(super) by_capability: bool,
+}
+
 impl Cell {
     /// Finds the alloc set in which a job is to run, if who submits it may do that.
     pub(super) fn alloc_set_for(
@@ -23,7 +30,7 @@ impl Cell {
         by: &UserName,
         spec: &JobSpec,
         reference: &JobReference,
-    ) -> Result<CollectionId, Rejection> {
+    ) -> Result<Entered, Rejection> {
         let set = self.referred("allocSet", by, spec, reference)?;
         let (user, name) = (set.owner.clone(), set.spec.name.clone());
         if !set.is_alive() {
@@ -33,16 +40,19 @@ impl Cell {
         let Kind::AllocSet { users } = &set.spec.kind else {
             return Err(Rejection::NotAnAllocSet { user, name });
         };
-        if *by != set.owner && !users.contains(by) && !self.is_administrator(by) {
+        let admitted = *by == set.owner || users.contains(by);
+        if !admitted && !self.may(by, Capability::AdministerJobs) {
             return Err(Rejection::NotAllowed {
                 by: by.clone(),
                 what: format!("submit jobs into {user}/{name}"),
                 who: format!(
-                    "{user}, those whom its description names as users, or an administrator"
+                    "{user}, those whom its description names as users, an administrator or a user \
+                     with the capability {}",
+                    Capability::AdministerJobs
                 ),
             });
         }
-        Ok(set.id)
+        Ok(Entered { set: set.id, by_capability: !admitted })
     }
 
     /// The tasks that run in an alloc.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use model::{Capability, CollectionId, JobName, TaskIndex, TaskSelection, UserName};
 use spec::{JobReference, JobSpec};
 
+use super::alloc::Entered;
 use super::quota::charge;
 use super::{Events, cut, ids_used_up};
 use crate::lifecycle::Transition;
@@ -19,7 +20,7 @@ struct Related {
     after: Vec<CollectionId>,
     waits_for: Vec<CollectionId>,
     parent: Option<CollectionId>,
-    alloc_set: Option<CollectionId>,
+    alloc_set: Option<Entered>,
 }
 
 impl Cell {
@@ -46,6 +47,11 @@ impl Cell {
                 true => Submission::Unchanged,
                 false => {
                     self.judge_wishes(by, spec)?;
+                    // Whoever may not be there any more changes nothing there.
+                    if let Some(set) = spec.kind.alloc_set().filter(|_| job.spec.kind == spec.kind)
+                    {
+                        self.alloc_set_for(by, spec, set)?;
+                    }
                     self.update(collection, spec, events)?;
                     Submission::Updated
                 }
@@ -60,6 +66,9 @@ impl Cell {
         self.judge_wishes(by, spec)?;
         let Related { after, waits_for, parent, alloc_set } = self.related(by, spec)?;
         self.within_quota(by, spec).map_err(Rejection::Quota)?;
+        let by_capability = alloc_set.as_ref().filter(|entered| entered.by_capability);
+        let by_capability = by_capability.map(|entered| entered.set);
+        let alloc_set = alloc_set.map(|entered| entered.set);
         let last = self.last_collection.0;
         let id = CollectionId(last.checked_add(1).ok_or_else(|| ids_used_up("job ids", last))?);
         self.last_collection = id;
@@ -83,6 +92,10 @@ impl Cell {
             alloc_set,
             tasks: vec![Task::new(self.time); spec.tasks as usize],
         });
+        if let Some(set) = by_capability {
+            let capability = Capability::AdministerJobs;
+            events.add(Subject::Job(set), EventKind::CapabilityUsed { capability });
+        }
         let submitted = EventKind::Submit { cause: PendingCause::Submitted };
         events.add(Subject::Job(id), submitted.clone());
         if waits && job.advance(Transition::Queue, JobState::Queued).is_ok() {
@@ -174,15 +187,15 @@ impl Cell {
         {
             return Err(Rejection::NoSuchTask { last });
         }
+        let (mut killed, place) = (0, events.events.len());
         if *selection == TaskSelection::All && job.spec.kind.is_alloc_set() {
             self.kill_jobs_in(id, events);
         }
         let why = KillReason::User(by.clone());
-        let (mut killed, place) = (0, events.events.len());
         for index in selection.of(last.saturating_add(1)) {
             killed += u32::from(self.kill_task(id, index, &why, events));
         }
-        if foreign && killed > 0 && self.level >= CAPABILITIES {
+        if foreign && events.events.len() > place && self.level >= CAPABILITIES {
             let capability = Capability::AdministerJobs;
             let kind = EventKind::CapabilityUsed { capability };
             // Before what it did: a job of which that was the end is not heard of after it.

@@ -24,7 +24,7 @@ fn an_alloc_holds_room_used_or_not_and_tasks_of_several_users_share_it() {
         SUBMIT 3-0-1 (new)
         job 3
         > submit eve/miner 1 in=ana/room
-        refused: eve may not submit jobs into ana/room: ana, those whom its description names as users, or an administrator may
+        refused: eve may not submit jobs into ana/room: ana, those whom its description names as users, an administrator or a user with the capability administer-jobs may
         > submit ben/lost 1 in=room
         refused: allocSet names ben/room, and there is no such job
         > submit eve/job 1
