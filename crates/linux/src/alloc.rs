@@ -87,8 +87,9 @@ impl Alloc {
         made.at("create directory", path)?;
         let shared = self.shared();
         fs::create_dir_all(&shared).at("create directory", &shared)?;
-        // As with /tmp: everybody writes there, and nobody removes what is another's.
-        let everybody = fs::Permissions::from_mode(0o1777);
+        // Everybody writes there, and removes what is there: a task's next life has another user id,
+        // and its files of before are another's to the kernel.
+        let everybody = fs::Permissions::from_mode(0o777);
         Ok(fs::set_permissions(&shared, everybody).at("open to its tasks", &shared)?)
     }
 

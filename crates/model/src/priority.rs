@@ -277,4 +277,22 @@ mod tests {
             "high".parse::<Priority>().expect_err("no band").to_string().contains("production")
         );
     }
+
+    #[test]
+    fn a_band_is_given_by_its_name_or_by_a_number_in_it() {
+        for (text, band) in [
+            ("free", Ok(Band::Free)),
+            ("0", Ok(Band::Free)),
+            ("best-effort-batch", Ok(Band::BestEffortBatch)),
+            ("115", Ok(Band::BestEffortBatch)),
+            ("116", Ok(Band::Mid)),
+            ("120", Ok(Band::Production)),
+            ("production", Ok(Band::Production)),
+            ("450", Ok(Band::Monitoring)),
+            ("451", Err(PriorityError::OutOfRange(451))),
+            ("prod", Err(PriorityError::NotOne("prod".to_owned()))),
+        ] {
+            assert_eq!(text.parse(), band, "{text}");
+        }
+    }
 }

@@ -57,7 +57,7 @@ fn set(cell: Option<&str>, which: &Which, held: bool) -> Done {
             .ask(request, async |mut client, request| client.change_capability(request).await)
             .await?;
         let Which { user, capability } = which;
-        let has = if held { "has" } else { "does not have" };
+        let has = if held { "has" } else { "no longer has" };
         output::say(&format!("{user} {has} the capability {capability}\n"));
         Ok(())
     })

@@ -162,7 +162,8 @@ impl Progress {
                 eprint!("\r\x1b[K{}", self.line(admitted));
             }
             let counts = counts(job);
-            if counts.failed + counts.killed > 0 && is_dead(job) {
+            let over = counts.healthy + counts.finished + counts.failed + counts.killed;
+            if counts.failed + counts.killed > 0 && (is_dead(job) || over == counts.tasks) {
                 eprintln!("{}{}", if self.live { "\r\x1b[K" } else { "" }, self.line(admitted));
                 return Err(dead(name, job));
             }
@@ -244,6 +245,12 @@ fn is_dead(job: &v1::JobStatus) -> bool {
 }
 
 fn dead(name: &str, job: &v1::JobStatus) -> Failure {
+    if !is_dead(job) {
+        let (ended, tasks) = (counts(job).failed + counts(job).killed, counts(job).tasks);
+        let (all, fail) = (count(is_alloc_set(job), tasks), "failed or were killed");
+        return Failure::failed(format!("error: {ended} of {all} of {name} {fail}, for good"))
+            .next(format!("bourg status {name} · bourg kill {name}"));
+    }
     let failed = job.tasks.iter().find(|task| task.state == "failed");
     let Some(task) = failed.filter(|_| job.state == "failed") else {
         // Killed by somebody, or with another job.
@@ -300,7 +307,11 @@ fn late(name: &str, job: Option<&v1::JobStatus>, wait: Duration) -> Failure {
         counts.tasks,
         sick.unwrap_or_default()
     );
-    Failure::failed(text).next(format!("bourg logs {name} · bourg status {name}"))
+    let next = match is_alloc_set(job) {
+        true => format!("bourg why {name} · bourg status {name}"),
+        false => format!("bourg logs {name} · bourg status {name}"),
+    };
+    Failure::failed(text).next(next)
 }
 
 /// The names and addresses of a job's tasks: the first port is the address, others are named.

@@ -191,8 +191,8 @@ pub(super) fn notes(view: &View, job: CollectionId) -> Vec<String> {
     let first = ends.into_iter().find(|end| above(end) != Resources::default());
     let note = first.map(|end| {
         format!(
-            "{user}'s {band} quota falls on {} (UTC), and {} more than it are charged then: no task \
-             is ended for that, and no job admitted or made larger",
+            "{user}'s {band} quota falls on {} (UTC) to {} less than what is charged: that ends no \
+             task, and from then on no job is admitted or made larger",
             moment::shown(end),
             above(&end).in_words()
         )

@@ -24,9 +24,11 @@ pub(super) fn rejected(cell: &Cell, rejection: &Rejection) -> Status {
         Rejection::NotFounded => Status::unavailable(text),
         Rejection::WouldNotFit { task, machine, misfit } => {
             let (job, index) = (views::job_name(cell, task.collection), task.index);
+            let in_alloc = cell.job(task.collection).is_some_and(|job| job.alloc_set.is_some());
+            let place = if in_alloc { "with what shares it, its alloc on " } else { "" };
             Status::failed_precondition(format!(
-                "{job}/{index} would no longer fit where it runs: {machine} {misfit}; nothing was \
-                 changed"
+                "{job}/{index} would no longer fit where it runs: {place}{machine} {misfit}; nothing \
+                 was changed"
             ))
         }
         Rejection::AllocTooSmall { alloc, dimension, asked, used } => {

@@ -480,6 +480,13 @@ impl Borgmaster for Service {
                 Capability::AdministerJobs
             )));
         }
+        if job.spec.kind.is_alloc_set() {
+            let name = format!("{}/{}", job.owner, job.spec.name);
+            return Err(Status::invalid_argument(format!(
+                "{name} is an alloc set, which runs nothing itself: bourg status {name} says which \
+                 jobs run in it"
+            )));
+        }
         let lives: Vec<(InstanceId, MachineId)> = job
             .tasks()
             .filter(|(index, _)| tasks.contains(*index))

@@ -177,7 +177,9 @@ impl Cell {
         events: &mut Events,
     ) -> Result<Reply, Rejection> {
         let job = self.jobs.get(id).ok_or(Rejection::NoSuchJob(id))?;
-        let foreign = *by != job.owner;
+        // Who has let a job into their alloc set can end it there.
+        let set = job.alloc_set.and_then(|set| self.jobs.get(set));
+        let foreign = *by != job.owner && set.is_none_or(|set| set.owner != *by);
         if foreign && !self.may(by, Capability::AdministerJobs) {
             return Err(self.not_the_owner(by, job, "kill"));
         }

@@ -414,3 +414,53 @@ fn an_alloc_set_that_is_killed_ends_the_jobs_in_it() {
         refused: allocSet names ana/room, and there is no such job that is alive
     "#]]);
 }
+
+#[test]
+fn who_owns_an_alloc_set_says_who_is_in_it() {
+    session(&expect![[r#"
+        > level 2
+        LEVEL 2
+        > submit ana/room 1 allocs=ben cpu=400 ram=256
+        SUBMIT job 1 (new)
+        SUBMIT 1-0-1 (new)
+        job 1
+        > submit ben/saver 1 in=ana/room cpu=100 ram=64
+        SUBMIT job 2 (new)
+        SUBMIT 2-0-1 (new)
+        job 2
+        > submit root/watch 1 in=ana/room cpu=100 ram=64
+        USE_CAPABILITY job 1 administer-jobs
+        SUBMIT job 3 (new)
+        SUBMIT 3-0-1 (new)
+        job 3
+        > assign 1-0-1 m1
+        SCHEDULE job 1 on 1
+        SCHEDULE 1-0-1 on 1
+        accepted
+        > assign 2-0-1 m1 in 1-0-1
+        SCHEDULE job 2 on 1
+        SCHEDULE 2-0-1 on 1 in 1-0-1
+        accepted
+        > submit ana/room 1 allocs=none cpu=400 ram=256
+        UPDATE_RUNNING job 1
+        UPDATE_RUNNING 1-0-1
+        job 1, updated
+        > submit ben/saver 1 in=ana/room cpu=200 ram=64
+        refused: ben may not submit jobs into ana/room: ana, those whom its description names as users, an administrator or a user with the capability administer-jobs may
+        > submit ben/saver 1 in=ana/room cpu=100 ram=64
+        job 2, unchanged
+        > as eve kill ben/saver
+        refused: eve may not kill ben/saver: ben, an administrator or a user with the capability administer-jobs may
+        > as ana kill ben/saver
+        STOP 2-0-1 (kill, by ana)
+        killed 1
+        > as ana kill root/watch
+        KILL 3-0-1 (by ana)
+        KILL job 3 (by ana)
+        killed 1
+        > as root kill ana/room
+        USE_CAPABILITY job 1 administer-jobs
+        STOP 1-0-1 (kill, by root)
+        killed 1
+    "#]]);
+}
