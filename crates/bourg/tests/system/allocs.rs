@@ -16,7 +16,7 @@ const ROOM: &str = "local borg = import 'borg.libsonnet';
 /// A web server in each alloc, which writes its log into the alloc's directory.
 const WEB: &str = "local borg = import 'borg.libsonnet';
     borg.service('web', tasks=2, cmd=['sh', '-c',
-      'exec bourg example-server --port ' + borg.port('http') + ' > /alloc/web.log 2>&1'])
+      'rm -f /alloc/web.log; exec bourg example-server --port ' + borg.port('http') + ' > /alloc/web.log 2>&1'])
     { allocSet: 'room', cpu: 0.1, ram: '64 MiB' }";
 
 /// A log saver beside each, which shows what the web server writes.
@@ -74,6 +74,9 @@ fn a_log_saver_of_another_user_runs_beside_a_web_server() {
     let machine = cell.ok("bourg machines -o taken.cpuMilli");
     assert_eq!(machine, "600\n", "the machine counts the allocs and not what is in them");
 
+    let said = cell.fails(2, "bourg logs room");
+    assert!(said.contains("root/room is an alloc set, which runs nothing itself"), "{said}");
+
     // Whose it is not.
     cell.write("miner.bcl", SAVER.replace("saver", "miner"));
     let said = cell.fails(3, "bourg --cell ./eve run miner.bcl");
@@ -87,7 +90,8 @@ fn an_alloc_is_what_its_tasks_have_and_its_end_is_theirs() {
     let cell = begun();
     cell.ok("bourg run room.bcl && bourg run web.bcl && bourg --cell ./ben run saver.bcl");
     cell.write("more.bcl", SAVER.replace("'saver'", "'more'").replace("cpu: 0.05", "cpu: 0.2"));
-    let said = cell.fails(4, "bourg --cell ./ben run more.bcl --timeout 1s");
+    cell.fails(4, "bourg --cell ./ben run more.bcl --timeout 1s");
+    let said = cell.ok("bourg --cell ./ben why more");
     assert!(said.contains("of 2 allocs of root/room  2 lack CPU"), "{said}");
     assert!(
         said.contains("smallest change that starts one now: cpu 0.2 cores → 0.15 cores"),
