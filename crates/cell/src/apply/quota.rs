@@ -265,12 +265,17 @@ pub(super) struct GrantWish<'a> {
     pub(super) until: Option<Time>,
 }
 
-/// Whether a grant means anything, whatever else there is.
-fn judge_grant(wish: &GrantWish<'_>, from: Time, now: Time) -> Result<(), Rejection> {
-    let most = Resources::each(|dimension| match dimension {
+/// The most that one grant can be of.
+pub(crate) fn amount_max() -> Resources {
+    Resources::each(|dimension| match dimension {
         Dimension::Cpu => CPU_MILLI_MAX,
         _ => BYTES_MAX,
-    });
+    })
+}
+
+/// Whether a grant means anything, whatever else there is.
+fn judge_grant(wish: &GrantWish<'_>, from: Time, now: Time) -> Result<(), Rejection> {
+    let most = amount_max();
     let why = if !wish.band.is_charged() {
         "the free band is never charged: nothing is granted of it".to_owned()
     } else if wish.amount == Resources::default() {
