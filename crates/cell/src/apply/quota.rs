@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use model::{Band, Dimension, GrantId, Resources, Span, TaskIndex, Time, UserName};
+use model::{Band, Dimension, GrantId, Resources, TaskIndex, Time, UserName};
 use spec::JobSpec;
 use spec::limits::{BYTES_MAX, CPU_MILLI_MAX};
 
@@ -10,11 +10,8 @@ use super::{Events, ids_used_up};
 use crate::lifecycle::Stage;
 use crate::shortfall::{Oversold, Shortfall};
 use crate::state::bounds::{GRANTS_MAX, GRANTS_OF_A_USER_MAX, OVERSELL_PERCENT_MAX, TIME_MAX};
-use crate::state::{Grant, Total, judged_together};
+use crate::state::{Grant, Quota, Total, judged_together};
 use crate::{Cell, EventKind, Job, QUOTA, Rejection, Reply, Subject};
-
-/// How long a grant that has ended is kept, to be shown.
-const ENDED_KEPT: Span = Span::from_secs(30 * 24 * 60 * 60);
 
 /// What is charged for a job, and where: nothing for the free band, and nothing for a job that runs
 /// in an alloc set, which is charged as a whole.
@@ -130,28 +127,29 @@ impl Cell {
         self.only_quota_granters(by, || format!("grant quota to {user}"))?;
         let from = wish.from.unwrap_or(self.time).min(TIME_MAX);
         judge_grant(wish, from, self.time)?;
-        self.forget_old_grants();
-        let of_user = Band::ALL.into_iter().map(|band| self.quota.of(user, band).count()).sum();
+        // What is refused changes nothing: the old ones are forgotten with the new one's coming.
+        let quota = self.quota.without_old_grants(self.time);
+        let of_user = Band::ALL.into_iter().map(|band| quota.of(user, band).count()).sum();
         for (what, has, most) in [
-            ("grants".to_owned(), self.quota.grants.len(), GRANTS_MAX),
+            ("grants".to_owned(), quota.grants.len(), GRANTS_MAX),
             (format!("grants of {user}"), of_user, GRANTS_OF_A_USER_MAX),
         ] {
             if has >= most {
                 return Err(Rejection::Full { what, has: has as u64, most: most as u64 });
             }
         }
-        let (capacity, percent) = (self.capacity(), self.quota.metering.percent(band));
-        let most = self.quota.most_granted(judged_together(band), from, until);
+        let (capacity, percent) = (self.capacity(), quota.metering.percent(band));
+        let most = quota.most_granted(judged_together(band), from, until);
         let left = capacity.percent(percent).minus(most).resources();
         if amount.first_above(&left).is_some() {
             let capacity = capacity.resources();
             let oversold = Oversold { band, asked: amount, left, capacity, percent };
             return Err(Rejection::Oversold(Box::new(oversold)));
         }
-        let last = self.quota.last_grant.0;
+        let last = quota.last_grant.0;
         let id = last.checked_add(1).ok_or_else(|| ids_used_up("grant ids", last))?;
         let (id, user, by_whom) = (GrantId(id), user.clone(), by.clone());
-        self.quota.last_grant = id;
+        self.quota = Quota { last_grant: id, ..quota };
         self.used(by, model::Capability::GrantQuota, Subject::Cell, events);
         let grant = Arc::new(Grant { id, user, band, amount, from, until, by: by_whom });
         events.add(Subject::Cell, EventKind::QuotaGranted(Arc::clone(&grant)));
@@ -238,16 +236,6 @@ impl Cell {
         self.only_holders(by, model::Capability::GrantQuota, what)
     }
 
-    fn forget_old_grants(&mut self) {
-        let now = self.time;
-        let old =
-            |grant: &&Arc<Grant>| grant.until.is_some_and(|until| now.since(until) > ENDED_KEPT);
-        let old: Vec<_> = self.quota.grants.values().filter(old).map(|grant| grant.id).collect();
-        for id in old {
-            self.quota.drop_grant(id);
-        }
-    }
-
     /// What the machines have together, whatever state they are in.
     #[must_use]
     pub fn capacity(&self) -> Total {
@@ -265,12 +253,17 @@ pub(super) struct GrantWish<'a> {
     pub(super) until: Option<Time>,
 }
 
-/// Whether a grant means anything, whatever else there is.
-fn judge_grant(wish: &GrantWish<'_>, from: Time, now: Time) -> Result<(), Rejection> {
-    let most = Resources::each(|dimension| match dimension {
+/// The most that one grant can be of.
+pub(crate) fn amount_max() -> Resources {
+    Resources::each(|dimension| match dimension {
         Dimension::Cpu => CPU_MILLI_MAX,
         _ => BYTES_MAX,
-    });
+    })
+}
+
+/// Whether a grant means anything, whatever else there is.
+fn judge_grant(wish: &GrantWish<'_>, from: Time, now: Time) -> Result<(), Rejection> {
+    let most = amount_max();
     let why = if !wish.band.is_charged() {
         "the free band is never charged: nothing is granted of it".to_owned()
     } else if wish.amount == Resources::default() {

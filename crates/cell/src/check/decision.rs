@@ -35,6 +35,7 @@ impl Watch {
         step.lives(&applied.events);
         step.decisions(&applied.events);
         step.admissions(&applied.events);
+        step.grants(&applied.events);
         let touched: BTreeSet<_> = applied.reordered.iter().copied().collect();
         touched.into_iter().for_each(|machine| step.machine(machine));
         step.found.violations

@@ -1,36 +1,71 @@
-//! Quota: what is charged is what lives, and nothing was admitted beyond what was granted.
+//! Quota: what is charged is what lives, nothing was admitted beyond what was granted, and nothing
+//! granted beyond what there is.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-use model::{Band, UserName};
+use model::{Band, Resources, UserName};
 
 use super::decision::Step;
 use super::{Found, Violation};
-use crate::apply::quota::{charge, charged_band};
-use crate::state::bounds::{CAPABILITY_HOLDERS_MAX, GRANTS_MAX};
-use crate::{CAPABILITIES, Cell, Event, EventKind, Metering, PendingCause, QUOTA, Subject, Total};
+use crate::apply::quota::{amount_max, charge, charged_band};
+use crate::state::bounds::{
+    CAPABILITY_HOLDERS_MAX, GRANTS_MAX, GRANTS_OF_A_USER_MAX, OVERSELL_PERCENT_MAX, TIME_MAX,
+};
+use crate::state::judged_together;
+use crate::{
+    CAPABILITIES, Cell, Event, EventKind, Grant, Metering, PendingCause, QUOTA, Subject, Total,
+};
 
 impl Cell {
     pub(super) fn check_quota(&self, found: &mut Found) {
         self.check_charges(found);
-        let quota = &self.quota;
-        let early = quota.metering != Metering::default() || !quota.grants.is_empty();
+        let metering = self.quota.metering;
+        let early = metering != Metering::default() || !self.quota.grants.is_empty();
         if self.level < QUOTA && early {
             let (what, needs) = ("there is quota".to_owned(), QUOTA);
             found.add(Violation::TooEarly { what, level: self.level, needs });
         }
-        for grant in quota.grants.values() {
-            found.id("grant", grant.id.0, quota.last_grant.0, true);
-            let listed = quota.of(&grant.user, grant.band).any(|other| other.id == grant.id);
-            let ends = grant.until.is_none_or(|until| until > grant.from);
-            let something = grant.amount != model::Resources::default();
-            if !(listed && ends && something && grant.band.is_charged()) {
-                found.add(Violation::Grant(grant.id));
+        for band in [Band::BestEffortBatch, Band::Mid] {
+            let (percent, most) = (metering.percent(band), OVERSELL_PERCENT_MAX);
+            if !(1..=most).contains(&percent) {
+                found.add(Violation::OversoldTo { band, percent, most });
+            }
+        }
+        self.check_grants(found);
+        self.check_capabilities(found);
+    }
+
+    fn check_grants(&self, found: &mut Found) {
+        let quota = &self.quota;
+        let mut of_users: BTreeMap<&UserName, usize> = BTreeMap::new();
+        for (id, grant) in &quota.grants {
+            found.id("grant", grant.id.0, quota.last_grant.0, *id == grant.id);
+            *of_users.entry(&grant.user).or_default() += 1;
+            let listed = (grant.user.clone(), grant.band, grant.id);
+            let late = grant.until.is_some_and(|until| until > TIME_MAX);
+            for (wrong, why) in [
+                (!grant.band.is_charged(), "is of the free band"),
+                (grant.amount == Resources::default(), "is of nothing"),
+                (grant.amount.first_above(&amount_max()).is_some(), "is of more than there can be"),
+                (grant.until.is_some_and(|until| until <= grant.from), "ends before it begins"),
+                (late || grant.from > TIME_MAX, "begins or ends after the year 9999"),
+                (!quota.of_users.contains(&listed), "is not found by its user"),
+            ] {
+                if wrong {
+                    found.add(Violation::Grant { grant: grant.id, why });
+                }
             }
         }
         let (kept, listed) = (quota.grants.len() as u64, quota.of_users.len() as u64);
         found.count(super::Counted::Cell, "grants by user", listed, kept);
         found.at_most("grants", quota.grants.len(), GRANTS_MAX);
+        for has in of_users.into_values() {
+            found.at_most("grants of a user", has, GRANTS_OF_A_USER_MAX);
+        }
+    }
+
+    fn check_capabilities(&self, found: &mut Found) {
         if self.level < CAPABILITIES && !self.capabilities.is_empty() {
             let (what, needs) = ("users hold capabilities".to_owned(), CAPABILITIES);
             found.add(Violation::TooEarly { what, level: self.level, needs });
@@ -91,6 +126,34 @@ impl Step<'_> {
             if charged.grows_beyond(&before, &granted) {
                 let (charged, granted) = (Box::new(charged), Box::new(granted));
                 self.found.add(Violation::BeyondQuota { job: id, user, band, charged, granted });
+            }
+        }
+    }
+
+    /// Whatever was granted leaves production and monitoring together within the cell's capacity,
+    /// and every other band within its percentage of it, at every moment at which it runs; what it
+    /// is nothing of may have been beyond it before.
+    pub(super) fn grants(&mut self, events: &[Event]) {
+        let quota = &self.cell.quota;
+        for event in events {
+            let EventKind::QuotaGranted(new) = &event.kind else { continue };
+            let (grant, band) = (new.id, new.band);
+            let most = self.cell.capacity().percent(quota.metering.percent(band));
+            let together = judged_together(band);
+            let beside = |other: &&Arc<Grant>| other.id != grant && together.contains(&other.band);
+            let others: Vec<_> = quota.grants.values().filter(beside).collect();
+            // It is most where something begins.
+            let begins = others.iter().map(|other| other.from).filter(|at| new.runs(*at));
+            let moments: BTreeSet<_> = begins.chain([new.from]).collect();
+            for at in moments {
+                let running = others.iter().filter(|other| other.runs(at));
+                let before = running.fold(Total::default(), |sum, other| sum.plus(other.amount));
+                let granted = before.plus(new.amount);
+                if granted.grows_beyond(&before, &most) {
+                    let (granted, most) = (Box::new(granted), Box::new(most));
+                    self.found.add(Violation::BeyondCapacity { grant, band, at, granted, most });
+                    break;
+                }
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use model::{
     Band, CollectionId, Generation, GrantId, InstanceId, JobName, Level, LogIndex, MachineId,
-    MachineName, Resources, Serial, SessionId, TaskId, UserName,
+    MachineName, Resources, Serial, SessionId, TaskId, Time, UserName,
 };
 use thiserror::Error;
 
@@ -391,9 +391,39 @@ pub enum Violation {
         /// What is granted.
         granted: Box<Total>,
     },
-    /// A grant is of the free band, of nothing, ends before it begins, or is not found by its user.
-    #[error("grant {0} is of the free band, of nothing or of no time, or not found by its user")]
-    Grant(GrantId),
+    /// A grant is none that could be made, or is not found by its user.
+    #[error("grant {grant} {why}")]
+    Grant {
+        /// Which.
+        grant: GrantId,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// A decision granted more than may be, at a moment at which the grant runs.
+    #[error("with grant {grant} in {band}, {} are granted at {} s, of at most {}",
+        .granted.resources(), .at.0 / 1_000_000, .most.resources())]
+    BeyondCapacity {
+        /// Which.
+        grant: GrantId,
+        /// Its band; production and monitoring are judged together.
+        band: Band,
+        /// The moment.
+        at: Time,
+        /// What is granted then, with it.
+        granted: Box<Total>,
+        /// What may be.
+        most: Box<Total>,
+    },
+    /// A band is oversold by what nobody could say.
+    #[error("{band} is granted to {percent} %, which is none of 1 to {most} %")]
+    OversoldTo {
+        /// The band.
+        band: Band,
+        /// In percent of the cell's capacity.
+        percent: u32,
+        /// The most that can be said.
+        most: u32,
+    },
     /// An entry of what users may do says that somebody may nothing.
     #[error("{0} is listed with no capability")]
     NoCapability(UserName),

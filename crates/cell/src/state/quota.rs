@@ -7,7 +7,10 @@
 use std::sync::Arc;
 
 use imbl::{OrdMap, OrdSet};
-use model::{Band, Dimension, GrantId, Resources, Time, UserName};
+use model::{Band, Dimension, GrantId, Resources, Span, Time, UserName};
+
+/// How long a grant that has ended is kept, to be shown.
+const ENDED_KEPT: Span = Span::from_secs(30 * 24 * 60 * 60);
 
 /// A right of a user to have so much running in a band, for a time. Those of one user and band that
 /// run at the same time add up.
@@ -209,6 +212,17 @@ impl Quota {
         let grant = self.grants.remove(&id)?;
         self.of_users.remove(&(grant.user.clone(), grant.band, id));
         Some(grant)
+    }
+
+    /// It without the grants that have long ended.
+    pub(crate) fn without_old_grants(&self, now: Time) -> Self {
+        let old =
+            |grant: &&Arc<Grant>| grant.until.is_some_and(|until| now.since(until) > ENDED_KEPT);
+        let mut kept = self.clone();
+        for grant in self.grants.values().filter(old) {
+            kept.drop_grant(grant.id);
+        }
+        kept
     }
 
     /// The most that is granted of some bands at any one moment of a period, in each dimension.

@@ -174,6 +174,73 @@ fn what_is_asked_of_an_alloc_is_what_it_has_left() {
 }
 
 #[test]
+fn the_tasks_of_a_job_in_one_alloc_grow_together_or_not_at_all() {
+    session(&expect![[r#"
+        > level 2
+        LEVEL 2
+        > submit ana/room 2 allocs=ben cpu=400 ram=256
+        SUBMIT job 1 (new)
+        SUBMIT 1-0-1 (new)
+        SUBMIT 1-1-1 (new)
+        job 1
+        > submit ana/web 3 in=room cpu=100 ram=64
+        SUBMIT job 2 (new)
+        SUBMIT 2-0-1 (new)
+        SUBMIT 2-1-1 (new)
+        SUBMIT 2-2-1 (new)
+        job 2
+        > submit ben/saver 1 in=ana/room cpu=50 ram=32
+        SUBMIT job 3 (new)
+        SUBMIT 3-0-1 (new)
+        job 3
+        > assign 1-0-1 m1; 1-1-1 m2
+        SCHEDULE job 1 on 1
+        SCHEDULE 1-0-1 on 1
+        SCHEDULE 1-1-1 on 2
+        accepted
+        accepted
+        > assign 2-0-1 m1 in 1-0-1; 2-1-1 m1 in 1-0-1; 2-2-1 m2 in 1-1-1; 3-0-1 m1 in 1-0-1
+        SCHEDULE job 2 on 1
+        SCHEDULE 2-0-1 on 1 in 1-0-1
+        SCHEDULE 2-1-1 on 1 in 1-0-1
+        SCHEDULE 2-2-1 on 2 in 1-1-1
+        SCHEDULE job 3 on 1
+        SCHEDULE 3-0-1 on 1 in 1-0-1
+        accepted
+        accepted
+        accepted
+        accepted
+        > submit ana/web 3 in=room cpu=176 ram=64
+        refused: 2/1 would no longer fit where it runs, on m1: lacks CPU: 0.352 cores asked, 0.35 cores free; nothing was changed
+        > submit ana/web 3 in=room cpu=175 ram=113
+        refused: 2/1 would no longer fit where it runs, on m1: lacks RAM: 226 MiB asked, 224 MiB free; nothing was changed
+        > submit ana/web 3 in=room cpu=175 ram=112
+        UPDATE_RUNNING job 2
+        UPDATE_RUNNING 2-0-1
+        UPDATE_RUNNING 2-1-1
+        UPDATE_RUNNING 2-2-1
+        job 2, updated
+        > submit ana/room 2 allocs=ben cpu=399 ram=256
+        refused: alloc 1/0 would have 0.399 cores of CPU, and the tasks in it take 0.4 cores: nothing was changed
+        > submit ana/room 2 allocs=ben cpu=400 ram=255
+        refused: alloc 1/0 would have 255 MiB of RAM, and the tasks in it take 256 MiB: nothing was changed
+        > submit ana/web 3 in=room cpu=174 ram=111
+        UPDATE_RUNNING job 2
+        UPDATE_RUNNING 2-0-1
+        UPDATE_RUNNING 2-1-1
+        UPDATE_RUNNING 2-2-1
+        job 2, updated
+        > submit ana/room 2 allocs=ben cpu=398 ram=254
+        UPDATE_RUNNING job 1
+        UPDATE_RUNNING 1-0-1
+        UPDATE_RUNNING 1-1-1
+        job 1, updated
+        > charges
+        ana production 0.796 cores and 508 MiB of nothing
+    "#]]);
+}
+
+#[test]
 fn an_alloc_leaves_with_its_tasks_and_they_wait_for_where_it_goes() {
     session(&expect![[r#"
         > level 2

@@ -296,6 +296,66 @@ fn the_lower_bands_are_oversold_as_far_as_is_said_and_the_others_never() {
 }
 
 #[test]
+fn what_is_refused_forgets_no_grant_and_what_is_granted_forgets_those_that_ended_30_days_ago() {
+    session(&expect![[r#"
+        > level 2
+        LEVEL 2
+        > grant ana production cpu=1000 until=100
+        GRANT_QUOTA 1: ana production 1 core from 0 s until 100 s by root
+        grant 1
+        > grant ana mid cpu=100 until=2592200
+        GRANT_QUOTA 2: ana mid 0.1 cores from 0 s until 2592200 s by root
+        grant 2
+        > at 2592101
+        > grant ana production cpu=2001
+        refused: production and monitoring quota together may not exceed the cell's capacity (2 cores and 2 GiB): asked: 2.001 cores; left for the whole of that time: 2 cores and 2 GiB; grant less, revoke a grant (bourg quota show), or add machines
+        > grant ana production
+        refused: a grant is of something: say how much, such as cpu=2 ram=4GiB
+        > charges
+        1: ana production 1 core from 0 s until 100 s by root
+        2: ana mid 0.1 cores from 0 s until 2592200 s by root
+        > grant ana production cpu=2000 from=5
+        GRANT_QUOTA 3: ana production 2 cores from 5 s by root
+        grant 3
+        > charges
+        2: ana mid 0.1 cores from 0 s until 2592200 s by root
+        3: ana production 2 cores from 5 s by root
+    "#]]);
+}
+
+#[test]
+fn grants_of_a_user_are_bounded_and_those_that_ended_30_days_ago_make_room() {
+    session(&expect![[r#"
+        > level 2
+        LEVEL 2
+        > open root
+        session 2
+        > request 2#1-999 as root grant ana production cpu=1 until=100
+        GRANT_QUOTA 999: ana production 0.001 cores from 0 s until 100 s by root
+        grant 999
+        > grant ana mid cpu=1 until=101
+        GRANT_QUOTA 1000: ana mid 0.001 cores from 0 s until 101 s by root
+        grant 1000
+        > grant ana production cpu=1
+        refused: the cell has 1000 grants of ana, and at most 1000
+        > grant ben production cpu=1
+        GRANT_QUOTA 1001: ben production 0.001 cores from 0 s by root
+        grant 1001
+        > at 2592100
+        > grant ana production cpu=1
+        refused: the cell has 1000 grants of ana, and at most 1000
+        > at 2592101
+        > grant ana production cpu=1
+        GRANT_QUOTA 1002: ana production 0.001 cores from 2592101 s by root
+        grant 1002
+        > charges
+        1000: ana mid 0.001 cores from 0 s until 101 s by root
+        1001: ben production 0.001 cores from 0 s by root
+        1002: ana production 0.001 cores from 2592101 s by root
+    "#]]);
+}
+
+#[test]
 fn who_may_grant_and_what_no_grant_is() {
     session(&expect![[r#"
         > level 2

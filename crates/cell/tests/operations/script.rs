@@ -8,6 +8,7 @@
 //! ```text
 //! empty                            begin with a cell that nothing has happened to
 //! found CELL USER                  found the cell
+//! administrators USER…             it is loaded with those
 //! at SECONDS                       what the leader's clock says from now on
 //! [as USER] submit OWNER/JOB N [cpu=MILLI] [ram=MIB] [ports=NAME,…] [cmd=TEXT] [check=PORT]
 //!                               [failures=N] [delay=SECONDS] [big=INDEX:MILLI] [priority=P]
@@ -113,6 +114,7 @@ impl Script {
             }
             ["show", "ports"] => return shown::free_ports(&self.cell),
             ["charges"] => return shown::charges(&self.cell),
+            ["administrators", ref users @ ..] => return self.administered_by(users),
             ["metered"] => Op::MeterQuota,
             ["nothing"] => Op::Nothing,
             ["found", name, user] => Op::Found {
@@ -159,6 +161,14 @@ impl Script {
         let violations = watch.after(&self.cell, &applied);
         assert!(violations.is_empty(), "'{command}': {violations:#?}");
         shown::applied(&applied)
+    }
+
+    fn administered_by(&mut self, users: &[&str]) -> String {
+        let administrators = users.iter().map(|name| user(name)).collect();
+        let mut image = self.cell.image();
+        image.administrators = administrators;
+        self.cell = Cell::from_image(image).expect("the image of a cell");
+        String::new()
     }
 
     /// Whoever would usually say that.

@@ -196,3 +196,31 @@ fn a_repeated_request_answers_with_the_same_certificate() {
         ana added at 0 s by root: 07 until 7776000 s
     "#]]);
 }
+
+#[test]
+fn one_administrator_is_always_heard() {
+    session(&expect![[r#"
+        > administrators ana root
+        > level 2
+        LEVEL 2
+        > as ana drain m1
+        DRAIN machine 1 ()
+        0 leave
+        > revoke-user ana
+        REVOKE_USER ana
+        revoked
+        > as ana revoke-user root
+        refused: root is the last administrator of the cell whose certificates are accepted: nobody could administer it
+        > certify ana 7
+        ADD_USER ana 07 until 7776000 s
+        certificate 07 until 7776000 s
+        > as ana revoke-user root
+        REVOKE_USER root
+        revoked
+        > as root revoke-user ana
+        refused: ana is the last administrator of the cell whose certificates are accepted: nobody could administer it
+        > show users
+        ana added at 0 s by root revoked at 0 s by root: 07 until 7776000 s
+        root revoked at 0 s by ana:
+    "#]]);
+}
