@@ -206,6 +206,14 @@ pub enum Mutation {
         /// Whether it is.
         on: bool,
     },
+    /// Record that a user does something with another's job that changes nothing of the cell, such as
+    /// to read its logs, and that only a capability allows it. From level 2 on.
+    UseCapability {
+        /// Which one.
+        capability: Capability,
+        /// Whose job.
+        collection: CollectionId,
+    },
     /// Let a user do something beyond what is their own, or no longer. From level 2 on.
     SetCapability {
         /// Who.

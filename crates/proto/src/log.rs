@@ -229,6 +229,10 @@ impl From<&Mutation> for MutationMessage {
                 Self::Oversell(op::Oversell { band: band.to_string(), percent: *percent })
             }
             Mutation::MeterQuota { on } => Self::MeterQuota(*on),
+            Mutation::UseCapability { capability, collection } => {
+                let (capability, collection) = (capability.to_string(), collection.0);
+                Self::UseCapability(op::UseCapability { capability, collection })
+            }
             Mutation::SetCapability { user, capability, held } => {
                 Self::SetCapability(op::SetCapability {
                     user: user.to_string(),
@@ -296,6 +300,10 @@ impl TryFrom<MutationMessage> for Mutation {
                 percent: oversell.percent,
             },
             MutationMessage::MeterQuota(on) => Self::MeterQuota { on },
+            MutationMessage::UseCapability(used) => Self::UseCapability {
+                capability: read::word(&used.capability, "capability").field("useCapability")?,
+                collection: CollectionId(used.collection),
+            },
             MutationMessage::SetCapability(set) => Self::SetCapability {
                 user: read::name(&set.user, "user").field("setCapability")?,
                 capability: read::word(&set.capability, "capability").field("setCapability")?,

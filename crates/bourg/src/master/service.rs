@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use cell::{Job, Mutation, Outcome, Reply, RequestId, Submission, TaskState};
-use model::{Capability, InstanceId, LogIndex, MachineId, MachineName, UserName};
+use model::{Capability, CollectionId, InstanceId, LogIndex, MachineId, MachineName, UserName};
 use prost::Message as _;
 use proto::v1;
 use proto::v1::past_answer::Answer as PastAnswer;
@@ -149,6 +149,22 @@ impl Service {
             }
             (_, other) => Err(unexpected(&other)),
         }
+    }
+
+    /// Records that a user acts on another's job by a capability, in a session of the record's own.
+    async fn record_use(
+        &self,
+        by: &UserName,
+        capability: Capability,
+        collection: CollectionId,
+    ) -> Result<(), Status> {
+        let session = match self.ask(Ask::OpenSession(by.clone()), SMALL_BYTES).await?.1 {
+            Outcome::Request(Ok(Reply::Session(session))) => session,
+            other => return Err(unexpected(&other)),
+        };
+        let id = Some(RequestId { session, sequence: 1 }.into());
+        let used = Mutation::UseCapability { capability, collection };
+        self.mutate_by(id, by.clone(), used, SMALL_BYTES).await.map(drop)
     }
 }
 
@@ -486,6 +502,9 @@ impl Borgmaster for Service {
                 "{name} is an alloc set, which runs nothing itself: bourg status {name} says which \
                  jobs run in it"
             )));
+        }
+        if job.owner != *user {
+            self.record_use(user, Capability::AdministerJobs, job.id).await?;
         }
         let lives: Vec<(InstanceId, MachineId)> = job
             .tasks()

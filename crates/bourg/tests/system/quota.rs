@@ -79,6 +79,9 @@ fn anothers_job_takes_a_capability_and_its_use_is_in_the_events() {
     cell.ok("bourg capability grant ana administer-jobs");
     assert!(cell.ok("bourg capability list").contains("administer-jobs"));
     cell.ok("bourg --cell ./ana logs root/hello");
+    let events = cell.ok("bourg events hello");
+    let read = |line: &str| line.contains(" USE_CAPABILITY ") && line.ends_with(", by ana");
+    assert_eq!(events.lines().filter(|line| read(line)).count(), 1, "{events}");
     cell.ok("bourg --cell ./ana kill root/hello");
     let events = cell.ok("bourg events root/hello");
     assert!(events.contains("USE_CAPABILITY") && events.contains("administer-jobs"), "{events}");

@@ -85,6 +85,39 @@ impl Cell {
         Rejection::NotAllowed { by: by.clone(), what, who }
     }
 
+    /// Records that somebody acts on another's job by a capability. On their own job nobody needs one.
+    pub(super) fn use_capability(
+        &mut self,
+        by: &UserName,
+        capability: Capability,
+        id: CollectionId,
+        events: &mut Events,
+    ) -> Result<Reply, Rejection> {
+        self.capabilities_are_there()?;
+        let job = self.jobs.get(id).ok_or(Rejection::NoSuchJob(id))?;
+        if job.owner == *by {
+            return Ok(Reply::Done);
+        }
+        if !self.may(by, capability) {
+            let (owner, name) = (&job.owner, &job.spec.name);
+            return Err(Rejection::NotAllowed {
+                by: by.clone(),
+                what: format!("use {capability} on {owner}/{name}"),
+                who: format!("an administrator or a user with the capability {capability}"),
+            });
+        }
+        events.add(Subject::Job(id), EventKind::CapabilityUsed { capability });
+        Ok(Reply::Done)
+    }
+
+    fn capabilities_are_there(&self) -> Result<(), Rejection> {
+        if self.level < CAPABILITIES {
+            let why = format!("capabilities need a cell at level {CAPABILITIES}");
+            return Err(Rejection::Impossible(why));
+        }
+        Ok(())
+    }
+
     /// Grants a capability, or takes it away.
     pub(super) fn set_capability(
         &mut self,
@@ -94,10 +127,7 @@ impl Cell {
         held: bool,
         events: &mut Events,
     ) -> Result<Reply, Rejection> {
-        if self.level < CAPABILITIES {
-            let why = format!("capabilities need a cell at level {CAPABILITIES}");
-            return Err(Rejection::Impossible(why));
-        }
+        self.capabilities_are_there()?;
         self.only_administrators(by, || match held {
             true => format!("grant {capability} to {user}"),
             false => format!("take {capability} from {user}"),

@@ -77,7 +77,10 @@ impl Op {
                 ..
             }
             | Self::MeterQuota => QUOTA,
-            Self::Request { mutation: Mutation::SetCapability { .. }, .. } => CAPABILITIES,
+            Self::Request {
+                mutation: Mutation::SetCapability { .. } | Mutation::UseCapability { .. },
+                ..
+            } => CAPABILITIES,
             Self::Reserve(_) => RESERVATIONS,
             Self::Request {
                 mutation: Mutation::AddUser { .. } | Mutation::RevokeUser { .. },

@@ -111,6 +111,9 @@ impl Cell {
             Mutation::RevokeQuota { grant } => self.revoke_quota(by, *grant, events),
             Mutation::Oversell { band, percent } => self.oversell(by, *band, *percent, events),
             Mutation::MeterQuota { on } => self.meter_quota(by, *on, events),
+            Mutation::UseCapability { capability, collection } => {
+                self.use_capability(by, *capability, *collection, events)
+            }
             Mutation::SetCapability { user, capability, held } => {
                 self.set_capability(by, user, *capability, *held, events)
             }

@@ -48,6 +48,8 @@ impl Follower {
             EventKind::Finish | EventKind::Fail { .. } | EventKind::Kill { .. } => {
                 assert_eq!(self.dead_jobs.insert(id, true), Some(false), "job {id} dies once");
             }
+            // As who reads a dead job's logs.
+            EventKind::CapabilityUsed { .. } => assert!(self.dead_jobs.contains_key(&id), "{id}"),
             _ => assert_eq!(self.dead_jobs.get(&id), Some(&false), "job {id} is alive"),
         }
     }

@@ -507,6 +507,15 @@ fn a_capability_allows_what_is_not_ones_own_and_its_use_is_an_event() {
         KILL 1-1-1 (by root)
         KILL job 1 (by root)
         killed 1
+        > as bob use administer-jobs 1
+        USE_CAPABILITY job 1 administer-jobs
+        done
+        > as bob use exec-tasks 1
+        refused: bob may not use exec-tasks on ana/web: an administrator or a user with the capability exec-tasks may
+        > as ana use exec-tasks 1
+        done
+        > as bob use administer-jobs 99
+        refused: there is no job 99
         > submit bob/own 1
         SUBMIT job 2 (new)
         SUBMIT 2-0-1 (new)

@@ -37,6 +37,7 @@
 //! metered                          the master itself says that quota is metered
 //! charges                          what is charged, and what is granted
 //! [as USER] allow-to USER CAPABILITY              [as USER] forbid USER CAPABILITY
+//! [as USER] use CAPABILITY JOB-ID
 //! silent MACHINE
 //! back MACHINE
 //! forget ID…
@@ -129,7 +130,7 @@ impl Script {
             [
                 "submit" | "kill" | "add" | "drain" | "undrain" | "remove" | "say" | "platform"
                 | "resume" | "grant" | "revoke" | "oversell" | "meter" | "allow-to" | "forbid"
-                | "certify" | "revoke-user",
+                | "use" | "certify" | "revoke-user",
                 ..,
             ] => self.request(&self.whose(&words), &words),
             ["describe", name, ref options @ ..] => {
@@ -176,7 +177,7 @@ impl Script {
         match words {
             [
                 "add" | "drain" | "undrain" | "remove" | "say" | "platform" | "resume" | "grant"
-                | "revoke" | "oversell" | "meter" | "allow-to" | "forbid" | "certify"
+                | "revoke" | "oversell" | "meter" | "allow-to" | "forbid" | "use" | "certify"
                 | "revoke-user",
                 ..,
             ] => "root".to_owned(),
@@ -287,6 +288,10 @@ impl Script {
                 percent: u32::try_from(number(percent)).expect("percent"),
             },
             ["meter", on] => Mutation::MeterQuota { on: *on == "on" },
+            ["use", capability, job] => Mutation::UseCapability {
+                capability: capability.parse().expect("a capability"),
+                collection: CollectionId(number(job)),
+            },
             [what @ ("allow-to" | "forbid"), user, capability] => Mutation::SetCapability {
                 user: self::user(user),
                 capability: capability.parse().expect("a capability"),

@@ -197,6 +197,7 @@ fn of_quota() -> Vec<Mutation> {
         Mutation::MeterQuota { on: false },
         Mutation::SetCapability { user: user.clone(), capability, held: true },
         Mutation::SetCapability { user, capability, held: false },
+        Mutation::UseCapability { capability, collection: CollectionId(7) },
     ]
 }
 
@@ -305,6 +306,7 @@ pub(crate) fn kind(op: &Op) -> &'static str {
             Mutation::Oversell { .. } => "oversell",
             Mutation::MeterQuota { .. } => "say whether quota is metered",
             Mutation::SetCapability { .. } => "set capability",
+            Mutation::UseCapability { .. } => "use capability",
         },
         Op::Assign(_) => "assign",
         Op::Observe { .. } => "observe",

@@ -66,6 +66,9 @@ fn of_quota() -> BoxedStrategy<Mutation> {
         (name(), select(&Capability::ALL[..]), any::<bool>()).prop_map(
             |(user, capability, held)| Mutation::SetCapability { user, capability, held }
         ),
+        (select(&Capability::ALL[..]), collection()).prop_map(|(capability, collection)| {
+            Mutation::UseCapability { capability, collection }
+        }),
     ]
     .boxed()
 }
