@@ -6,7 +6,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use model::{
-    Appclass, Capability, JobName, KernelFeature, NameError, PortName, Priority, Resources,
+    Appclass, Band, Capability, JobName, KernelFeature, NameError, PortName, Priority, Resources,
     SchedulingClass, Span, TaskIndex, UserName,
 };
 
@@ -260,6 +260,15 @@ impl JobSpec {
         let kernel = !self.task.kernel_features.is_empty();
         let kernel = kernel.then_some((Capability::KernelFeatures, "kernelFeatures"));
         unestimated.into_iter().chain(kernel)
+    }
+
+    /// The band in which its owner's quota is charged for it. Nothing is charged in the free band, nor
+    /// for a job that runs in an alloc set, which is charged as a whole.
+    #[must_use]
+    #[inline]
+    pub fn charged_band(&self) -> Option<Band> {
+        let band = self.priority.band();
+        (band.is_charged() && self.kind.alloc_set().is_none()).then_some(band)
     }
 
     /// The limits of all its tasks together.

@@ -45,8 +45,7 @@ impl Moment {
                 text.escape_debug()
             )
         })?;
-        let micros = u64::try_from(at.unix_timestamp_nanos() / 1_000);
-        micros.map(|micros| Self::Time(Time(micros))).map_err(|_| format!("{text} is before 1970"))
+        at.map(Self::Time)
     }
 }
 
@@ -75,8 +74,7 @@ impl When {
                 text.escape_debug()
             )
         })?;
-        let micros = u64::try_from(at.unix_timestamp_nanos() / 1_000);
-        micros.map(|micros| Self(Time(micros))).map_err(|_| format!("{text} is before 1970"))
+        at.map(Self)
     }
 }
 
@@ -88,15 +86,18 @@ impl FromStr for When {
     }
 }
 
-/// RFC 3339, or what of it people write: a space instead of the T, no seconds, no offset.
-fn read_time(text: &str) -> Option<OffsetDateTime> {
-    let text = text.replacen(' ', "T", 1);
-    let (date, clock) = text.split_once('T')?;
+/// RFC 3339, or what of it people write: a space instead of the T, no seconds, no offset. Nothing
+/// where it is no time; an error where it is before 1970.
+fn read_time(text: &str) -> Option<Result<Time, String>> {
+    let at = text.replacen(' ', "T", 1);
+    let (date, clock) = at.split_once('T')?;
     let ends = clock.find(['Z', 'z', '+', '-']).unwrap_or(clock.len());
     let (clock, offset) = clock.split_at(ends);
     let seconds = if clock.matches(':').count() == 1 { ":00" } else { "" };
     let offset = if offset.is_empty() { "Z" } else { offset };
-    OffsetDateTime::parse(&format!("{date}T{clock}{seconds}{offset}"), &Rfc3339).ok()
+    let at = OffsetDateTime::parse(&format!("{date}T{clock}{seconds}{offset}"), &Rfc3339).ok()?;
+    let micros = u64::try_from(at.unix_timestamp_nanos() / 1_000);
+    Some(micros.map(Time).map_err(|_| format!("{text} is before 1970")))
 }
 
 /// A time as people read it: UTC, to the millisecond.

@@ -179,10 +179,8 @@ fn next_end(cell: &Cell, user: &UserName, band: Band, now: Time) -> Option<Time>
 pub(super) fn notes(view: &View, job: CollectionId) -> Vec<String> {
     let (cell, now) = (&view.cell, view.now());
     let Some(job) = cell.job(job).filter(|_| cell.metering().on) else { return Vec::new() };
-    let (user, band) = (&job.owner, job.spec.priority.band());
-    if !band.is_charged() || job.alloc_set.is_some() {
-        return Vec::new();
-    }
+    let user = &job.owner;
+    let Some(band) = job.spec.charged_band() else { return Vec::new() };
     let charged = cell.charged(user, band);
     let ends = cell.grants_of(user, band).filter(|grant| grant.runs(now));
     let ends = ends.filter_map(|grant| grant.until).filter(|end| *end <= now + SAID_AHEAD);

@@ -9,6 +9,7 @@ use model::{Capability, CollectionId, End, InstanceId, Resources, Span, TaskId, 
 use spec::{JobReference, JobSpec, Kind};
 
 use super::Events;
+use super::capability::not_allowed;
 use super::task::Again;
 use crate::feasibility::{Beside, Offer, lacks};
 use crate::{
@@ -17,6 +18,7 @@ use crate::{
 };
 
 /// The alloc set in which a job is to run.
+#[derive(Clone, Copy)]
 pub(super) struct Entered {
     pub(super) set: CollectionId,
     /// Whoever submits the job may do that by a capability alone.
@@ -42,15 +44,9 @@ impl Cell {
         };
         let admitted = *by == set.owner || users.contains(by);
         if !admitted && !self.may(by, Capability::AdministerJobs) {
-            return Err(Rejection::NotAllowed {
-                by: by.clone(),
-                what: format!("submit jobs into {user}/{name}"),
-                who: format!(
-                    "{user}, those whom its description names as users, an administrator or a user \
-                     with the capability {}",
-                    Capability::AdministerJobs
-                ),
-            });
+            let what = format!("submit jobs into {user}/{name}");
+            let others = format!("{user}, those whom its description names as users, ");
+            return Err(not_allowed(by, what, &others, Capability::AdministerJobs));
         }
         Ok(Entered { set: set.id, by_capability: !admitted })
     }

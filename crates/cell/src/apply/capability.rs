@@ -27,11 +27,10 @@ impl Cell {
         if self.level < CAPABILITIES {
             return self.only_administrators(by, what);
         }
-        if self.may(by, capability) {
-            return Ok(());
+        match self.may(by, capability) {
+            true => Ok(()),
+            false => Err(not_allowed(by, what(), "", capability)),
         }
-        let who = format!("an administrator or a user with the capability {capability}");
-        Err(Rejection::NotAllowed { by: by.clone(), what: what(), who })
     }
 
     /// Says that somebody did what only a capability allows them. Of what administrators do that is
@@ -52,9 +51,7 @@ impl Cell {
     pub(super) fn judge_wishes(&self, by: &UserName, spec: &JobSpec) -> Result<(), Rejection> {
         for (capability, field) in spec.capabilities() {
             if !self.may(by, capability) {
-                let what = format!("submit a job with {field}");
-                let who = format!("an administrator or a user with the capability {capability}");
-                return Err(Rejection::NotAllowed { by: by.clone(), what, who });
+                return Err(not_allowed(by, format!("submit a job with {field}"), "", capability));
             }
         }
         Ok(())
@@ -74,15 +71,13 @@ impl Cell {
     }
 
     pub(super) fn not_the_owner(&self, by: &UserName, job: &Job, what: &str) -> Rejection {
-        let (owner, capability) = (&job.owner, Capability::AdministerJobs);
-        let who = match self.level < CAPABILITIES {
-            true => format!("{owner} or an administrator"),
-            false => {
-                format!("{owner}, an administrator or a user with the capability {capability}")
-            }
-        };
+        let owner = &job.owner;
         let what = format!("{what} {owner}/{}", job.spec.name);
-        Rejection::NotAllowed { by: by.clone(), what, who }
+        if self.level < CAPABILITIES {
+            let who = format!("{owner} or an administrator");
+            return Rejection::NotAllowed { by: by.clone(), what, who };
+        }
+        not_allowed(by, what, &format!("{owner}, "), Capability::AdministerJobs)
     }
 
     /// Records that somebody acts on another's job by a capability. On their own job nobody needs one.
@@ -99,12 +94,8 @@ impl Cell {
             return Ok(Reply::Done);
         }
         if !self.may(by, capability) {
-            let (owner, name) = (&job.owner, &job.spec.name);
-            return Err(Rejection::NotAllowed {
-                by: by.clone(),
-                what: format!("use {capability} on {owner}/{name}"),
-                who: format!("an administrator or a user with the capability {capability}"),
-            });
+            let what = format!("use {capability} on {}/{}", job.owner, job.spec.name);
+            return Err(not_allowed(by, what, "", capability));
         }
         events.add(Subject::Job(id), EventKind::CapabilityUsed { capability });
         Ok(Reply::Done)
@@ -160,4 +151,16 @@ impl Cell {
         events.add(Subject::Cell, kind);
         Ok(Reply::Done)
     }
+}
+
+/// That somebody may not do what it takes a capability for, where it is not theirs; `others` are who
+/// may besides, with a comma behind each.
+pub(super) fn not_allowed(
+    by: &UserName,
+    what: String,
+    others: &str,
+    capability: Capability,
+) -> Rejection {
+    let who = format!("{others}an administrator or a user with the capability {capability}");
+    Rejection::NotAllowed { by: by.clone(), what, who }
 }

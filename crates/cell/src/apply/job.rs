@@ -66,9 +66,7 @@ impl Cell {
         self.judge_wishes(by, spec)?;
         let Related { after, waits_for, parent, alloc_set } = self.related(by, spec)?;
         self.within_quota(by, spec).map_err(Rejection::Quota)?;
-        let by_capability = alloc_set.as_ref().filter(|entered| entered.by_capability);
-        let by_capability = by_capability.map(|entered| entered.set);
-        let alloc_set = alloc_set.map(|entered| entered.set);
+        let (entered, alloc_set) = (alloc_set, alloc_set.map(|entered| entered.set));
         let last = self.last_collection.0;
         let id = CollectionId(last.checked_add(1).ok_or_else(|| ids_used_up("job ids", last))?);
         self.last_collection = id;
@@ -92,7 +90,7 @@ impl Cell {
             alloc_set,
             tasks: vec![Task::new(self.time); spec.tasks as usize],
         });
-        if let Some(set) = by_capability {
+        if let Some(Entered { set, by_capability: true }) = entered {
             let capability = Capability::AdministerJobs;
             events.add(Subject::Job(set), EventKind::CapabilityUsed { capability });
         }

@@ -16,19 +16,13 @@ use crate::{Cell, EventKind, Job, QUOTA, Rejection, Reply, Subject};
 /// What is charged for a job, and where: nothing for the free band, and nothing for a job that runs
 /// in an alloc set, which is charged as a whole.
 pub(crate) fn charge(job: &Job, spec: &JobSpec) -> Option<(Band, Total)> {
-    let band = charged_band(spec)?;
+    let band = spec.charged_band()?;
     if job.counts().alive() == spec.tasks {
         return Some((band, spec.total().into()));
     }
     let alive = job.tasks().filter(|(_, task)| task.state.stage() != Stage::Dead);
     let limits = alive.map(|(index, _)| spec.limit(index));
     Some((band, limits.fold(Total::default(), Total::plus)))
-}
-
-/// The band in which a job is charged, where it is.
-pub(crate) fn charged_band(spec: &JobSpec) -> Option<Band> {
-    let band = spec.priority.band();
-    (band.is_charged() && spec.kind.alloc_set().is_none()).then_some(band)
 }
 
 impl Cell {
@@ -38,7 +32,7 @@ impl Cell {
     /// # Errors
     /// What is missing, and what would pass.
     pub fn within_quota(&self, owner: &UserName, spec: &JobSpec) -> Result<(), Box<Shortfall>> {
-        let Some(band) = charged_band(spec).filter(|_| self.quota.metering.on) else {
+        let Some(band) = spec.charged_band().filter(|_| self.quota.metering.on) else {
             return Ok(());
         };
         let living = self.job_named(owner, &spec.name).filter(|job| job.is_alive());
@@ -91,7 +85,7 @@ impl Cell {
             let before = living.as_ref().and_then(|job| charge(job, &job.spec));
             let after = match &living {
                 Some(job) => charge(job, spec),
-                None => charged_band(spec).map(|band| (band, spec.total().into())),
+                None => spec.charged_band().map(|band| (band, spec.total().into())),
             };
             cell.recharge(owner, before, after);
             Ok(())

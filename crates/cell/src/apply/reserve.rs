@@ -20,7 +20,8 @@ impl Cell {
     fn reserve_one(&mut self, Reservation { instance, amount }: &Reservation) {
         let Some(job) = self.jobs.get(instance.collection) else { return };
         // An alloc keeps its room, used or not, and what runs in it counts for nothing beside it.
-        if job.alloc_set.is_some() || job.spec.kind.is_alloc_set() {
+        let in_allocs = job.alloc_set.is_some() || job.spec.kind.is_alloc_set();
+        if in_allocs || !job.spec.estimation {
             return;
         }
         let (limit, before) = (job.limit(instance.index), job.held(instance.index));
@@ -28,9 +29,6 @@ impl Cell {
         // The limit itself is not kept: it may change.
         let amount = amount.least(limit);
         let reserved = (amount != limit).then_some(amount);
-        if !job.spec.estimation {
-            return;
-        }
         let lives =
             task.generation == instance.generation && !matches!(task.state, TaskState::Dead { .. });
         if !lives || task.reserved.as_deref() == reserved.as_ref() {

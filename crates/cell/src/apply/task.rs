@@ -7,7 +7,6 @@ use std::sync::Arc;
 use model::{End, Generation, InstanceId, Span};
 
 use super::Events;
-use super::quota::charged_band;
 use crate::lifecycle::Transition;
 use crate::{
     Cell, Death, EventKind, EvictionCause, Job, JobState, LastLife, PendingCause, Placement,
@@ -162,7 +161,7 @@ impl Cell {
             self.pending.remove(&id);
         }
         events.add(Subject::Task(instance), kind);
-        if let Some(band) = charged_band(&job.spec) {
+        if let Some(band) = job.spec.charged_band() {
             self.quota.give_back(&job.owner, band, job.limit(instance.index).into());
         }
         if job.counts.alive() > 0 {

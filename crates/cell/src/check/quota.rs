@@ -8,7 +8,7 @@ use model::{Band, Resources, UserName};
 
 use super::decision::Step;
 use super::{Found, Violation};
-use crate::apply::quota::{amount_max, charge, charged_band};
+use crate::apply::quota::{amount_max, charge};
 use crate::state::bounds::{
     CAPABILITY_HOLDERS_MAX, GRANTS_MAX, GRANTS_OF_A_USER_MAX, OVERSELL_PERCENT_MAX, TIME_MAX,
 };
@@ -118,7 +118,7 @@ impl Step<'_> {
                 continue;
             };
             let Some(job) = self.cell.job(id) else { continue };
-            let Some(band) = charged_band(&job.spec) else { continue };
+            let Some(band) = job.spec.charged_band() else { continue };
             let user = job.owner.clone();
             let granted = self.cell.granted(&user, band, self.cell.time());
             let (before, charged) =
