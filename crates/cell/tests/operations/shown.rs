@@ -43,6 +43,7 @@ fn reply(reply: &Reply) -> String {
         }
         Reply::UserRevoked { known: true } => "revoked".to_owned(),
         Reply::UserRevoked { known: false } => "revoked, and nothing was known of them".to_owned(),
+        Reply::ReplicaAdded(replica) => format!("replica {replica}"),
         Reply::Done => "done".to_owned(),
     }
 }
