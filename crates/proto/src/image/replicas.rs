@@ -12,7 +12,7 @@ pub(super) fn replicas(image: &Image) -> Option<Replicas> {
     let new = Image::default();
     let as_new = image.replicas.is_empty() && image.last_replica == new.last_replica;
     let recorded = image.replicas.iter().map(Into::into).collect();
-    (!as_new).then(|| Replicas { last: image.last_replica.0, recorded })
+    (!as_new).then_some(Replicas { last: image.last_replica.0, recorded })
 }
 
 /// The last id given, and what is recorded.
