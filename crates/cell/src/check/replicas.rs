@@ -1,5 +1,10 @@
-//! What must hold of the replicas that are recorded.
+//! What must hold of the replicas that are recorded, and of each change of who is in consensus.
 
+use std::collections::BTreeSet;
+
+use model::ReplicaId;
+
+use super::decision::Step;
 use super::{Found, Violation};
 use crate::state::bounds::{ATTRIBUTE_CHARACTERS_MAX, REPLICAS_MAX};
 use crate::{Cell, Member, REPLICAS};
@@ -27,6 +32,24 @@ impl Cell {
         let stays = |id| records.get(&id).is_none_or(|replica| !replica.leaving);
         if !self.voters().any(stays) {
             found.add(Violation::NobodyVotes);
+        }
+    }
+}
+
+impl Step<'_> {
+    /// At most one replica's part in consensus changed: a majority before and one after have somebody
+    /// in common.
+    pub(super) fn members(&mut self) {
+        let members = |cell: &Cell| {
+            let voters = cell.voters().map(|id| (id, Member::Voter));
+            let learners = cell.learners().map(|id| (id, Member::Learner));
+            voters.chain(learners).collect::<BTreeSet<_>>()
+        };
+        let (before, after) = (members(self.before), members(self.cell));
+        let changed: BTreeSet<ReplicaId> =
+            before.symmetric_difference(&after).map(|(id, _)| *id).collect();
+        if changed.len() > 1 {
+            self.found.add(Violation::MembersAtOnce(changed.into_iter().collect()));
         }
     }
 }

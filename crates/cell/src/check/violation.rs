@@ -433,6 +433,9 @@ pub enum Violation {
     /// No replica votes and stays.
     #[error("no replica votes and is not leaving: the cell could decide nothing")]
     NobodyVotes,
+    /// More than one replica's part in consensus changed by one operation.
+    #[error("replicas {0:?} changed their part in consensus at once, and one at a time may")]
+    MembersAtOnce(Vec<ReplicaId>),
     /// There is more of something than its bound.
     #[error("{has} {what}, at most {most} are kept")]
     TooMany {

@@ -10,9 +10,11 @@ use v1::image_head::Replicas;
 /// Nothing where it is as in a new cell, so that the head of a cell of level 1 is as it always was.
 pub(super) fn replicas(image: &Image) -> Option<Replicas> {
     let new = Image::default();
-    let as_new = image.replicas.is_empty() && image.last_replica == new.last_replica;
+    if image.replicas.is_empty() && image.last_replica == new.last_replica {
+        return None;
+    }
     let recorded = image.replicas.iter().map(Into::into).collect();
-    (!as_new).then_some(Replicas { last: image.last_replica.0, recorded })
+    Some(Replicas { last: image.last_replica.0, recorded })
 }
 
 /// The last id given, and what is recorded.
