@@ -268,7 +268,7 @@ impl<C: Codec> World<C> {
                     self.counts.operations += 1;
                     self.operations.count(self.age());
                     self.really_ended(host);
-                    applied.into_iter().for_each(|applied| self.members_changed(applied));
+                    applied.into_iter().for_each(|applied| self.members_changed(host, applied));
                 }
                 self.stream(host, entry);
             }

@@ -320,17 +320,22 @@ impl<C: Codec> World<C> {
         self.ask(0, mutation);
     }
 
-    /// What an operation says of replicas is carried out: processes are started, and ended.
-    pub(crate) fn members_changed(&mut self, applied: &Applied) {
+    /// What an operation that a replica applied says of replicas is carried out: processes are
+    /// started, and ended.
+    pub(crate) fn members_changed(&mut self, by: usize, applied: &Applied) {
         for event in &applied.events {
             match &event.kind {
-                EventKind::ReplicaAdded { replica, address } => self.add_master(*replica, address),
+                EventKind::ReplicaAdded { replica, address } => {
+                    // Who is of before a restoration takes no part.
+                    let restore_epoch = self.masters[by].disk.restore_epoch;
+                    self.add_master(*replica, address, restore_epoch);
+                }
                 EventKind::ReplicaMember { replica, to: MemberChange::Out } => {
                     self.removed(*replica);
                 }
                 EventKind::ReplicaRemoved { replica } => {
-                    let cell = self.knowing().and_then(|host| self.masters[host].cell());
-                    if cell.is_some_and(|cell| cell.replica(*replica).is_none()) {
+                    if self.masters[by].cell().is_some_and(|cell| cell.replica(*replica).is_none())
+                    {
                         self.removed(*replica);
                     }
                 }
@@ -346,7 +351,7 @@ impl<C: Codec> World<C> {
     }
 
     /// A machine with an empty disk is found for a replica that was added.
-    fn add_master(&mut self, id: ReplicaId, address: &Arc<str>) {
+    fn add_master(&mut self, id: ReplicaId, address: &Arc<str>, restore_epoch: u64) {
         let Some(first) = self.masters.first() else { return };
         if self.place_of(id).is_some() {
             return;
@@ -355,7 +360,7 @@ impl<C: Codec> World<C> {
         let settings = replica::Settings { id, address, seed, ..first.settings.clone() };
         let mut disk = Disk::new(self.operator.random.fork());
         disk.planted = self.planted;
-        disk.restore_epoch = self.leading().map_or(0, |host| self.masters[host].disk.restore_epoch);
+        disk.restore_epoch = restore_epoch;
         let seen = Seen::new(self.checks.clone(), self.planted, silence_min(&settings));
         let every = self.operator.checkpoint_every;
         let host = self.masters.len();
