@@ -20,8 +20,8 @@ mod time;
 pub use address::{Address, AddressError, TaskSelection};
 pub use capability::{Capability, KernelFeature, NotListed};
 pub use id::{
-    CollectionId, Generation, GrantId, InstanceId, Level, LogIndex, MachineId, SessionId, Stamp,
-    TaskId, TaskIndex, Term,
+    CollectionId, Generation, GrantId, InstanceId, Level, LogIndex, MachineId, ReplicaId,
+    SessionId, Stamp, TaskId, TaskIndex, Term,
 };
 pub use label::{LabelQuery, LabelQueryError, LabelTerm, Labels};
 pub use machine::{End, MachineReport, PortRange};
