@@ -20,8 +20,9 @@ const DESCRIPTION: [&str; 5] = [
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let root = PathBuf::from("proto");
-    let files = ["job", "cell", "log", "image", "events", "borglet", "scheduling", "borgmaster"]
-        .map(|name| format!("bourg/v1/{name}.proto"));
+    let files =
+        ["job", "cell", "replica", "log", "image", "events", "borglet", "scheduling", "borgmaster"]
+            .map(|name| format!("bourg/v1/{name}.proto"));
     println!("cargo:rerun-if-changed=proto");
     let descriptors = protox::compile(files, [&root])?;
     let encoded = descriptors.encode_to_vec();

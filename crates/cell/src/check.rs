@@ -8,6 +8,7 @@
 
 mod decision;
 mod quota;
+mod replicas;
 mod user;
 mod violation;
 
@@ -66,6 +67,7 @@ impl Cell {
         self.check_machines(&loads, &mut found);
         self.check_rescheduling(&mut found);
         self.check_users(&mut found);
+        self.check_replicas(&mut found);
         self.check_sessions(&mut found);
         self.check_quota(&mut found);
         found.violations

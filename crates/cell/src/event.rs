@@ -6,11 +6,13 @@ use std::sync::Arc;
 
 use model::{
     Band, Capability, CollectionId, End, GcuFactor, InstanceId, Level, MachineId, MachineName,
-    Resources, UserName,
+    ReplicaId, Resources, UserName,
 };
 
 use crate::lifecycle::Transition;
-use crate::{Certificate, Death, EvictionCause, Grant, KillReason, PendingCause, StopReason};
+use crate::{
+    Certificate, Death, EvictionCause, Grant, KillReason, MemberChange, PendingCause, StopReason,
+};
 
 /// One thing that happened. Its moment, index and actor are those of the operation that caused it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -213,6 +215,34 @@ pub enum EventKind {
         /// Which one.
         capability: Capability,
     },
+    /// A replica is to join.
+    ReplicaAdded {
+        /// Which one.
+        replica: ReplicaId,
+        /// Where it will answer.
+        address: Arc<str>,
+    },
+    /// A replica is to leave; one that waited has left.
+    ReplicaRemoved {
+        /// Which one.
+        replica: ReplicaId,
+    },
+    /// A replica's part in consensus has changed.
+    ReplicaMember {
+        /// Whose.
+        replica: ReplicaId,
+        /// What became of it.
+        to: MemberChange,
+    },
+    /// A replica said something new of itself, or was recorded as the one that was there.
+    ReplicaDescribed {
+        /// Which one.
+        replica: ReplicaId,
+        /// Where it answers; empty where that is not known.
+        address: Arc<str>,
+        /// The level of the state machine that its build has.
+        level: Level,
+    },
 }
 
 impl EventKind {
@@ -278,8 +308,23 @@ impl EventKind {
             Self::CapabilityGranted { .. } => "GRANT_CAPABILITY",
             Self::CapabilityRevoked { .. } => "REVOKE_CAPABILITY",
             Self::CapabilityUsed { .. } => "USE_CAPABILITY",
+            Self::ReplicaAdded { .. } => "REPLICA_ADDED",
+            Self::ReplicaRemoved { .. } => "REPLICA_REMOVED",
+            Self::ReplicaMember { .. } => "REPLICA_MEMBER",
+            Self::ReplicaDescribed { .. } => "REPLICA_DESCRIBED",
             life => life.transition().map_or("", Transition::name),
         }
+    }
+}
+
+/// What became of the replica, in words.
+impl fmt::Display for MemberChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Learner => "learner",
+            Self::Voter => "voter",
+            Self::Out => "out",
+        })
     }
 }
 

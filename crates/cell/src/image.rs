@@ -5,15 +5,17 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use model::{
-    Capability, CellName, CollectionId, GcuFactor, GrantId, Level, LogIndex, MachineId, SessionId,
-    Time, UserName,
+    Capability, CellName, CollectionId, GcuFactor, GrantId, Level, LogIndex, MachineId, ReplicaId,
+    SessionId, Time, UserName,
 };
 use thiserror::Error;
 
 use crate::apply::quota::charge;
 use crate::state::bounds::{INDEX_MAX, TIME_MAX};
-use crate::state::{Quota, Session};
-use crate::{Cell, Grant, Job, LEVEL, Machine, Metering, Rescheduling, TaskState, User, attribute};
+use crate::state::{FIRST, Member, Quota, Replicas, Session};
+use crate::{
+    Cell, Grant, Job, LEVEL, Machine, Metering, Replica, Rescheduling, TaskState, User, attribute,
+};
 
 /// Everything in a cell that is not derived from the rest.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,6 +36,8 @@ pub struct Image {
     pub metering: Metering,
     /// What users may do beyond what is their own, by user; each may something.
     pub capabilities: Vec<(UserName, BTreeSet<Capability>)>,
+    /// The replicas that are recorded, by id.
+    pub replicas: Vec<Replica>,
     /// The last operation applied.
     pub index: LogIndex,
     /// Its moment.
@@ -46,6 +50,8 @@ pub struct Image {
     pub last_session: SessionId,
     /// The last id given to a grant.
     pub last_grant: GrantId,
+    /// The last id given to a replica: at least 1, which the cell was founded with.
+    pub last_replica: ReplicaId,
     /// The jobs by id.
     pub jobs: Vec<Arc<Job>>,
     /// The machines by id.
@@ -89,6 +95,11 @@ pub enum ImageError {
     /// A cell that is founded and that nobody could change.
     #[error("nobody administers the cell: name at least one user in the head's administrators")]
     NobodyAdministers,
+    /// The replicas are recorded, and none of them votes.
+    #[error(
+        "none of the replicas in the head votes: let at least one be a voter that is not leaving"
+    )]
+    NobodyVotes,
     /// Two objects have what only one may have.
     #[error("{what} {which} is there twice")]
     Twice {
@@ -159,12 +170,14 @@ impl Cell {
                 .capabilities()
                 .map(|(user, held)| (user.clone(), held.collect()))
                 .collect(),
+            replicas: self.replicas().cloned().collect(),
             index: self.index,
             time: self.time,
             last_collection: self.last_collection,
             last_machine: self.last_machine,
             last_session: self.last_session,
             last_grant: self.quota.last_grant,
+            last_replica: self.replicas.last,
             jobs: self.jobs.iter().cloned().collect(),
             machines: self.machines.iter().cloned().collect(),
             sessions: self.sessions.iter().map(|(id, session)| (*id, session.clone())).collect(),
@@ -219,6 +232,7 @@ impl Cell {
                 return Err(ImageError::Twice { what: "the capabilities of", which });
             }
         }
+        cell.replicas = replicas(image.replicas, image.last_replica)?;
         for grant in image.grants {
             given("grant", grant.id.0, cell.quota.last_grant.0)?;
             if cell.quota.grants.contains_key(&grant.id) {
@@ -306,6 +320,24 @@ impl Cell {
         self.jobs.insert(id, job);
         Ok(())
     }
+}
+
+fn replicas(of_image: Vec<Replica>, last: ReplicaId) -> Result<Replicas, ImageError> {
+    given("replica", FIRST.0, last.0)?;
+    let mut replicas = Replicas { last, ..Replicas::default() };
+    let recorded = !of_image.is_empty();
+    for replica in of_image {
+        let id = replica.id;
+        given("replica", id.0, last.0)?;
+        if replicas.records.insert(id, replica).is_some() {
+            return Err(ImageError::Twice { what: "replica", which: id.to_string() });
+        }
+    }
+    let votes = |replica: &Replica| replica.member == Member::Voter && !replica.leaving;
+    if recorded && !replicas.records.values().any(votes) {
+        return Err(ImageError::NobodyVotes);
+    }
+    Ok(replicas)
 }
 
 fn given(what: &'static str, id: u64, last: u64) -> Result<(), ImageError> {

@@ -33,9 +33,9 @@ pub use outcome::{
 pub use shortfall::{Oversold, Shortfall};
 pub use state::{
     Act, Cell, Certificate, Counts, Death, Drain, EvictionCause, FailureDomain, Grant, Health,
-    Held, Job, JobParts, JobState, KillReason, LastLife, Machine, MachineState, Metering,
-    PendingCause, Phase, Placement, Rescheduling, Session, StopReason, Task, TaskState, Total,
-    User, attribute, bounds, crashes, lifecycle,
+    Held, Job, JobParts, JobState, KillReason, LastLife, Machine, MachineState, Member,
+    MemberChange, Metering, PendingCause, Phase, Placement, Replica, Rescheduling, Session,
+    StopReason, Task, TaskState, Total, User, attribute, bounds, crashes, lifecycle,
 };
 
 /// The level of the state machine that this build implements. A record that needs a higher one
@@ -57,6 +57,9 @@ pub const CAPABILITIES: model::Level = model::Level(2);
 
 /// The level from which on there are alloc sets.
 pub const ALLOCS: model::Level = model::Level(2);
+
+/// The level from which on who the replicas are is recorded.
+pub const REPLICAS: model::Level = model::Level(2);
 
 /// The level from which on users are added and revoked.
 pub const USERS: model::Level = model::Level(2);

@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use model::{
     Band, Capability, CellName, CollectionId, End, GcuFactor, GrantId, InstanceId, Level,
-    MachineId, MachineName, MachineReport, Resources, Serial, SessionId, Span, TaskSelection, Time,
-    UserName,
+    MachineId, MachineName, MachineReport, ReplicaId, Resources, Serial, SessionId, Span,
+    TaskSelection, Time, UserName,
 };
 use spec::JobSpec;
+
+use crate::MemberChange;
 
 /// One operation, as the log holds it beside the moment at which it happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -96,6 +98,26 @@ pub enum Op {
     /// What has no quota is refused from now on: a cell is founded so. From level 2 on; below, and
     /// where it is so already, it changes nothing.
     MeterQuota,
+    /// A replica's part in consensus changes. It is an entry of consensus itself, which makes the
+    /// change there. From level 2 on; below, and where it is not the replica's next step (waiting, a
+    /// learner, a voter; out when it is leaving), it changes nothing.
+    ChangeMember {
+        /// The replica.
+        replica: ReplicaId,
+        /// What becomes of it.
+        to: MemberChange,
+    },
+    /// What a replica says of itself when it starts. From level 2 on. Where nothing is recorded,
+    /// replica 1 is the voter that the cell was founded with; of one that is not recorded it changes
+    /// nothing.
+    DescribeReplica {
+        /// The replica.
+        replica: ReplicaId,
+        /// Where it answers, as `host:port`. Empty where it does not know: what is known stays.
+        address: String,
+        /// The level of the state machine that its build has.
+        level: Level,
+    },
 }
 
 /// A request's place in its session.
@@ -222,6 +244,17 @@ pub enum Mutation {
         capability: Capability,
         /// Whether they may from now on.
         held: bool,
+    },
+    /// Add a replica of the Borgmaster. It waits until consensus takes it in. From level 2 on.
+    AddReplica {
+        /// Where it will answer, as `host:port`.
+        address: String,
+    },
+    /// Remove a replica: at once while it waits, else as soon as consensus has let it go. From level 2
+    /// on.
+    RemoveReplica {
+        /// Which one.
+        replica: ReplicaId,
     },
 }
 

@@ -1,8 +1,8 @@
 //! What an operation gave: an answer or a refusal, and events.
 
 use model::{
-    CollectionId, Dimension, GrantId, InstanceId, JobName, MachineId, MachineName, SessionId, Span,
-    TaskId, UserName,
+    CollectionId, Dimension, GrantId, InstanceId, JobName, MachineId, MachineName, ReplicaId,
+    SessionId, Span, TaskId, UserName,
 };
 use thiserror::Error;
 
@@ -72,6 +72,8 @@ pub enum Reply {
         /// session of theirs. A name that was mistyped is seldom known.
         known: bool,
     },
+    /// The replica is recorded, and waits.
+    ReplicaAdded(ReplicaId),
     /// It is so now.
     Done,
 }
@@ -268,6 +270,17 @@ pub enum Rejection {
     /// What is asked for means nothing; the text says why.
     #[error("{0}")]
     Impossible(String),
+    /// There is no such replica, or no longer.
+    #[error("there is no replica {0}: look for it with bourg master list")]
+    NoSuchReplica(ReplicaId),
+    /// Another replica answers at that address.
+    #[error("replica {0} already has that address")]
+    ReplicaAddressTaken(ReplicaId),
+    /// Nobody would decide anything any more.
+    #[error(
+        "replica {0} is the last voter that stays, and without one the cell decides nothing: add another first (bourg master add), and wait until it votes"
+    )]
+    LastVoter(ReplicaId),
 }
 
 /// Why an assignment was refused. The task is pending still, and the next pass considers it again.

@@ -21,6 +21,7 @@ pub mod image;
 mod job;
 pub mod json;
 pub mod log;
+mod replica;
 mod task;
 
 pub use duration::{Duration, duration, span};

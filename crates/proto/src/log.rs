@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cell::{Assignment, Mutation, Observation, Op, RequestId, Reservation};
-use model::{CollectionId, GrantId, InstanceId, Level, MachineId, SessionId, Time};
+use model::{CollectionId, GrantId, InstanceId, Level, MachineId, ReplicaId, SessionId, Time};
 use prost::Message;
 
 use crate::error::{At, Fault, Malformed};
-use crate::{read, v1};
+use crate::{read, replica, v1};
 use v1::observation::What;
 use v1::op::request::Mutation as MutationMessage;
 use v1::op::{self, Op as Kind};
@@ -95,6 +95,11 @@ impl From<&Op> for v1::Op {
             }
             Op::AllowRescheduling => Kind::AllowRescheduling(v1::Nothing {}),
             Op::MeterQuota => Kind::MeterQuota(v1::Nothing {}),
+            Op::ChangeMember { replica, to } => Kind::ChangeMember(replica::change(*replica, *to)),
+            Op::DescribeReplica { replica, address, level } => {
+                let (replica, address, level) = (replica.0, address.clone(), level.0);
+                Kind::DescribeReplica(v1::DescribeReplica { replica, address, level })
+            }
         };
         Self { op: Some(kind) }
     }
@@ -146,6 +151,14 @@ impl TryFrom<v1::Op> for Op {
             }
             Kind::AllowRescheduling(v1::Nothing {}) => Self::AllowRescheduling,
             Kind::MeterQuota(v1::Nothing {}) => Self::MeterQuota,
+            Kind::ChangeMember(change) => {
+                let (replica, to) = replica::change_of(&change).field("changeMember")?;
+                Self::ChangeMember { replica, to }
+            }
+            Kind::DescribeReplica(v1::DescribeReplica { replica, address, level }) => {
+                let (replica, level) = (ReplicaId(replica), Level(level));
+                Self::DescribeReplica { replica, address, level }
+            }
         })
     }
 }
@@ -240,6 +253,10 @@ impl From<&Mutation> for MutationMessage {
                     held: *held,
                 })
             }
+            Mutation::AddReplica { address } => {
+                Self::AddReplica(op::AddReplica { address: address.clone() })
+            }
+            Mutation::RemoveReplica { replica } => Self::RemoveReplica(replica.0),
         }
     }
 }
@@ -294,6 +311,8 @@ impl TryFrom<MutationMessage> for Mutation {
                 from: grant.from.map(Time),
                 until: grant.until.map(Time),
             },
+            MutationMessage::AddReplica(add) => Self::AddReplica { address: add.address },
+            MutationMessage::RemoveReplica(id) => Self::RemoveReplica { replica: ReplicaId(id) },
             MutationMessage::RevokeQuota(id) => Self::RevokeQuota { grant: GrantId(id) },
             MutationMessage::Oversell(oversell) => Self::Oversell {
                 band: read::band(&oversell.band, "band").field("oversell")?,

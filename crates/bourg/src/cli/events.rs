@@ -234,6 +234,16 @@ fn detail(record: &Record) -> String {
         EventKind::CapabilityGranted { user, capability } => format!("{capability} to {user}"),
         EventKind::CapabilityRevoked { user, capability } => format!("{capability} of {user}"),
         EventKind::CapabilityUsed { capability } => with(capability.to_string()),
+        EventKind::ReplicaAdded { replica, address } => {
+            format!("{replica} at {}", address.escape_debug())
+        }
+        EventKind::ReplicaRemoved { replica } => replica.to_string(),
+        EventKind::ReplicaMember { replica, to } => format!("{replica}: {to}"),
+        EventKind::ReplicaDescribed { replica, address, level } => {
+            let at = Some(address.escape_debug()).filter(|_| !address.is_empty());
+            let at = at.map(|address| format!(" at {address},")).unwrap_or_default();
+            format!("{replica}:{at} level {level}")
+        }
         EventKind::ReschedulingStopped { silent, of } => {
             format!("{silent} of {of} machines are unreachable")
         }

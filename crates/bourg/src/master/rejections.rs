@@ -15,7 +15,7 @@ pub(super) fn rejected(cell: &Cell, rejection: &Rejection) -> Status {
         | Rejection::BadText { .. }
         | Rejection::Impossible(_)
         | Rejection::Validity(_) => Status::invalid_argument(text),
-        Rejection::NoSuchGrant(_) => Status::not_found(text),
+        Rejection::NoSuchGrant(_) | Rejection::NoSuchReplica(_) => Status::not_found(text),
         Rejection::NoSuchJob(_) => Status::not_found(text),
         Rejection::NoSuchMachine(name) => no_such_machine(cell, name.as_str()),
         Rejection::NotAllowed { .. } | Rejection::ForeignSession { .. } => {

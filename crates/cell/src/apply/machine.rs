@@ -327,7 +327,7 @@ impl Cell {
     }
 }
 
-fn text(what: &str, text: &str, may_be_empty: bool) -> Result<(), Rejection> {
+pub(super) fn text(what: &str, text: &str, may_be_empty: bool) -> Result<(), Rejection> {
     let long = text.chars().count() > ATTRIBUTE_CHARACTERS_MAX;
     if long || text.chars().any(char::is_control) || (text.is_empty() && !may_be_empty) {
         let most = ATTRIBUTE_CHARACTERS_MAX as u64;

@@ -8,6 +8,7 @@ mod job;
 mod machine;
 mod observe;
 pub(crate) mod quota;
+mod replicas;
 mod request;
 mod rescheduling;
 mod reserve;
@@ -24,7 +25,7 @@ use spec::{JobSpec, Kind};
 use crate::state::bounds::{REASON_CHARACTERS_MAX, TIME_MAX};
 use crate::{
     ALLOCS, Actor, Applied, CAPABILITIES, Cell, Event, EventKind, LEVEL, LOST_MACHINES, Mutation,
-    Op, Outcome, QUOTA, RESERVATIONS, Rejection, Subject, USERS,
+    Op, Outcome, QUOTA, REPLICAS, RESERVATIONS, Rejection, Subject, USERS,
 };
 
 /// What one operation does beside its answer, as it comes.
@@ -86,6 +87,12 @@ impl Op {
                 mutation: Mutation::AddUser { .. } | Mutation::RevokeUser { .. },
                 ..
             } => USERS,
+            Self::Request {
+                mutation: Mutation::AddReplica { .. } | Mutation::RemoveReplica { .. },
+                ..
+            }
+            | Self::ChangeMember { .. }
+            | Self::DescribeReplica { .. } => REPLICAS,
             Self::Request { mutation: Mutation::Submit(spec), .. } => {
                 Self::beyond_level_1(spec).map_or(Level(1), |(_, level)| level)
             }
@@ -126,7 +133,9 @@ impl Op {
             | Self::MachineUnreachable { .. }
             | Self::StopRescheduling { .. }
             | Self::AllowRescheduling
-            | Self::MeterQuota => Actor::Master,
+            | Self::MeterQuota
+            | Self::ChangeMember { .. }
+            | Self::DescribeReplica { .. } => Actor::Master,
         }
     }
 }
@@ -190,6 +199,10 @@ impl Cell {
             Op::StopRescheduling { silent, of } => self.stop_rescheduling(*silent, *of, events),
             Op::AllowRescheduling => self.allow_rescheduling(events),
             Op::MeterQuota => self.set_metering(true, events),
+            Op::ChangeMember { replica, to } => self.change_member(*replica, *to, events),
+            Op::DescribeReplica { replica, address, level } => {
+                self.describe_replica(*replica, address, *level, events);
+            }
         }
         Outcome::Done
     }

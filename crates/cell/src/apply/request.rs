@@ -117,6 +117,8 @@ impl Cell {
             Mutation::SetCapability { user, capability, held } => {
                 self.set_capability(by, user, *capability, *held, events)
             }
+            Mutation::AddReplica { address } => self.add_replica(by, address, events),
+            Mutation::RemoveReplica { replica } => self.remove_replica(by, *replica, events),
         }
     }
 }

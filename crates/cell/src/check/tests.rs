@@ -2,6 +2,7 @@
 
 mod allocs;
 mod quota;
+mod replicas;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -2,7 +2,7 @@
 
 use model::{
     Band, CollectionId, Generation, GrantId, InstanceId, JobName, Level, LogIndex, MachineId,
-    MachineName, Resources, Serial, SessionId, TaskId, Time, UserName,
+    MachineName, ReplicaId, Resources, Serial, SessionId, TaskId, Time, UserName,
 };
 use thiserror::Error;
 
@@ -427,6 +427,15 @@ pub enum Violation {
     /// An entry of what users may do says that somebody may nothing.
     #[error("{0} is listed with no capability")]
     NoCapability(UserName),
+    /// A replica that is not in consensus waits to leave it.
+    #[error("replica {0} is leaving, and waits to join")]
+    WaitsToLeave(ReplicaId),
+    /// No replica votes and stays.
+    #[error("no replica votes and is not leaving: the cell could decide nothing")]
+    NobodyVotes,
+    /// More than one replica's part in consensus changed by one operation.
+    #[error("replicas {0:?} changed their part in consensus at once, and one at a time may")]
+    MembersAtOnce(Vec<ReplicaId>),
     /// There is more of something than its bound.
     #[error("{has} {what}, at most {most} are kept")]
     TooMany {

@@ -5,6 +5,7 @@ mod job;
 pub mod lifecycle;
 mod machine;
 mod quota;
+mod replicas;
 mod rescheduling;
 mod session;
 mod user;
@@ -16,6 +17,8 @@ pub use job::{
 pub use machine::{Drain, FailureDomain, Machine, MachineState, attribute};
 pub use quota::{Grant, Metering, Total};
 pub(crate) use quota::{Quota, judged_together};
+pub(crate) use replicas::{FIRST, Replicas};
+pub use replicas::{Member, MemberChange, Replica};
 pub use rescheduling::Rescheduling;
 pub use session::Session;
 pub use user::{Act, Certificate, User};
@@ -72,6 +75,8 @@ pub mod bounds {
     pub const OVERSELL_PERCENT_MAX: u32 = 10_000;
     /// Users with capabilities.
     pub const CAPABILITY_HOLDERS_MAX: usize = 10_000;
+    /// Replicas of the Borgmaster, those that wait or leave included.
+    pub const REPLICAS_MAX: usize = 9;
 }
 
 /// The state of a cell. A clone is a view: it shares everything with the cell, costs next to
@@ -87,6 +92,7 @@ pub struct Cell {
     pub(crate) quota: Quota,
     /// What users may do beyond what is their own; those who may nothing have no entry.
     pub(crate) capabilities: OrdMap<UserName, OrdSet<Capability>>,
+    pub(crate) replicas: Replicas,
     pub(crate) index: LogIndex,
     pub(crate) time: Time,
     pub(crate) last_collection: CollectionId,
@@ -131,6 +137,7 @@ impl Cell {
             users: OrdMap::new(),
             quota: Quota::default(),
             capabilities: OrdMap::new(),
+            replicas: Replicas::default(),
             index: LogIndex(0),
             time: Time::ZERO,
             last_collection: CollectionId(0),

@@ -3,10 +3,13 @@
 use std::sync::Arc;
 
 use cell::{
-    Cell, Death, Image, ImageError, Job, JobParts, JobState, Machine, MachineState, Mutation, Op,
-    Outcome, Phase, Placement, Rejection, Reply, RequestId, Submission, Task, TaskState,
+    Cell, Death, Image, ImageError, Job, JobParts, JobState, Machine, MachineState, Member,
+    Mutation, Op, Outcome, Phase, Placement, Rejection, Replica, Reply, RequestId, Submission,
+    Task, TaskState,
 };
-use model::{CellName, CollectionId, Generation, MachineId, MachineName, SessionId, Time};
+use model::{
+    CellName, CollectionId, Generation, Level, MachineId, MachineName, ReplicaId, SessionId, Time,
+};
 use spec::JobSpec;
 
 use crate::script::{report, submitted, user};
@@ -115,6 +118,42 @@ fn what_contradicts_itself_is_refused_or_found_by_the_check() {
 }
 
 #[test]
+fn replicas_that_contradict_each_other_are_refused_or_found_by_the_check() {
+    let replica = |id, member, leaving| Replica {
+        id: ReplicaId(id),
+        address: format!("h{id}:1").into(),
+        level: Level(2),
+        member,
+        leaving,
+    };
+    let (voter, level) = (|id| replica(id, Member::Voter, false), Level(2));
+    let nobody: &[&str] = &[
+        "none of the replicas in the head votes: let at least one be a voter that is not leaving",
+    ];
+    let cases: Vec<(u64, Vec<Replica>, &[&str])> = vec![
+        (1, vec![], &[]),
+        (5, vec![], &[]),
+        (0, vec![], &["replica 1 is beyond the last that was given (0)"]),
+        (2, vec![voter(1), voter(3)], &["replica 3 is beyond the last that was given (2)"]),
+        (2, vec![voter(0)], &["replica 0 is beyond the last that was given (2)"]),
+        (2, vec![voter(2), voter(2)], &["replica 2 is there twice"]),
+        (2, vec![replica(2, Member::Learner, false)], nobody),
+        (2, vec![replica(2, Member::Voter, true)], nobody),
+        (2, vec![voter(1), replica(2, Member::Voter, true)], &[]),
+        (
+            2,
+            vec![voter(1), replica(2, Member::Waiting, true)],
+            &["replica 2 is leaving, and waits to join"],
+        ),
+    ];
+    for (last, replicas, expected) in cases {
+        let last_replica = ReplicaId(last);
+        let image = Image { level, last_replica, replicas, ..image(vec![], vec![]) };
+        assert_eq!(says(image), *expected);
+    }
+}
+
+#[test]
 fn a_job_has_as_many_tasks_as_its_description_says() {
     let spec = submitted("web", 2, &[]);
     let job = Job::from_parts(parts(1, spec, vec![]));
@@ -127,6 +166,8 @@ fn a_job_has_as_many_tasks_as_its_description_says() {
 fn a_cell_at_the_end_of_its_ids_gives_the_last_and_then_refuses() {
     let almost = u64::MAX - 1;
     let mut cell = Cell::from_image(Image {
+        level: Level(2),
+        last_replica: ReplicaId(almost),
         last_collection: CollectionId(almost),
         last_machine: MachineId(almost),
         last_session: SessionId(almost),
@@ -161,4 +202,8 @@ fn a_cell_at_the_end_of_its_ids_gives_the_last_and_then_refuses() {
     let last = Reply::MachineAdded(MachineId(u64::MAX));
     assert_eq!(apply(&request(3, add("m2"))), Outcome::Request(Ok(last)));
     assert_eq!(apply(&request(4, add("m3"))), full("machine ids"));
+    let add = |address: &str| Mutation::AddReplica { address: address.to_owned() };
+    let last = Reply::ReplicaAdded(ReplicaId(u64::MAX));
+    assert_eq!(apply(&request(5, add("h2:1"))), Outcome::Request(Ok(last)));
+    assert_eq!(apply(&request(6, add("h3:1"))), full("replica ids"));
 }

@@ -13,6 +13,7 @@ mod placing;
 mod quota;
 mod random;
 mod relations;
+mod replicas;
 mod running;
 mod script;
 mod sessions;

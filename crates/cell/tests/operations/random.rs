@@ -4,12 +4,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use cell::{
-    Applied, Assignment, Cell, Image, Job, Machine, MachineState, Mutation, Observation, Op,
-    Outcome, RequestId, Watch,
+    Applied, Assignment, Cell, Image, Job, Machine, MachineState, MemberChange, Mutation,
+    Observation, Op, Outcome, RequestId, Watch,
 };
 use model::{
     Bytes, Capability, CellName, CollectionId, End, Generation, GrantId, InstanceId, Level,
-    MachineId, MachineName, MilliCores, Resources, Serial, SessionId, Span, TaskIndex,
+    MachineId, MachineName, MilliCores, ReplicaId, Resources, Serial, SessionId, Span, TaskIndex,
     TaskSelection, Time,
 };
 use proptest::prelude::*;
@@ -132,6 +132,7 @@ fn mutation() -> impl Strategy<Value = Mutation> {
         ),
         1 => select(vec!["ana", "bob", "root"])
             .prop_map(|user| Mutation::RevokeUser { user: user.parse().expect("a name") }),
+        2 => replicas(),
         4 => quota(),
         1 => select(vec!["0.5", "1", "2"]).prop_map(|factor| Mutation::SetPlatform {
             platform: "p".to_owned(),
@@ -153,6 +154,28 @@ fn mutation() -> impl Strategy<Value = Mutation> {
             .prop_map(|(id, tasks)| Mutation::Kill { collection: CollectionId(id), tasks }),
         2 => names,
         3 => machines,
+    ]
+}
+
+fn replicas() -> impl Strategy<Value = Mutation> {
+    prop_oneof![
+        3 => "h[1-9]?".prop_map(|address| Mutation::AddReplica { address }),
+        1 => small_or_huge().prop_map(|id| Mutation::RemoveReplica { replica: ReplicaId(id) }),
+    ]
+}
+
+fn of_replicas() -> impl Strategy<Value = Op> {
+    let replica = || small_or_huge().prop_map(ReplicaId);
+    let to = select(vec![MemberChange::Learner, MemberChange::Voter, MemberChange::Out]);
+    prop_oneof![
+        3 => (replica(), to).prop_map(|(replica, to)| Op::ChangeMember { replica, to }),
+        1 => (replica(), "\\PC{0,3}|h{300}", small_or_huge_32()).prop_map(
+            |(replica, address, level)| Op::DescribeReplica {
+                replica,
+                address,
+                level: Level(level),
+            }
+        ),
     ]
 }
 
@@ -223,6 +246,7 @@ fn absurd() -> impl Strategy<Value = Op> {
         1 => (0..5_u32, 3..5_u32).prop_map(|(silent, of)| Op::StopRescheduling { silent, of }),
         1 => Just(Op::AllowRescheduling),
         1 => Just(Op::MeterQuota),
+        3 => of_replicas(),
         2 => machine_id().prop_map(|machine| Op::MachineBack { machine }),
         1 => small_or_huge_32().prop_map(|to| Op::RaiseLevel { to: Level(to) }),
         2 => prop::collection::vec(small_or_huge().prop_map(CollectionId), 0..4)
@@ -484,6 +508,6 @@ fn a_long_sequence_places_and_ends_tasks() {
             cell.apply(cell.time(), &Op::Forget { collections });
         }
     }
-    assert_eq!(seen.len(), 38, "every kind of event but the cell's own: {seen:?}");
+    assert_eq!(seen.len(), 42, "every kind of event but the cell's own: {seen:?}");
     assert_eq!(cell.check(), []);
 }

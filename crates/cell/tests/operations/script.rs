@@ -34,6 +34,9 @@
 //! [as USER] revoke-user NAME            root does it
 //! [as USER] grant USER BAND [cpu=MILLI] [ram=MIB] [disk=MIB] [from=SECONDS] [until=SECONDS]
 //! [as USER] revoke GRANT           [as USER] oversell BAND PERCENT        [as USER] meter on|off
+//! [as USER] add-replica ADDRESS         [as USER] remove-replica ID         root does it
+//! member ID learner|voter|out      what becomes of a replica in consensus
+//! replica ID has LEVEL [ADDRESS]   what a replica says of itself
 //! metered                          the master itself says that quota is metered
 //! charges                          what is charged, and what is granted
 //! [as USER] allow-to USER CAPABILITY              [as USER] forbid USER CAPABILITY
@@ -45,6 +48,7 @@
 //! crowd N                          as many users open one each
 //! request SESSION#SEQUENCE as USER COMMAND        with #FROM-TO, several; the last answer is shown
 //! show                             what there is
+//! show replicas                    who the replicas are
 //! show users                       who was added or revoked
 //! accepts NAME SERIAL              whether requests with that certificate are heard
 //! show ports                       which ports are looked at next
@@ -55,12 +59,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use cell::{Assignment, Cell, Mutation, Observation, Op, Outcome, Reply, RequestId, Watch};
+use cell::{
+    Assignment, Cell, MemberChange, Mutation, Observation, Op, Outcome, Reply, RequestId, Watch,
+};
 use expect_test::Expect;
 use model::{
     Address, Bytes, CellName, CollectionId, End, GrantId, InstanceId, JobName, Level, MachineId,
-    MachineName, MachineReport, MilliCores, PortName, Resources, Serial, SessionId, Span,
-    TaskIndex, TaskSelection, Time, UserName,
+    MachineName, MachineReport, MilliCores, PortName, ReplicaId, Resources, Serial, SessionId,
+    Span, TaskIndex, TaskSelection, Time, UserName,
 };
 use spec::{Constraint, HealthCheck, JobSpec, Kind, Relation, TaskOverride, TaskSpec};
 
@@ -108,6 +114,7 @@ impl Script {
                 return String::new();
             }
             ["show"] => return shown::cell(&self.cell),
+            ["show", "replicas"] => return shown::replicas(&self.cell),
             ["show", "users"] => return shown::users(&self.cell),
             ["accepts", name, serial] => {
                 let accepts = self.cell.accepts(&user(name), self::serial(serial));
@@ -130,7 +137,7 @@ impl Script {
             [
                 "submit" | "kill" | "add" | "drain" | "undrain" | "remove" | "say" | "platform"
                 | "resume" | "grant" | "revoke" | "oversell" | "meter" | "allow-to" | "forbid"
-                | "use" | "certify" | "revoke-user",
+                | "use" | "certify" | "revoke-user" | "add-replica" | "remove-replica",
                 ..,
             ] => self.request(&self.whose(&words), &words),
             ["describe", name, ref options @ ..] => {
@@ -148,6 +155,12 @@ impl Script {
                 let count = |text| u32::try_from(number(text)).expect("a number of machines");
                 Op::StopRescheduling { silent: count(silent), of: count(of) }
             }
+            ["member", id, to] => Op::ChangeMember { replica: replica(id), to: member_change(to) },
+            ["replica", id, "has", level, ref address @ ..] => Op::DescribeReplica {
+                replica: replica(id),
+                address: address.concat(),
+                level: Level(u32::try_from(number(level)).expect("a level")),
+            },
             ["allow"] => Op::AllowRescheduling,
             ["silent", name] => Op::MachineSilent { machine: self.machine(name) },
             ["back", name] => Op::MachineBack { machine: self.machine(name) },
@@ -178,7 +191,7 @@ impl Script {
             [
                 "add" | "drain" | "undrain" | "remove" | "say" | "platform" | "resume" | "grant"
                 | "revoke" | "oversell" | "meter" | "allow-to" | "forbid" | "use" | "certify"
-                | "revoke-user",
+                | "revoke-user" | "add-replica" | "remove-replica",
                 ..,
             ] => "root".to_owned(),
             ["kill", "job", id] => self
@@ -297,6 +310,8 @@ impl Script {
                 capability: capability.parse().expect("a capability"),
                 held: *what == "allow-to",
             },
+            ["add-replica", address @ ..] => Mutation::AddReplica { address: address.concat() },
+            ["remove-replica", id] => Mutation::RemoveReplica { replica: replica(id) },
             ["platform", platform, factor] => Mutation::SetPlatform {
                 platform: (*platform).to_owned(),
                 factor: factor.parse().expect("a factor"),
@@ -358,6 +373,15 @@ fn grant(user: &str, band: &str, options: &[&str]) -> Mutation {
     }
     let (user, band) = (self::user(user), band.parse().expect("a band"));
     Mutation::GrantQuota { user, band, amount, from, until }
+}
+
+fn replica(text: &str) -> ReplicaId {
+    ReplicaId(number(text))
+}
+
+fn member_change(text: &str) -> MemberChange {
+    let all = [MemberChange::Learner, MemberChange::Voter, MemberChange::Out];
+    all.into_iter().find(|to| to.to_string() == text).expect("learner, voter or out")
 }
 
 fn machine_name(text: &str) -> MachineName {

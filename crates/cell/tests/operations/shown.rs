@@ -43,6 +43,7 @@ fn reply(reply: &Reply) -> String {
         }
         Reply::UserRevoked { known: true } => "revoked".to_owned(),
         Reply::UserRevoked { known: false } => "revoked, and nothing was known of them".to_owned(),
+        Reply::ReplicaAdded(replica) => format!("replica {replica}"),
         Reply::Done => "done".to_owned(),
     }
 }
@@ -81,6 +82,12 @@ fn event(event: &Event) -> String {
             format!("{name} {user} {} until {} s", certificate.serial, seconds(certificate.expires))
         }
         EventKind::UserRevoked { user } => format!("{name} {user}"),
+        EventKind::ReplicaAdded { replica, address } => format!("{name} {replica} at {address}"),
+        EventKind::ReplicaRemoved { replica } => format!("{name} {replica}"),
+        EventKind::ReplicaMember { replica, to } => format!("{name} {replica} {to}"),
+        EventKind::ReplicaDescribed { replica, address, level } => {
+            format!("{name} {replica} at '{address}' level {level}")
+        }
         EventKind::LevelRaised { to } => format!("{name} {to}"),
         EventKind::QuotaGranted(grant) | EventKind::QuotaRevoked(grant) => {
             format!("{name} {}", self::grant(grant))
@@ -166,6 +173,21 @@ pub(crate) fn cell(cell: &Cell) -> String {
         ));
     }
     lines.into_iter().map(|line| line + "\n").collect()
+}
+
+/// The replicas that are recorded, and who is in consensus.
+pub(crate) fn replicas(cell: &Cell) -> String {
+    let line = |replica: &cell::Replica| {
+        let (id, member) = (replica.id, format!("{:?}", replica.member).to_lowercase());
+        let leaving = if replica.leaving { ", leaving" } else { "" };
+        format!("{id} {member}{leaving} at '{}' level {}\n", replica.address, replica.level)
+    };
+    let ids =
+        |ids: Vec<model::ReplicaId>| ids.iter().map(|id| format!(" {id}")).collect::<String>();
+    let (voters, learners) = (ids(cell.voters().collect()), ids(cell.learners().collect()));
+    let records: String = cell.replicas().map(line).collect();
+    let last = cell.last_replica();
+    format!("{records}voters{voters}; learners{learners}; last id {last}\n")
 }
 
 /// The users who were added or revoked.

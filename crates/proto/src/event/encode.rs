@@ -9,7 +9,7 @@ use model::{CollectionId, End, InstanceId, MachineId, Resources};
 use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint};
 
 use super::RecordRef;
-use crate::read;
+use crate::{read, v1};
 
 impl RecordRef<'_> {
     /// Appends the event's bytes.
@@ -182,6 +182,20 @@ fn kind(wire: &mut Wire<'_>, kind: &EventKind) {
             wire.text(2, capability.name());
         }),
         EventKind::CapabilityUsed { capability } => wire.given_text(56, capability.name()),
+        EventKind::ReplicaAdded { replica, address } => wire.message(70, |wire| {
+            wire.number(1, replica.0);
+            wire.text(2, address);
+        }),
+        EventKind::ReplicaRemoved { replica } => wire.given_number(71, replica.0),
+        EventKind::ReplicaMember { replica, to } => wire.message(72, |wire| {
+            wire.number(1, replica.0);
+            wire.number(2, v1::MemberChange::from(*to) as u64);
+        }),
+        EventKind::ReplicaDescribed { replica, address, level } => wire.message(73, |wire| {
+            wire.number(1, replica.0);
+            wire.text(2, address);
+            wire.number(3, level.0.into());
+        }),
     }
 }
 

@@ -12,6 +12,7 @@ mod json;
 mod machine;
 mod quota;
 mod rejection;
+mod replicas;
 mod user;
 
 pub use hash::{StateHash, StateHasher, state_hash};
@@ -83,6 +84,7 @@ fn head(image: &Image) -> v1::ImageHead {
         users: image.users.iter().map(user::user).collect(),
         quota: quota::head(image),
         capabilities: quota::capabilities(image),
+        replicas: replicas::replicas(image),
     }
 }
 
@@ -168,6 +170,7 @@ fn image_of(head: v1::ImageHead) -> Result<Image, Malformed> {
     };
     let user = |(position, user)| user::user_of(user).element(position).field("users");
     let users = head.users.into_iter().enumerate().map(user).collect::<Result<_, _>>()?;
+    let (last_replica, replicas) = replicas::replicas_of(head.replicas)?;
     Ok(Image {
         name: read::optional_name(&head.name, "name")?,
         level: Level(level),
@@ -183,6 +186,8 @@ fn image_of(head: v1::ImageHead) -> Result<Image, Malformed> {
         last_machine: MachineId(head.last_machine),
         last_session: SessionId(head.last_session),
         last_grant,
+        replicas,
+        last_replica,
         jobs: Vec::new(),
         machines: Vec::new(),
         sessions: Vec::new(),

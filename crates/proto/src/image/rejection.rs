@@ -2,7 +2,7 @@
 
 use cell::Rejection;
 use cell::feasibility::{CountedAt, Misfit};
-use model::{CollectionId, Dimension, GrantId, SessionId, TaskId, TaskIndex};
+use model::{CollectionId, Dimension, GrantId, ReplicaId, SessionId, TaskId, TaskIndex};
 
 use crate::error::{At, Fault, Malformed};
 use crate::{read, v1};
@@ -78,6 +78,9 @@ impl From<&Rejection> for v1::Rejection {
             Rejection::Oversold(oversold) => Why::Oversold(oversold.as_ref().into()),
             Rejection::NoSuchGrant(id) => Why::NoSuchGrant(id.0),
             Rejection::Impossible(why) => Why::Impossible(why.clone()),
+            Rejection::NoSuchReplica(id) => Why::NoSuchReplica(id.0),
+            Rejection::ReplicaAddressTaken(id) => Why::ReplicaAddressTaken(id.0),
+            Rejection::LastVoter(id) => Why::LastVoter(id.0),
         };
         Self { why: Some(why) }
     }
@@ -147,6 +150,9 @@ impl TryFrom<v1::Rejection> for Rejection {
             }
             Why::NoSuchGrant(id) => Self::NoSuchGrant(GrantId(id)),
             Why::Impossible(why) => Self::Impossible(why),
+            Why::NoSuchReplica(id) => Self::NoSuchReplica(ReplicaId(id)),
+            Why::ReplicaAddressTaken(id) => Self::ReplicaAddressTaken(ReplicaId(id)),
+            Why::LastVoter(id) => Self::LastVoter(ReplicaId(id)),
         })
     }
 }

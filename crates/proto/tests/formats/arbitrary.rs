@@ -10,10 +10,10 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use borglet::{Desired, DesiredAlloc, Order, Report, TaskReport, TaskStatus};
-use cell::{Certificate, Grant};
+use cell::{Certificate, Grant, MemberChange};
 use model::{
     Appclass, Band, Bytes, CollectionId, End, GcuFactor, Generation, GrantId, InstanceId, LogIndex,
-    MachineId, MachineReport, MilliCores, PortName, PortRange, Priority, Resources,
+    MachineId, MachineReport, MilliCores, PortName, PortRange, Priority, ReplicaId, Resources,
     SchedulingClass, Serial, Span, Stamp, TaskIndex, TaskSelection, Term, Time,
 };
 use proptest::collection::{btree_map, vec};
@@ -103,6 +103,14 @@ fn grant() -> impl Strategy<Value = Grant> {
 
 fn collection() -> impl Strategy<Value = CollectionId> {
     any::<u64>().prop_map(CollectionId)
+}
+
+fn replica() -> impl Strategy<Value = ReplicaId> {
+    any::<u64>().prop_map(ReplicaId)
+}
+
+fn member_change() -> impl Strategy<Value = MemberChange> {
+    select(vec![MemberChange::Learner, MemberChange::Voter, MemberChange::Out])
 }
 
 fn instance() -> impl Strategy<Value = InstanceId> {

@@ -2,6 +2,7 @@
 
 pub(crate) mod event;
 pub(crate) mod image;
+mod replicas;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
@@ -272,6 +273,8 @@ pub(crate) fn all_ops() -> Vec<Op> {
         validity: Span::from_secs(90 * 86_400),
     }));
     later.push(request(Mutation::RevokeUser { user: name("ben") }));
+    later.extend(replicas::requests().into_iter().map(request));
+    later.extend(replicas::ops());
     ops.extend(later);
     ops
 }
@@ -307,6 +310,8 @@ pub(crate) fn kind(op: &Op) -> &'static str {
             Mutation::MeterQuota { .. } => "say whether quota is metered",
             Mutation::SetCapability { .. } => "set capability",
             Mutation::UseCapability { .. } => "use capability",
+            Mutation::AddReplica { .. } => "add replica",
+            Mutation::RemoveReplica { .. } => "remove replica",
         },
         Op::Assign(_) => "assign",
         Op::Observe { .. } => "observe",
@@ -320,5 +325,7 @@ pub(crate) fn kind(op: &Op) -> &'static str {
         Op::AllowRescheduling => "allow rescheduling",
         Op::Reserve(_) => "reserve",
         Op::MeterQuota => "meter quota",
+        Op::ChangeMember { .. } => "change member",
+        Op::DescribeReplica { .. } => "describe replica",
     }
 }

@@ -218,6 +218,11 @@ fn a_malformed_record_is_refused_with_its_place() {
             observe(v1::Observation { instance, what: ended(Some(v1::end::How::Exited(256))) }),
             "op.observe.observations[0].ended.exited: must be 0 to 255, is 256".to_owned(),
         ),
+        (
+            Some(Kind::ChangeMember(v1::ChangeMember { replica: 2, to: 9 })),
+            "op.changeMember.to: has the value 9, which stands for nothing that this build knows"
+                .to_owned(),
+        ),
     ];
     for (op, expected) in cases {
         assert_eq!(says(op), expected);
@@ -294,6 +299,15 @@ fn a_malformed_image_is_refused_with_its_place() {
             },
             "head.users[0].certificates[0].serial: '' is not the serial number of a certificate: that is \
              2 to 40 lower-case hexadecimal digits, without zeros before it"
+                .to_owned(),
+        ),
+        (
+            |all| {
+                let recorded = vec![v1::Replica::default()];
+                head(all).replicas = Some(v1::image_head::Replicas { last: 1, recorded });
+            },
+            "head.replicas.recorded[0].member: has the value 0, which stands for nothing that this \
+             build knows"
                 .to_owned(),
         ),
         (|all| head(all).jobs += 1, "head.jobs: says 7, and 6 are there".to_owned()),

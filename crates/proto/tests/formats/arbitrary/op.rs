@@ -17,8 +17,8 @@ use proptest::sample::select;
 
 use super::job::{any_constraint, any_job};
 use super::{
-    any_span, band, certificate, collection, end, factor, instance, machine, machine_report, name,
-    resources, selection, serial,
+    any_span, band, certificate, collection, end, factor, instance, machine, machine_report,
+    member_change, name, replica, resources, selection, serial,
 };
 
 fn mutation() -> BoxedStrategy<Mutation> {
@@ -44,6 +44,8 @@ fn mutation() -> BoxedStrategy<Mutation> {
         }),
         name().prop_map(|user| Mutation::RevokeUser { user }),
         of_quota(),
+        any::<String>().prop_map(|address| Mutation::AddReplica { address }),
+        replica().prop_map(|replica| Mutation::RemoveReplica { replica }),
     ]
     .boxed()
 }
@@ -115,6 +117,10 @@ pub(crate) fn op() -> BoxedStrategy<Op> {
         any::<(u32, u32)>().prop_map(|(silent, of)| Op::StopRescheduling { silent, of }),
         Just(Op::AllowRescheduling),
         Just(Op::MeterQuota),
+        (replica(), member_change()).prop_map(|(replica, to)| Op::ChangeMember { replica, to }),
+        (replica(), any::<String>(), any::<u32>()).prop_map(|(replica, address, level)| {
+            Op::DescribeReplica { replica, address, level: Level(level) }
+        }),
     ];
     prop_oneof![1 => requests, 2 => others].boxed()
 }
@@ -151,6 +157,7 @@ fn reply() -> impl Strategy<Value = Reply> {
         certificate().prop_map(Reply::UserAdded),
         any::<bool>().prop_map(|known| Reply::UserRevoked { known }),
         any::<u64>().prop_map(|id| Reply::Granted(GrantId(id))),
+        replica().prop_map(Reply::ReplicaAdded),
         Just(Reply::Done),
     ]
 }
@@ -225,6 +232,9 @@ fn rejection() -> BoxedStrategy<Rejection> {
         any_span().prop_map(Rejection::Validity),
         any::<u64>().prop_map(|id| Rejection::NoSuchGrant(GrantId(id))),
         word().prop_map(Rejection::Impossible),
+        replica().prop_map(Rejection::NoSuchReplica),
+        replica().prop_map(Rejection::ReplicaAddressTaken),
+        replica().prop_map(Rejection::LastVoter),
     ];
     prop_oneof![1 => would_not_fit, 3 => others, 1 => short_of_quota()].boxed()
 }

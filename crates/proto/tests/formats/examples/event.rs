@@ -6,7 +6,7 @@ use cell::{Actor, Event, EventKind, EvictionCause, KillReason, PendingCause, Sto
 use model::{Band, Capability, CollectionId, Level, LogIndex, MachineId, Time};
 use proto::event::{Names, Record};
 
-use super::{certificate, ends, factor, instance, name, resources};
+use super::{certificate, ends, factor, instance, name, replicas, resources};
 
 /// Each kind of event at least once, each of another operation.
 pub(crate) fn all_events() -> Vec<Record> {
@@ -55,6 +55,7 @@ fn happenings() -> Vec<(Actor, Event)> {
     let used = vec![EventKind::CapabilityUsed { capability }];
     add(&ana, Subject::Machine(MachineId(3)), used);
     add(&ana, Subject::Cell, of_users());
+    add(&Actor::Master, Subject::Cell, replicas::events());
     all
 }
 
@@ -195,5 +196,9 @@ pub(crate) fn kind(event: &Event) -> &'static str {
         EventKind::CapabilityGranted { .. } => "capability granted",
         EventKind::CapabilityRevoked { .. } => "capability revoked",
         EventKind::CapabilityUsed { .. } => "capability used",
+        EventKind::ReplicaAdded { .. } => "replica added",
+        EventKind::ReplicaRemoved { .. } => "replica removed",
+        EventKind::ReplicaMember { .. } => "replica member",
+        EventKind::ReplicaDescribed { .. } => "replica described",
     }
 }

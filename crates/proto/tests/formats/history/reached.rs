@@ -19,7 +19,7 @@ type Seen = BTreeSet<String>;
 fn histories_reach_every_state_and_every_event() {
     let mut runner = TestRunner::deterministic();
     let (mut states, mut events) = (Seen::new(), Seen::new());
-    for _ in 0..400 {
+    for _ in 0..500 {
         let ops = history(80).new_tree(&mut runner).expect("a history").current();
         let mut cell = Cell::empty();
         for (at, op) in &ops {
@@ -66,6 +66,11 @@ fn histories_reach_every_state_and_every_event() {
         machine: suspect
         machine: unreachable
         machine: up
+        replica: learner
+        replica: learner, leaving
+        replica: voter
+        replica: voter, leaving
+        replica: waiting
         task: crashed
         task: failed
         task: finished
@@ -86,6 +91,7 @@ fn histories_reach_every_state_and_every_event() {
         task: reserves less than its limit
         task: started
         task: starting
+        task: stopping, evicted
         task: stopping, killed by a user
         task: stopping, killed with its alloc set
         task: stopping, killed with its parent
@@ -119,6 +125,10 @@ fn histories_reach_every_state_and_every_event() {
         oversell
         platform
         queue
+        replica added
+        replica described
+        replica member
+        replica removed
         rescheduling allowed
         rescheduling resumed
         rescheduling stopped
@@ -163,6 +173,10 @@ fn see(cell: &Cell, seen: &mut Seen) {
         ];
         let words = words.into_iter().filter_map(|(is, word)| is.then_some(word));
         seen.extend(words.map(|word| format!("cell: user {word}")));
+    }
+    for replica in cell.replicas() {
+        let leaving = if replica.leaving { ", leaving" } else { "" };
+        seen.insert(format!("replica: {:?}{leaving}", replica.member).to_lowercase());
     }
     for machine in cell.machines() {
         seen.extend(of_machine(cell, machine).map(|word| format!("machine: {word}")));
