@@ -337,6 +337,11 @@ impl Lost {
 
 #[cfg(test)]
 impl Lost {
+    /// How a machine answers, as was heard last.
+    pub(crate) fn contact(&self, machine: MachineId) -> Contact {
+        self.machines.get(&machine).map_or(Contact::Unknown, |machine| machine.contact)
+    }
+
     /// Whether the counts that are kept are those that a count from the start gives.
     pub(crate) fn is_right(&self, now: Time, cell: &Cell) -> bool {
         let mut anew = Self::new(now, &Cell::empty());

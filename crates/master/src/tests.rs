@@ -2,7 +2,12 @@
 
 mod agreeing;
 mod allocs;
+mod cluster;
+mod contacts;
+mod handover;
 mod lost;
+mod parts;
+mod proposals;
 mod session;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -103,26 +108,43 @@ impl World {
     }
 
     fn answer(&mut self, had_order: bool, stamp: u64, tasks: &[(u32, TaskStatus)]) -> String {
+        self.reported(had_order, stamp, tasks);
+        self.said()
+    }
+
+    /// The machine reports; what is proposed for that is not applied.
+    fn reported(&mut self, had_order: bool, stamp: u64, tasks: &[(u32, TaskStatus)]) {
+        let stamp = Stamp { restore_epoch: 0, term: Term(3), index: LogIndex(stamp) };
+        self.reported_of(had_order, stamp, machine(), tasks);
+    }
+
+    fn reported_of(
+        &mut self,
+        had_order: bool,
+        stamp: Stamp,
+        machine: Arc<MachineReport>,
+        tasks: &[(u32, TaskStatus)],
+    ) {
         let tasks = tasks.iter().map(|(index, status)| TaskReport {
             instance: instance(*index, 1),
             status: status.clone(),
         });
-        let report = Report {
-            stamp: Stamp { restore_epoch: 0, term: Term(3), index: LogIndex(stamp) },
-            machine: machine(),
-            tasks: tasks.collect(),
-        };
+        let report = Report { stamp, machine, tasks: tasks.collect() };
         let answer = &Answer::Report { report: Arc::new(report), version: 1 };
         let (now, cell) = (self.now, &self.cell);
         self.shard.answered(now, cell, M1, had_order, answer, &mut self.wishes);
-        self.said()
     }
 
     fn fail(&mut self) -> String {
-        let (now, cell) = (self.now, &self.cell);
-        self.shard.answered(now, cell, M1, false, &Answer::Failed, &mut self.wishes);
+        self.failed();
         self.lead();
         self.said()
+    }
+
+    /// The machine does not answer; what is proposed for that is not applied.
+    fn failed(&mut self) {
+        let (now, cell) = (self.now, &self.cell);
+        self.shard.answered(now, cell, M1, false, &Answer::Failed, &mut self.wishes);
     }
 
     /// The wishes so far in words; what is proposed is applied at once.
@@ -132,11 +154,7 @@ impl World {
             for wish in std::mem::take(&mut self.wishes) {
                 match wish {
                     Wish::Propose(op) => {
-                        words.push(match &op {
-                            Op::DescribeMachine { .. } => "describe".to_owned(),
-                            Op::Observe { observations, .. } => format!("{observations:?}"),
-                            other => format!("{other:?}"),
-                        });
+                        words.push(in_words(&op));
                         self.apply(&op);
                     }
                     Wish::BeginAnew(machines) => self.shard.begin_anew(&machines),
@@ -155,6 +173,14 @@ impl World {
     fn after(&mut self, ms: u64) -> String {
         self.now = self.now + Span::from_millis(ms);
         self.tick()
+    }
+}
+
+fn in_words(op: &Op) -> String {
+    match op {
+        Op::DescribeMachine { .. } => "describe".to_owned(),
+        Op::Observe { observations, .. } => format!("{observations:?}"),
+        other => format!("{other:?}"),
     }
 }
 

@@ -82,11 +82,11 @@ struct World {
     said: String,
 }
 
-fn name(text: &str) -> MachineName {
+pub(super) fn name(text: &str) -> MachineName {
     MachineName::new(text).expect("a name")
 }
 
-fn number<N: std::str::FromStr>(text: &str) -> N {
+pub(super) fn number<N: std::str::FromStr>(text: &str) -> N {
     text.parse().unwrap_or_else(|_| panic!("'{text}' is no number"))
 }
 
@@ -359,7 +359,7 @@ fn instance(index: u32) -> InstanceId {
     task.generation(Generation(1))
 }
 
-fn machine_report() -> Arc<MachineReport> {
+pub(super) fn machine_report() -> Arc<MachineReport> {
     let capacity =
         Resources { cpu: MilliCores(1 << 40), ram: Bytes(1 << 50), ..Resources::default() };
     let ports = PortRange { first: 31_000, last: 31_009 };
