@@ -147,7 +147,9 @@ impl Link {
         }
     }
 
-    /// What is to be proposed of the machine's state in the cell.
+    /// What is to be proposed of the machine's state in the cell. To be asked when a poll came to its
+    /// end, or such a proposal may be lost, and not for what is applied: two shards that do not see
+    /// the same would answer each other's proposals without end.
     pub(crate) fn turn(
         &mut self,
         now: Time,

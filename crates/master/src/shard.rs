@@ -182,6 +182,7 @@ impl LinkShard {
         let Some(link) = self.links.get_mut(&machine) else { return };
         link.answered(now, had_order, answer, &self.settings);
         let present = Present { now, cell, since, settings: &self.settings };
+        wishes.extend(link.turn(now, cell, machine, &self.settings).map(Wish::Propose));
         self.agenda.look(&present, machine, link, wishes);
         self.agenda.due.insert((link.next_poll, machine));
         if !link.is_current() {
@@ -216,6 +217,7 @@ impl LinkShard {
             if let Some(link) = self.links.get_mut(&machine)
                 && link.is_overdue(now)
             {
+                wishes.extend(link.turn(now, cell, machine, &self.settings).map(Wish::Propose));
                 self.agenda.look(&present, machine, link, wishes);
             }
         }
@@ -328,7 +330,7 @@ impl Present<'_> {
 }
 
 impl Agenda {
-    /// Looks at what a machine does and reports, against the cell.
+    /// Looks at what a machine reports, against the cell, and at what is to come of its link.
     fn look(
         &mut self,
         present: &Present<'_>,
@@ -337,7 +339,6 @@ impl Agenda {
         wishes: &mut Vec<Wish>,
     ) {
         let Present { now, cell, settings, .. } = *present;
-        wishes.extend(link.turn(now, cell, machine, settings).map(Wish::Propose));
         let stamp = link.report.as_ref().map(|report| report.stamp);
         let ahead = stamp.filter(|stamp| *stamp > present.reached());
         if ahead != link.ahead {

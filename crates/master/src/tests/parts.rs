@@ -5,6 +5,7 @@
 use expect_test::expect;
 
 use super::cluster::session;
+use super::*;
 
 #[test]
 fn a_change_of_leader_alone_polls_nobody_anew_and_loses_no_poll() {
@@ -298,4 +299,27 @@ fn what_a_replica_says_in_vain_is_said_again() {
         answers: m1 m2 m3 m4 m5 m6 m7 m8 m9 m11 m12
         silent: m10
     "#]]);
+}
+
+/// What many machines are asked for the first time is spread, and with it all that follows.
+#[test]
+fn of_many_machines_that_are_taken_over_so_many_are_polled_at_once() {
+    let mut world = World::new();
+    for number in 2..=1_200 {
+        let name = MachineName::new(&format!("m{number}")).expect("a name");
+        world.request(Mutation::AddMachine { name, address: format!("h:{number}") });
+    }
+    world.wishes.clear();
+    let begun = world.now;
+    world.shard.serve(begun, &world.cell, None);
+    world.shard.serve(begun, &world.cell, Some(everything()));
+    let polls: Vec<(u64, usize)> = [0, 99, 100, 199, 200, 1_999]
+        .into_iter()
+        .map(|ms| {
+            world.now = begun + Span::from_millis(ms);
+            world.shard.tick(world.now, &world.cell, &mut world.wishes);
+            (ms, world.wishes.drain(..).count())
+        })
+        .collect();
+    assert_eq!(polls, [(0, 500), (99, 0), (100, 500), (199, 0), (200, 200), (1_999, 0)]);
 }

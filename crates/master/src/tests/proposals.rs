@@ -210,3 +210,22 @@ fn of_what_waits_the_last_report_counts() {
     world.apply(&Op::Nothing);
     assert_eq!(world.lost(), "");
 }
+
+/// What another shard has proposed is not contradicted before the machine does it.
+#[test]
+fn a_machines_state_follows_from_its_polls_and_not_from_what_others_propose() {
+    let mut world = World::running();
+    world.apply(&Op::MachineUnreachable { machine: M1 });
+    let begun = world.now;
+    assert_eq!(world.lost_at(begun, 1_000), "");
+    world.reported(false, 7, &RUNNING);
+    assert!(world.lost().contains("MachineBack"));
+    world.apply(&Op::MachineBack { machine: M1 });
+    (0..5).for_each(|_| world.failed());
+    assert!(world.lost().contains("MachineUnreachable"));
+    world.apply(&Op::MachineUnreachable { machine: M1 });
+    world.apply(&Op::MachineBack { machine: M1 });
+    assert_eq!(world.lost_at(begun, 2_000), "");
+    world.failed();
+    assert!(world.lost().contains("MachineUnreachable"));
+}
