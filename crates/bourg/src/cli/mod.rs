@@ -330,6 +330,13 @@ struct MasterArgs {
     /// For how long they are kept.
     #[arg(long, default_value = "30d", value_parser = duration)]
     events_age: std::time::Duration,
+    /// Where other replicas and clients reach it; otherwise where it listens.
+    #[arg(long, value_name = "HOST:PORT")]
+    address: Option<String>,
+    /// Stay at this level of the state machine or below, as an older build would.
+    #[arg(long, value_name = "LEVEL", default_value_t = ::cell::LEVEL.0, hide_default_value = true,
+          value_parser = clap::value_parser!(u32).range(1..=i64::from(::cell::LEVEL.0)))]
+    level: u32,
     #[command(flatten)]
     listen: ListenArgs,
     // Its heading is that of whatever follows.
