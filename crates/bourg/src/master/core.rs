@@ -234,6 +234,10 @@ impl replica::Codec for Records {
         proto::log::decode_record(payload).map_err(|error| error.to_string())
     }
 
+    fn is_membership(&self, payload: &[u8]) -> bool {
+        proto::log::is_membership(payload)
+    }
+
     fn events(&self, cell: &Cell, applied: &Applied) -> Vec<u8> {
         events::encode(cell, applied)
     }
@@ -412,6 +416,12 @@ impl Thread {
                 rescheduling::tell(&Rescheduling::Allowed, self.replica.cell());
             }
             Output::Follows => self.leads = None,
+            // There is one replica.
+            Output::Send(_)
+            | Output::Readable(..)
+            | Output::Restored { .. }
+            | Output::Leader(..)
+            | Output::Dismissed => {}
         }
     }
 
