@@ -9,7 +9,7 @@ use raft::eraftpb::{self, MessageType};
 use raft::{Config, RawNode, SnapshotStatus, StateRole};
 
 use crate::io::{
-    Founding, Input, Output, Persist, Recovered, Refusal, ReplicaError, Settings, Ticket,
+    Founding, Input, Output, Persist, Progress, Recovered, Refusal, ReplicaError, Settings, Ticket,
 };
 use crate::log::{self, Memberships, Memory, from_raft};
 use crate::members::{self, Members};
@@ -179,6 +179,25 @@ impl<C: Codec> Replica<C> {
     #[must_use]
     pub fn cell(&self) -> &Cell {
         &self.cell
+    }
+
+    /// What this replica sees of each that takes part, itself included; nothing where it does not
+    /// lead.
+    #[must_use]
+    pub fn progress(&self) -> Vec<Progress> {
+        if self.role != StateRole::Leader {
+            return Vec::new();
+        }
+        let progress = self.node.raft.prs().iter();
+        let mut progress: Vec<_> = progress
+            .map(|(id, of)| Progress {
+                replica: ReplicaId(*id),
+                answers: of.recent_active || *id == self.settings.id.0,
+                index: LogIndex(of.matched),
+            })
+            .collect();
+        progress.sort_unstable_by_key(|of| of.replica);
+        progress
     }
 
     /// Takes in what came and says what is to be done. Drain whatever is waiting before a step:

@@ -94,7 +94,7 @@ pub(super) fn scheduler(args: SchedulerArgs) -> anyhow::Result<()> {
     scheduler::run(&scheduler::Options {
         credentials: args.credentials,
         stem: "scheduler".to_owned(),
-        master: args.master,
+        masters: args.master,
     })
 }
 

@@ -8,7 +8,9 @@ use std::time::Duration;
 use anyhow::Context;
 use cell::{Applied, Assignment, Cell, Mutation, Outcome, RequestId, Rescheduling};
 use model::{LogIndex, ReplicaId, Term, Time};
-use replica::{Founding, Input, LogEntry, Output, Recovered, Refusal, Replica, Settings, Ticket};
+use replica::{
+    Founding, Input, LogEntry, Output, Progress, Recovered, Refusal, Replica, Settings, Ticket,
+};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::admission::{Admission, Asked, Counted, Shed};
@@ -82,6 +84,8 @@ pub(crate) struct View {
     pub(crate) leads: Option<Term>,
     /// Whether the cell has been, since this process started, what the whole log gives.
     pub(crate) caught_up: bool,
+    /// What it sees of the replicas then.
+    pub(super) progress: Arc<[Progress]>,
     /// How many schedulers follow.
     pub(crate) followers: usize,
     /// The cell's clock, which is at no moment before the cell's time.
@@ -100,6 +104,7 @@ impl View {
             leader: None,
             term: Term(0),
             leads: None,
+            progress: Arc::default(),
             caught_up: false,
             followers: 0,
             clock,
@@ -572,6 +577,7 @@ impl Thread {
             leader: self.leader,
             term: self.term,
             leads: self.leads,
+            progress: self.replica.progress().into(),
             caught_up: self.caught_up || self.leads.is_some(),
             followers: self.followers.len(),
             clock: self.clock,

@@ -12,6 +12,18 @@ use super::reads::Reads;
 use super::service::{Answer, Service, unexpected};
 use super::users::Caller;
 
+/// Refuses what is no address of a process that others dial.
+pub(super) fn check_address(address: &str) -> Result<(), Status> {
+    let port = address.rsplit_once(':').filter(|(host, _)| !host.is_empty());
+    if port.is_none_or(|(_, port)| !port.parse::<u16>().is_ok_and(|port| port > 0)) {
+        return Err(Status::invalid_argument(format!(
+            "'{}' is no address: use host:port, such as m1.example:7801",
+            address.escape_debug()
+        )));
+    }
+    Ok(())
+}
+
 impl Service {
     pub(super) async fn change_a_machine(
         &self,

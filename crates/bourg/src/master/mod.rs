@@ -20,6 +20,7 @@ mod quota;
 mod reads;
 pub(crate) mod recover;
 mod rejections;
+mod replicas;
 mod replication;
 mod rescheduling;
 mod saving;

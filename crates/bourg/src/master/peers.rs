@@ -215,6 +215,16 @@ impl Handle {
         self.client(leader)?.r#yield(request).await.map(drop)
     }
 
+    /// What the leader sees of the replicas.
+    pub(crate) async fn progress(
+        &self,
+        leader: ReplicaId,
+    ) -> Result<Vec<v1::ReplicaProgress>, Status> {
+        let mut request = tonic::Request::new(v1::ProgressRequest {});
+        request.set_timeout(PATIENCE);
+        Ok(self.client(leader)?.progress(request).await?.into_inner().replicas)
+    }
+
     /// Asks the leader in a scheduler's name.
     pub(crate) async fn propose(
         &self,

@@ -147,6 +147,15 @@ impl Replication for Replicas {
         }
     }
 
+    async fn progress(
+        &self,
+        request: Request<v1::ProgressRequest>,
+    ) -> Answer<v1::ProgressResponse> {
+        self.only_replicas(&request)?;
+        let replicas = self.service.core.view().progress();
+        Ok(Response::new(v1::ProgressResponse { replicas }))
+    }
+
     async fn r#yield(&self, request: Request<v1::YieldRequest>) -> Answer<v1::YieldResponse> {
         self.only_replicas(&request)?;
         let to = Some(ReplicaId(request.into_inner().to)).filter(|to| to.0 > 0);

@@ -31,7 +31,7 @@ use super::rejections::rejected;
 use super::tally::Tally;
 use super::users::Caller;
 use super::watching::Kept;
-use super::{agents, changes, peers, quota, views};
+use super::{agents, changes, machines, peers, quota, views};
 
 /// The services of a master.
 #[derive(Clone)]
@@ -334,13 +334,7 @@ impl Borgmaster for Service {
     ) -> Answer<v1::AddMachineResponse> {
         let by = self.caller(&request)?;
         let v1::AddMachineRequest { id, name, address } = request.into_inner();
-        let port = address.rsplit_once(':').filter(|(host, _)| !host.is_empty());
-        if port.is_none_or(|(_, port)| !port.parse::<u16>().is_ok_and(|port| port > 0)) {
-            return Err(Status::invalid_argument(format!(
-                "'{}' is no address: use host:port, such as m1.example:7801",
-                address.escape_debug()
-            )));
-        }
+        machines::check_address(&address)?;
         let name =
             MachineName::new(&name).map_err(|error| Status::invalid_argument(error.to_string()))?;
         match self.mutate(id, by, Mutation::AddMachine { name, address }).await? {
@@ -386,6 +380,30 @@ impl Borgmaster for Service {
     ) -> Answer<v1::RevokeUserResponse> {
         let by = self.caller(&request)?;
         self.revoke_a_user(by, request.into_inner()).await
+    }
+
+    async fn change_replicas(
+        &self,
+        request: Request<v1::ChangeReplicasRequest>,
+    ) -> Answer<v1::ChangeReplicasResponse> {
+        let by = self.caller(&request)?;
+        self.change_the_replicas(by, request.into_inner()).await
+    }
+
+    async fn transfer_leader(
+        &self,
+        request: Request<v1::TransferLeaderRequest>,
+    ) -> Answer<v1::TransferLeaderResponse> {
+        let by = self.caller(&request)?;
+        self.transfer(&by, request.into_inner().to).await
+    }
+
+    async fn replicas(
+        &self,
+        request: Request<v1::ReplicasRequest>,
+    ) -> Answer<v1::ReplicasResponse> {
+        self.caller(&request)?;
+        self.the_replicas().await
     }
 
     async fn users(&self, request: Request<v1::UsersRequest>) -> Answer<v1::UsersResponse> {
