@@ -23,8 +23,8 @@ pub(crate) struct Options {
     pub(crate) credentials: PathBuf,
     /// The name of its files there.
     pub(crate) stem: String,
-    /// Where the master answers.
-    pub(crate) master: String,
+    /// Where the master's replicas answer.
+    pub(crate) masters: Vec<String>,
 }
 
 /// The wait before a master that does not answer is asked again.
@@ -40,23 +40,28 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     runtime.block_on(async {
         let credentials = Credentials::read(&options.credentials, &options.stem)?;
         let expect = Expect::Role(Role::Master);
-        let channel = rpc::transport::connect(&options.master, &credentials, &expect)?;
-        let most = rpc::transport::MAX_STREAM_MESSAGE_BYTES;
-        let client = SchedulingClient::new(channel).max_decoding_message_size(most);
+        let client = |master: &String| {
+            let channel = rpc::transport::connect(master, &credentials, &expect)?;
+            let most = rpc::transport::MAX_STREAM_MESSAGE_BYTES;
+            Ok(SchedulingClient::new(channel).max_decoding_message_size(most))
+        };
+        let clients = options.masters.iter().map(client).collect::<Result<Vec<_>, rpc::Error>>()?;
         let mut stop = std::pin::pin!(shutdown::requested());
-        loop {
+        // One that is lost, or knows of no leader, is left for the next.
+        for client in clients.iter().cycle() {
             tokio::select! {
-                () = &mut stop => return Ok(()),
+                () = &mut stop => break,
                 ended = follow(client.clone()) => {
                     let Err(error) = ended;
                     tracing::info!("{error:#}: the master is followed anew");
                 }
             }
             tokio::select! {
-                () = &mut stop => return Ok(()),
+                () = &mut stop => break,
                 () = tokio::time::sleep(RETRY) => {}
             }
         }
+        Ok(())
     })
 }
 
@@ -99,6 +104,13 @@ async fn follow(mut client: SchedulingClient<Channel>) -> anyhow::Result<std::co
                 None => std::future::pending().await,
             } } => {
                 proposal = None;
+                if let Err(status) = &judged.1 {
+                    anyhow::ensure!(
+                        status.code() != tonic::Code::Unavailable,
+                        "a proposal was not judged: {}",
+                        rpc::transport::explain(status)
+                    );
+                }
                 if settle(&mut scheduler, judged) {
                     rest_until = clock.now() + REFUSED_REST;
                 }

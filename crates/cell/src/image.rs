@@ -1,6 +1,8 @@
 //! The image of a cell: all that is not derived, as plain data. Snapshots, state hashes and a
 //! scheduler's first copy are made of it; its form on disk and wire is `proto`'s.
 
+mod restored;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -136,25 +138,7 @@ pub enum ImageError {
     },
 }
 
-/// How many ids of each kind a restored cell leaves out: as many as the cell may have given after
-/// the checkpoint that it was restored from.
-const IDS_LEFT_OUT: u64 = 1_000_000_000;
-
 impl Cell {
-    /// The cell as it goes on from a checkpoint after what came later is lost. Machines and people
-    /// still know of ids that were given in the lost time: those are never given to others, up to a
-    /// billion of each kind.
-    #[must_use]
-    pub fn restored(&self) -> Self {
-        let mut cell = self.clone();
-        cell.last_collection.0 = cell.last_collection.0.saturating_add(IDS_LEFT_OUT);
-        cell.last_machine.0 = cell.last_machine.0.saturating_add(IDS_LEFT_OUT);
-        cell.last_session.0 = cell.last_session.0.saturating_add(IDS_LEFT_OUT);
-        let last_grant = &mut cell.quota.last_grant.0;
-        *last_grant = last_grant.saturating_add(IDS_LEFT_OUT);
-        cell
-    }
-
     /// Its image. Costs a pointer for each object.
     #[must_use]
     pub fn image(&self) -> Image {

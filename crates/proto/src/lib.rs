@@ -22,6 +22,7 @@ mod job;
 pub mod json;
 pub mod log;
 mod replica;
+pub mod replication;
 mod task;
 
 pub use duration::{Duration, duration, span};

@@ -46,6 +46,26 @@ pub fn record_time(bytes: &[u8]) -> Option<Time> {
     when.map(|when| Time(when.at))
 }
 
+/// Whether a log record changes who takes part in consensus ([`Op::ChangeMember`]). Of the operation
+/// no more than its kind is looked at; false for what is no record.
+#[must_use]
+pub fn is_membership(bytes: &[u8]) -> bool {
+    /// The beginning of a [`v1::LogRecord`].
+    #[derive(Clone, PartialEq, Message)]
+    struct Record {
+        #[prost(message, tag = "2")]
+        op: Option<Kind>,
+    }
+    /// Of a [`v1::Op`], that one kind.
+    #[derive(Clone, PartialEq, Message)]
+    struct Kind {
+        #[prost(bytes = "vec", optional, tag = "50")]
+        change_member: Option<Vec<u8>>,
+    }
+    let record = Record::decode(bytes).ok().and_then(|record| record.op);
+    record.is_some_and(|kind| kind.change_member.is_some())
+}
+
 impl From<&Op> for v1::Op {
     fn from(op: &Op) -> Self {
         let kind = match op {

@@ -215,8 +215,9 @@ mod tests {
     }
 
     fn persist(number: u64, range: std::ops::RangeInclusive<u64>) -> Persist {
-        let hard_state = (number == 1).then_some(HardState { term: Term(1), vote: 1 });
-        Persist { number, entries: entries(range), hard_state }
+        let hard_state =
+            (number == 1).then_some(HardState { term: Term(1), vote: 1, ..HardState::default() });
+        Persist { number, restart: None, entries: entries(range), hard_state }
     }
 
     fn checkpoint(index: u64) -> Checkpoint {

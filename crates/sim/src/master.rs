@@ -141,7 +141,7 @@ impl<C: Codec> World<C> {
             // Its load is of more users than anybody grants quota to.
             Founding { name, administrator, quota: false }
         });
-        let (settings, now) = (self.master.settings, self.now);
+        let (settings, now) = (self.master.settings.clone(), self.now);
         match Replica::new(settings, tap, now, recovered, founding) {
             Ok(replica) => {
                 self.counts.masters += 1;
@@ -241,6 +241,12 @@ impl<C: Codec> World<C> {
                 self.judge.leads(index);
             }
             Output::Follows => self.master.leads = None,
+            // There is one replica.
+            Output::Send(_)
+            | Output::Readable(..)
+            | Output::Restored { .. }
+            | Output::Leader(..)
+            | Output::Dismissed => {}
         }
     }
 

@@ -135,6 +135,10 @@ impl<C: Codec> Codec for Tap<C> {
         })
     }
 
+    fn is_membership(&self, payload: &[u8]) -> bool {
+        self.inner.is_membership(payload)
+    }
+
     fn events(&self, cell: &Cell, applied: &Applied) -> Vec<u8> {
         self.seen.borrow_mut().after(cell, applied);
         self.inner.events(cell, applied)

@@ -17,6 +17,7 @@ use super::exit::{Done, Failure};
 use super::moment::{self, Moment};
 use super::output::{self, Format};
 use super::{EventsArgs, job_address, with_cell};
+use crate::cli::cells::Target;
 use crate::clock::wall_clock;
 
 /// How long a follower waits before it asks a master that was restarted.
@@ -38,7 +39,7 @@ impl std::str::FromStr for Cursor {
     }
 }
 
-pub(super) fn events(cell: Option<&str>, args: &EventsArgs) -> Done {
+pub(super) fn events(cell: Target<'_>, args: &EventsArgs) -> Done {
     let from = match (args.from, args.since, args.all) {
         (Some(Cursor(index, sub_index)), _, _) => {
             Some(From::Cursor(v1::EventCursor { index, sub_index }))

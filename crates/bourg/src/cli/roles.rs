@@ -4,6 +4,7 @@ use std::net::TcpListener;
 use std::os::fd::{BorrowedFd, RawFd};
 
 use anyhow::Context;
+use model::Level;
 use store::Retention;
 use tracing_subscriber::EnvFilter;
 
@@ -64,15 +65,28 @@ fn given(descriptor: RawFd) -> anyhow::Result<TcpListener> {
 
 pub(super) fn master(args: MasterArgs) -> anyhow::Result<()> {
     begin()?;
+    let listener = listener(&args.listen)?;
     let options = master::Options {
         directory: args.dir,
         cell: args.name,
+        address: args.address.map_or_else(|| reached_at(&listener), Ok)?,
+        level: Level(args.level),
         administrator: args.administrator,
         settings: args.silence.settings(),
         history: Retention::new(args.history_bytes.0, args.history_age),
         events: Retention::new(args.events_bytes.0, args.events_age),
     };
-    master::run(&options, listener(&args.listen)?)
+    master::run(&options, listener)
+}
+
+/// Where others reach who listens there: by this machine's name, where it listens everywhere.
+fn reached_at(listener: &TcpListener) -> anyhow::Result<String> {
+    let address = listener.local_addr()?;
+    if !address.ip().is_unspecified() {
+        return Ok(address.to_string());
+    }
+    let host = nix::unistd::gethostname()?;
+    Ok(format!("{}:{}", host.to_string_lossy(), address.port()))
 }
 
 pub(super) fn scheduler(args: SchedulerArgs) -> anyhow::Result<()> {
@@ -80,7 +94,7 @@ pub(super) fn scheduler(args: SchedulerArgs) -> anyhow::Result<()> {
     scheduler::run(&scheduler::Options {
         credentials: args.credentials,
         stem: "scheduler".to_owned(),
-        master: args.master,
+        masters: args.master,
     })
 }
 

@@ -81,6 +81,11 @@ impl Recorder {
         self.waiting.push(Work::Append { index, at, events });
     }
 
+    /// Every event from an operation on follows; what is missing before it is not to be had here.
+    pub(super) fn resume(&mut self, index: LogIndex) {
+        self.waiting.push(Work::Resume(index));
+    }
+
     /// Asks that all events up to an operation become durable; the answer says when they are.
     pub(super) fn sync(&mut self, through: LogIndex) -> Receiver<()> {
         let (answer, answered) = mpsc::channel();

@@ -143,6 +143,10 @@ fn append(log: &mut Log, persists: &[Persist], trouble: &Trouble) -> anyhow::Res
     let bytes: Vec<_> = states.iter().map(|state| state.map(HardState::to_bytes)).collect();
     let mut records = Vec::new();
     for ((persist, state), bytes) in persists.iter().zip(&states).zip(&bytes) {
+        if let Some((index, term)) = persist.restart {
+            let (kind, term, index) = (Kind::Restart, term.0, index.0);
+            records.push(RecordRef { kind, term, index, level: 0, payload: &[] });
+        }
         if let (Some(state), Some(bytes)) = (state, bytes) {
             let (kind, term) = (Kind::HardState, state.term.0);
             records.push(RecordRef { kind, term, index: 0, level: 0, payload: bytes });

@@ -10,13 +10,18 @@ mod changes;
 mod checkpoint;
 pub(crate) mod core;
 mod events;
+pub(crate) mod gate;
+pub(crate) mod itself;
 mod log;
 mod machines;
 pub(crate) mod past;
+mod peers;
 mod quota;
 mod reads;
 pub(crate) mod recover;
 mod rejections;
+mod replicas;
+mod replication;
 mod rescheduling;
 mod saving;
 mod scheduling;
@@ -31,11 +36,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context;
-use model::{CellName, LogIndex, UserName};
+use itself::Itself;
+use model::{CellName, Level, LogIndex, UserName};
 use replica::Founding;
 use rpc::{Authority, Identity, Validity};
 use store::{DataDirectory, Retention};
 use tokio::sync::mpsc;
+use tonic::service::Routes;
 
 use crate::shutdown;
 
@@ -49,6 +56,10 @@ pub(crate) struct Options {
     pub(crate) directory: PathBuf,
     /// The cell's name.
     pub(crate) cell: CellName,
+    /// Where other replicas and clients reach it, as `host:port`.
+    pub(crate) address: String,
+    /// The highest level of the state machine that it may be at.
+    pub(crate) level: Level,
     /// Who administers a cell that is new.
     pub(crate) administrator: UserName,
     /// What the master is set to.
@@ -69,7 +80,9 @@ const WAITING_BYTES: usize = 256 << 20;
 /// Runs a master until it is told to stop.
 pub(crate) fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()> {
     let directory = DataDirectory::open_or_create(&options.directory)?;
-    let authority = authority(&directory, &options.cell)?;
+    let itself = Itself::read(&options.directory)?;
+    let founds = itself.id() == itself::FIRST;
+    let authority = authority(&directory, &options.cell, founds)?;
     let validity = Validity::lasting(CERTIFICATE_VALIDITY);
     let credentials = authority.issue(&Identity::Master, validity)?;
     let (log, recovered) = recover::recover(&directory)?;
@@ -78,12 +91,16 @@ pub(crate) fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()
     let (to_core, from_all) = mpsc::channel(CORE_QUEUE);
     let (to_log, log_thread) = log::start(log, to_core.clone())?;
     let agents = agents::start(&credentials, to_core.clone())?;
-    let founding = Founding {
+    let peers = peers::start(&credentials, itself.id(), itself.replicas(), to_core.clone())?;
+    let founding = founds.then(|| Founding {
         name: options.cell.clone(),
         administrator: options.administrator.clone(),
         quota: true,
-    };
+    });
     let settings = replica::Settings {
+        id: itself.id(),
+        address: options.address.as_str().into(),
+        level: options.level,
         master: options.settings,
         waiting_max: CORE_QUEUE,
         ..replica::Settings::default()
@@ -109,6 +126,7 @@ pub(crate) fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()
         to_core,
         to_log,
         agents: agents.handle(),
+        peers: peers.handle(),
         checkpoints,
         recorder,
         admission: admission::Admission::new(limits),
@@ -122,30 +140,28 @@ pub(crate) fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()
         .context("cannot start the threads that serve")?;
     let service = service::Service::new(
         core.clone(),
-        agents.handle(),
+        (agents.handle(), peers.handle()),
         authority,
         past::Past::of(directory.path()),
         watching::Kept::new(&directory.events(), keeper.kept()),
     );
     let limits = rpc::transport::Limits { drain: Duration::from_millis(200), ..Default::default() };
+    let replicas = replication::Replicas::server(service.clone(), directory.checkpoints());
+    let gate = axum::middleware::from_fn_with_state(core.clone(), gate::pass);
+    let gated = service.routes().prepare().into_axum_router().layer(gate);
+    let routes = Routes::from(gated).add_service(replicas);
     let served = serve.block_on(async {
         let stopped = async {
             tokio::select! {
-                () = shutdown::requested() => {}
+                () = shutdown::requested() => core.hand_over().await,
                 () = core.stopped() => {}
             }
         };
-        let mut stopped = Box::pin(stopped);
-        // Whoever asks before that waits in the socket: an answer from a part of the log would be
-        // wrong.
-        tokio::select! {
-            () = core.caught_up() => {}
-            () = &mut stopped => return Ok(()),
-        }
-        rpc::transport::serve(listener, &credentials, service.routes(), limits, stopped).await
+        rpc::transport::serve(listener, &credentials, routes, limits, stopped).await
     });
     serve.shutdown_timeout(Duration::from_millis(200));
     drop(agents);
+    drop(peers);
     let ended = core.stop();
     log_thread.join().map_err(|_| anyhow::anyhow!("the thread that writes the log panicked"))?;
     keeper.join()?;
@@ -153,10 +169,14 @@ pub(crate) fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()
     ended
 }
 
-/// The cell's certificate authority: made at the first start.
-fn authority(directory: &DataDirectory, cell: &CellName) -> anyhow::Result<Authority> {
+/// The cell's certificate authority: made at the first start of the replica that founds the cell.
+fn authority(
+    directory: &DataDirectory,
+    cell: &CellName,
+    founds: bool,
+) -> anyhow::Result<Authority> {
     let path = directory.tls();
-    let authority = match path.join("ca.pem").exists() {
+    let authority = match path.join("ca.pem").exists() || !founds {
         true => Authority::open(&path)?,
         false => Authority::create(&path, cell.as_str())?,
     };

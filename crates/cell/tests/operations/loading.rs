@@ -153,6 +153,61 @@ fn replicas_that_contradict_each_other_are_refused_or_found_by_the_check() {
     }
 }
 
+/// Whichever replica goes on alone, the cell is whole, and no replica after it has an id of before.
+#[test]
+fn one_replica_goes_on_alone_with_everything_else() {
+    let replica = |id, level, member, leaving| {
+        let address = format!("h{id}:1").into();
+        Replica { id: ReplicaId(id), address, level: Level(level), member, leaving }
+    };
+    let before = Image {
+        level: Level(2),
+        last_replica: ReplicaId(5),
+        replicas: vec![
+            replica(1, 2, Member::Voter, true),
+            replica(2, 3, Member::Voter, false),
+            replica(4, 2, Member::Learner, false),
+            replica(5, 0, Member::Waiting, false),
+        ],
+        ..image(vec![machine(1, "m1")], vec![job(1, JobState::Running, &[31_000])])
+    };
+    for (id, address, at, level, next) in [
+        (1, None, "h1:1", 2, 1_006),
+        (2, None, "h2:1", 3, 1_006),
+        (2, Some("new:1"), "new:1", 3, 1_006),
+        (5, None, "h5:1", 2, 1_006),
+        (7, None, "", 2, 1_008),
+        (7, Some("new:1"), "new:1", 2, 1_008),
+    ] {
+        let id = ReplicaId(id);
+        let after = before.clone().of_one_replica(id, address.map(Into::into));
+        let mut cell = Cell::from_image(after.clone()).expect("the image of a cell");
+        assert_eq!(cell.check(), []);
+        assert_eq!((cell.voters().collect(), cell.learners().count()), (vec![id], 0));
+        let alone = Replica { address: at.into(), ..replica(id.0, level, Member::Voter, false) };
+        assert_eq!(cell.replicas().collect::<Vec<_>>(), [&alone]);
+
+        let (replicas, last_replica) = (before.replicas.clone(), before.last_replica);
+        assert_eq!(Image { replicas, last_replica, ..after }, before, "nothing else changes");
+
+        cell.apply(Time::ZERO, &Op::OpenSession { user: user("root") });
+        let add = Mutation::AddReplica { address: "h9:1".to_owned() };
+        let request = RequestId { session: SessionId(10), sequence: 1 };
+        let add = Op::Request { id: request, by: user("root"), mutation: add };
+        let added = Outcome::Request(Ok(Reply::ReplicaAdded(ReplicaId(next))));
+        assert_eq!(cell.apply(Time::ZERO, &add).outcome, added);
+    }
+}
+
+#[test]
+fn below_level_2_the_first_replica_goes_on_without_a_record() {
+    let before = image(vec![], vec![]);
+    let image = before.clone().of_one_replica(ReplicaId(1), Some("h1:1".into()));
+    assert_eq!(image, before);
+    let cell = Cell::from_image(image).expect("the image of a cell");
+    assert_eq!((cell.voters().collect(), cell.check()), (vec![ReplicaId(1)], vec![]));
+}
+
 #[test]
 fn a_job_has_as_many_tasks_as_its_description_says() {
     let spec = submitted("web", 2, &[]);

@@ -82,6 +82,10 @@ impl Codec for Mined {
         self.0.decode(payload)
     }
 
+    fn is_membership(&self, payload: &[u8]) -> bool {
+        self.0.is_membership(payload)
+    }
+
     fn events(&self, cell: &Cell, applied: &Applied) -> Vec<u8> {
         self.0.events(cell, applied)
     }

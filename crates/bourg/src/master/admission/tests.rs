@@ -1,11 +1,12 @@
 //! The policy as a table, and a core whose queue is held as full as each line says.
 
-use model::{CollectionId, SessionId, TaskSelection, UserName};
+use model::{CollectionId, SessionId, TaskSelection};
 use replica::Input;
 use spec::{JobSpec, TaskSpec};
 use tokio::sync::mpsc::Receiver;
 
 use super::super::core::{Core, Message, NotTaken};
+use super::super::users::Caller;
 use super::*;
 
 const BATCH: Asked = Asked::Submission(Band::BestEffortBatch);
@@ -70,7 +71,7 @@ fn ask(priority: Option<&str>) -> Ask {
         }
         None => Mutation::Kill { collection: CollectionId(1), tasks: TaskSelection::All },
     };
-    Ask::Request(id, UserName::new("ana").expect("a name"), mutation)
+    Ask::Request(id, Caller::of("ana"), mutation)
 }
 
 /// Asks a core that answers nobody: what it says at once, as a client is told; nothing where it has
