@@ -44,8 +44,10 @@ impl World {
 const RUNNING: [(u32, TaskStatus); 1] = [(0, TaskStatus::Running { healthy: None })];
 const KILLED: [(u32, TaskStatus); 1] = [(0, TaskStatus::Ended(End::Signalled { signal: 9 }))];
 
+type Begin = fn() -> World;
+
 /// Of each kind, how a shard comes to propose it.
-const KINDS: [(&str, fn() -> World); 4] = [
+const KINDS: [(&str, Begin); 4] = [
     ("describe", || {
         let mut world = World::new();
         world.tick();
