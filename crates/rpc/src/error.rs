@@ -113,9 +113,8 @@ pub enum Error {
     },
 
     /// TLS could not be set up from the credentials.
-    #[error("cannot set up TLS from these credentials: {}; issue new credentials",
-            crate::transport::chain(.0))]
-    Tls(#[source] tonic::transport::Error),
+    #[error("cannot set up TLS from these credentials: {}; issue new credentials", .0)]
+    Tls(#[source] rustls::Error),
 
     /// A server ended with an error.
     #[error("the server ended: {}", crate::transport::chain(.0))]

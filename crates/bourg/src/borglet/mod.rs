@@ -24,7 +24,7 @@ use linux::Isolation;
 use linux::machine::Machine;
 use model::{Bytes, MachineReport, MilliCores, PortRange, Resources};
 use rpc::Credentials;
-use rpc::transport::Limits;
+use rpc::transport::{Limits, Refusals};
 
 use crate::shutdown;
 
@@ -73,7 +73,8 @@ pub(crate) fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()
                 () = driver.ended() => {}
             }
         };
-        rpc::transport::serve(listener, &credentials, service.routes(), limits, stopped).await?;
+        let (routes, refusals) = (service.routes(), Refusals::default());
+        rpc::transport::serve(listener, &credentials, routes, limits, &refusals, stopped).await?;
         driver.check()
     })?;
     runtime.shutdown_timeout(Duration::from_millis(200));

@@ -161,7 +161,7 @@ impl Connection {
         self.patience = patience;
     }
 
-    /// What a failed call means. TLS tells a client seldom why it was refused; here it can be known.
+    /// What a failed call means. That our certificate has expired is known here, whatever was said.
     fn failure(&self, status: Status) -> Failure {
         use tonic::Code as Grpc;
         let unanswered = [Grpc::Unavailable, Grpc::Unknown, Grpc::Cancelled];
@@ -189,6 +189,7 @@ impl Connection {
                 Ok(response) => return Ok(response.into_inner()),
                 Err(status)
                     if status.code() == tonic::Code::Unavailable
+                        && !rpc::transport::is_distrust(&status)
                         && tokio::time::Instant::now() < until =>
                 {
                     tokio::time::sleep(RETRY).await;

@@ -128,6 +128,7 @@ pub(crate) fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()
         watching::Kept::new(&directory.events(), keeper.kept()),
     );
     let limits = rpc::transport::Limits { drain: Duration::from_millis(200), ..Default::default() };
+    let refusals = rpc::transport::Refusals::default();
     let served = serve.block_on(async {
         let stopped = async {
             tokio::select! {
@@ -142,7 +143,8 @@ pub(crate) fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()
             () = core.caught_up() => {}
             () = &mut stopped => return Ok(()),
         }
-        rpc::transport::serve(listener, &credentials, service.routes(), limits, stopped).await
+        let routes = service.routes();
+        rpc::transport::serve(listener, &credentials, routes, limits, &refusals, stopped).await
     });
     serve.shutdown_timeout(Duration::from_millis(200));
     drop(agents);
