@@ -116,6 +116,13 @@ pub enum Error {
     #[error("cannot set up TLS from these credentials: {}; issue new credentials", .0)]
     Tls(#[source] rustls::Error),
 
+    /// Credentials were to replace those of somebody else.
+    #[error("these credentials do not renew those in use: {why}; start anew to be somebody else")]
+    NoRenewal {
+        /// In what they differ.
+        why: String,
+    },
+
     /// A server ended with an error.
     #[error("the server ended: {}", crate::transport::chain(.0))]
     Serve(#[source] tonic::transport::Error),

@@ -8,9 +8,9 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use rpc::transport::{Cause, Limits, Refusals, connect, explain, serve};
-use rpc::{Expect, Role};
-use support::{Running, ask, authority, follow, issue, within};
+use rpc::transport::{Cause, Limits, Refusals, explain, serve};
+use rpc::{Expect, Role, Rotating};
+use support::{Running, ask, authority, connect, follow, issue, within};
 
 const MASTER: Expect = Expect::Role(Role::Master);
 
@@ -99,6 +99,7 @@ async fn a_channel_finds_a_server_that_came_back() {
     let (authority, _dir) = authority();
     let master = issue(&authority, "master");
     let running = Running::start(&master, Limits::default());
+    let master = Rotating::new(master).unwrap();
     let channel = connect(&running.endpoint(), &issue(&authority, "user/u"), &MASTER).unwrap();
     ask(channel.clone()).await.unwrap();
     let address = running.address;

@@ -9,9 +9,9 @@ use std::net::TcpStream;
 use std::time::SystemTime;
 
 use rcgen::{CertificateParams, DnType, Issuer, KeyPair, SanType};
-use rpc::transport::{Cause, Limits, connect, explain, is_distrust};
+use rpc::transport::{Cause, Limits, explain, is_distrust};
 use rpc::{Authority, Credentials, Expect, Identity, Role, Validity};
-use support::{CELL, HOUR, Running, Stranger, ask, authority, follow, issue, within};
+use support::{CELL, HOUR, Running, Stranger, ask, authority, connect, follow, issue, within};
 use tonic::Code;
 use tonic::transport::Endpoint;
 

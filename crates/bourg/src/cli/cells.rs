@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use rpc::service::borgmaster_client::BorgmasterClient;
-use rpc::{Credentials, Expect, Role};
+use rpc::{Credentials, Expect, Role, Rotating};
 use serde::{Deserialize, Serialize};
 use tonic::transport::Channel;
 use tonic::{Request, Status};
@@ -132,12 +132,12 @@ impl Connection {
         let credentials =
             Credentials::read(&directory, USER_STEM).map_err(|error| unusable(&error))?;
         let expect = Expect::Role(Role::Master);
-        let channel = rpc::transport::connect(master, &credentials, &expect)
+        let (expires, ca_pem) = (credentials.expires(), credentials.ca_pem().to_owned());
+        let channel = Rotating::new(credentials)
+            .and_then(|credentials| rpc::transport::connect(master, &credentials, &expect))
             .map_err(|error| unusable(&error))?;
         let most = rpc::transport::MAX_STREAM_MESSAGE_BYTES;
         let client = BorgmasterClient::new(channel).max_decoding_message_size(most);
-        let expires = credentials.expires();
-        let ca_pem = credentials.ca_pem().to_owned();
         Ok(Self {
             client,
             session: None,

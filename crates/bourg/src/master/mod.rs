@@ -33,7 +33,7 @@ use std::time::Duration;
 use anyhow::Context;
 use model::{CellName, LogIndex, UserName};
 use replica::Founding;
-use rpc::{Authority, Identity, Validity};
+use rpc::{Authority, Identity, Rotating, Validity};
 use store::{DataDirectory, Retention};
 use tokio::sync::mpsc;
 
@@ -71,7 +71,7 @@ pub(crate) fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()
     let directory = DataDirectory::open_or_create(&options.directory)?;
     let authority = authority(&directory, &options.cell)?;
     let validity = Validity::lasting(CERTIFICATE_VALIDITY);
-    let credentials = authority.issue(&Identity::Master, validity)?;
+    let credentials = Rotating::new(authority.issue(&Identity::Master, validity)?)?;
     let (log, recovered) = recover::recover(&directory)?;
     let began = recovered.checkpoint.as_ref().map(|(cell, _)| cell.clone());
 

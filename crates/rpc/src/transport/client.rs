@@ -1,13 +1,14 @@
 //! Connecting to a server that must be who it is expected to be.
 
+use std::sync::Arc;
+
 use rustls::pki_types::ServerName;
 use tonic::codegen::http::Uri;
 use tonic::transport::{Channel, Endpoint};
 
 use super::dial::{Dial, Target};
-use super::tls::Tls;
 use super::{CLIENT_KEEP_ALIVE_INTERVAL, KEEP_ALIVE_TIMEOUT};
-use crate::{Credentials, Error, Expect, Result};
+use crate::{Error, Expect, Result, Rotating};
 
 /// A channel to `endpoint` (`HOST:PORT`), as the identity of `credentials`, to whoever `expect`
 /// says.
@@ -18,23 +19,24 @@ use crate::{Credentials, Error, Expect, Result};
 /// the same the next time. Calls have no timeout unless the request has one.
 ///
 /// # Errors
-/// [`Error::BadEndpoint`] and [`Error::Tls`].
+/// [`Error::BadEndpoint`].
 ///
 /// # Panics
 /// Outside of a tokio runtime.
-pub fn connect(endpoint: &str, credentials: &Credentials, expect: &Expect) -> Result<Channel> {
+pub fn connect(endpoint: &str, credentials: &Rotating, expect: &Expect) -> Result<Channel> {
     let uri = uri(endpoint)?;
-    let name = expect.host_name(credentials.cell());
+    let me = credentials.credentials();
+    let name = expect.host_name(me.cell());
     let name = ServerName::try_from(name).map_err(|error| Error::BadEndpoint {
         endpoint: endpoint.to_owned(),
         why: format!("nobody can be expected there: {error}"),
     })?;
     let target = Target {
         address: uri.authority().map_or(endpoint, |authority| authority.as_str()).to_owned(),
-        me: credentials.identity().clone(),
+        me: me.identity().clone(),
         expect: expect.clone(),
         name,
-        tls: Tls::new(credentials)?.client,
+        tls: Arc::clone(&credentials.tls().client),
     };
     let channel = Endpoint::from(uri)
         .http2_keep_alive_interval(CLIENT_KEEP_ALIVE_INTERVAL)

@@ -29,6 +29,7 @@ pub use client::connect;
 pub use peer::{Peer, peer, peer_identity, refuse};
 pub use refusals::{Cause, Refusals};
 pub use server::{Limits, serve};
+pub(crate) use tls::Tls;
 
 /// The largest message of an ordinary call, in bytes: 4 MiB.
 pub const MAX_REQUEST_BYTES: usize = 4 << 20;

@@ -1,6 +1,7 @@
 //! Serving to those who have a certificate of the cell.
 
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::TcpListener;
@@ -12,9 +13,8 @@ use tonic::transport::Server;
 use super::accept::Accept;
 use super::admission::Admission;
 use super::refusals::Refusals;
-use super::tls::Tls;
 use super::{KEEP_ALIVE_TIMEOUT, SERVER_KEEP_ALIVE_INTERVAL};
-use crate::{Credentials, Error, Result};
+use crate::{Error, Result, Rotating};
 
 /// Headers of one request, in bytes. The protocol's own default is 16 MiB.
 const MAX_HEADER_BYTES: u32 = 64 << 10;
@@ -53,32 +53,32 @@ impl Default for Limits {
 /// connection is closed.
 ///
 /// # Errors
-/// [`Error::Tls`] and [`Error::Listener`] before anything is served, [`Error::Serve`].
+/// [`Error::Listener`] before anything is served, [`Error::Serve`].
 ///
 /// # Panics
 /// Outside of a tokio runtime.
 pub async fn serve(
     listener: std::net::TcpListener,
-    credentials: &Credentials,
+    credentials: &Rotating,
     routes: Routes,
     limits: Limits,
     refusals: &Refusals,
     shutdown: impl Future<Output = ()>,
 ) -> Result<()> {
-    let tls = Tls::new(credentials)?;
+    let cell = credentials.credentials().cell().to_owned();
     listener.set_nonblocking(true).map_err(Error::Listener)?;
     let listener = TcpListener::from_std(listener).map_err(Error::Listener)?;
     let (connections, incoming) = mpsc::channel(1);
     let (closing, watch_closing) = watch::channel(false);
     let accept = Accept {
-        tls: tls.server,
-        cell: credentials.cell().into(),
+        tls: Arc::clone(&credentials.tls().server),
+        cell: cell.as_str().into(),
         limits,
         refusals: refusals.clone(),
         connections,
         closing: watch_closing,
     };
-    let services = Admission::new(routes.prepare(), credentials.cell());
+    let services = Admission::new(routes.prepare(), &cell);
     let serving = Server::builder()
         .http2_keepalive_interval(Some(SERVER_KEEP_ALIVE_INTERVAL))
         .http2_keepalive_timeout(Some(KEEP_ALIVE_TIMEOUT))

@@ -4,15 +4,17 @@
 //! handshake, and with it somebody whose certificate has expired or was replaced meanwhile.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::client::{Resumption, WebPkiServerVerifier};
+use rustls::client::{ResolvesClientCert, Resumption, WebPkiServerVerifier};
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
-use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
-use rustls::sign::{CertifiedKey, SingleCertAndKey};
+use rustls::server::{
+    ClientHello, NoServerSessionStorage, ResolvesServerCert, WebPkiClientVerifier,
+};
+use rustls::sign::CertifiedKey;
 use rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, OtherError, RootCertStore, ServerConfig,
     SignatureScheme, SupportedProtocolVersion,
@@ -24,17 +26,19 @@ const VERSIONS: &[&SupportedProtocolVersion] = &[&rustls::version::TLS13];
 const ALPN_HTTP_2: &[u8] = b"h2";
 
 /// TLS as an identity, at either end.
-pub(super) struct Tls {
+pub(crate) struct Tls {
     /// As the server: without a certificate of the cell's authority nobody gets past the handshake.
     pub(super) server: Arc<ServerConfig>,
     /// As the client: of servers whose certificate is the authority's, the expected one.
     pub(super) client: Arc<ClientConfig>,
+    shown: Arc<Shown>,
 }
 
 impl Tls {
-    pub(super) fn new(credentials: &Credentials) -> Result<Self> {
+    pub(crate) fn new(credentials: &Credentials) -> Result<Self> {
         let provider = Arc::new(ring::default_provider());
-        let shown = Arc::new(SingleCertAndKey::from(certified_key(credentials, &provider)?));
+        let shown = certified_key(credentials, &provider)?;
+        let shown = Arc::new(Shown(RwLock::new(Arc::new(shown))));
         let mut roots = RootCertStore::empty();
         roots.add(certificate::der(credentials.ca_pem(), "the authority")?).map_err(Error::Tls)?;
         let roots = Arc::new(roots);
@@ -60,10 +64,17 @@ impl Tls {
             .map_err(Error::Tls)?
             .dangerous()
             .with_custom_certificate_verifier(Arc::new(Servers(servers)))
-            .with_client_cert_resolver(shown);
+            .with_client_cert_resolver(Arc::clone(&shown) as _);
         client.alpn_protocols = vec![ALPN_HTTP_2.to_vec()];
         client.resumption = Resumption::disabled();
-        Ok(Self { server: Arc::new(server), client: Arc::new(client) })
+        Ok(Self { server: Arc::new(server), client: Arc::new(client), shown })
+    }
+
+    /// Shows another certificate from now on.
+    pub(crate) fn show(&self, credentials: &Credentials) -> Result<()> {
+        let key = certified_key(credentials, self.client.crypto_provider())?;
+        *self.shown.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(key);
+        Ok(())
     }
 }
 
@@ -74,6 +85,32 @@ fn certified_key(credentials: &Credentials, provider: &CryptoProvider) -> Result
         Error::BadCertificate { origin: "the certificate".to_owned(), why }
     })?;
     CertifiedKey::from_der(vec![certificate], key, provider).map_err(Error::Tls)
+}
+
+/// The certificate that is shown, to whoever it is.
+#[derive(Debug)]
+struct Shown(RwLock<Arc<CertifiedKey>>);
+
+impl Shown {
+    fn newest(&self) -> Arc<CertifiedKey> {
+        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl ResolvesServerCert for Shown {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(self.newest())
+    }
+}
+
+impl ResolvesClientCert for Shown {
+    fn resolve(&self, _: &[&[u8]], _: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
+        Some(self.newest())
+    }
+
+    fn has_certs(&self) -> bool {
+        true
+    }
 }
 
 /// Verifies servers as rustls does, and says of a wrong one who it is.

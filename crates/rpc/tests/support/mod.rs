@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use hyper_util::rt::TokioIo;
 
-use rpc::transport::{Cause, Limits, Refusals, peer, serve};
-use rpc::{Authority, Credentials, Identity, Validity};
+use rpc::transport::{Cause, Limits, Peer, Refusals, peer, serve};
+use rpc::{Authority, Credentials, Expect, Identity, Rotating, Validity};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore};
@@ -55,7 +55,15 @@ pub struct Running {
 
 impl Running {
     pub fn start(credentials: &Credentials, limits: Limits) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        Self::start_rotating(&Rotating::new(credentials.clone()).unwrap(), limits)
+    }
+
+    pub fn start_rotating(credentials: &Rotating, limits: Limits) -> Self {
+        Self::start_at("127.0.0.1:0".parse().unwrap(), credentials, limits)
+    }
+
+    pub fn start_at(address: SocketAddr, credentials: &Rotating, limits: Limits) -> Self {
+        let listener = TcpListener::bind(address).unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel();
         let refusals = Refusals::default();
@@ -121,6 +129,13 @@ impl Stranger {
         Self { address: running.address, tls: Arc::new(tls) }
     }
 
+    /// The certificate that the server shows.
+    pub async fn sees(&self) -> CertificateDer<'static> {
+        let stream = self.clone().call(http::Uri::default()).await.unwrap();
+        let shown = stream.inner().get_ref().1.peer_certificates();
+        shown.unwrap().first().unwrap().clone()
+    }
+
     pub fn channel(&self) -> Channel {
         let endpoint = Endpoint::from_shared(format!("https://{}", self.address)).unwrap();
         endpoint.connect_with_connector_lazy(self.clone())
@@ -146,11 +161,25 @@ impl Service<http::Uri> for Stranger {
     }
 }
 
+/// A channel of ours with credentials that are not replaced.
+pub fn connect(endpoint: &str, credentials: &Credentials, expect: &Expect) -> rpc::Result<Channel> {
+    rpc::transport::connect(endpoint, &Rotating::new(credentials.clone())?, expect)
+}
+
 /// Asks a server who it thinks is asking.
 pub async fn ask(channel: Channel) -> Result<String, Status> {
+    call(channel, "/bourg.test.Who/Ask").await
+}
+
+/// Asks a server for the serial number of the certificate that it was shown.
+pub async fn ask_serial(channel: Channel) -> Result<String, Status> {
+    call(channel, "/bourg.test.Who/AskSerial").await
+}
+
+async fn call(channel: Channel, path: &'static str) -> Result<String, Status> {
     let mut client = tonic::client::Grpc::new(channel);
     client.ready().await.map_err(|e| Status::unavailable(e.to_string()))?;
-    let path = http::uri::PathAndQuery::from_static("/bourg.test.Who/Ask");
+    let path = http::uri::PathAndQuery::from_static(path);
     let codec: ProstCodec<String, String> = ProstCodec::default();
     client.unary(Request::new(String::new()), path, codec).await.map(Response::into_inner)
 }
@@ -187,24 +216,30 @@ impl Service<http::Request<Body>> for Who {
         Box::pin(async move {
             let mut grpc = Grpc::new(ProstCodec::<String, String>::default());
             Ok(match request.uri().path() {
-                "/bourg.test.Who/Ask" => grpc.unary(Ask, request).await,
+                "/bourg.test.Who/Ask" => {
+                    grpc.unary(Ask(|peer| peer.identity.to_string()), request).await
+                }
+                "/bourg.test.Who/AskSerial" => {
+                    grpc.unary(Ask(|peer| format!("{:?}", peer.serial)), request).await
+                }
                 _ => grpc.server_streaming(Follow, request).await,
             })
         })
     }
 }
 
-struct Ask;
+struct Ask(fn(Peer) -> String);
 
 impl UnaryService<String> for Ask {
     type Response = String;
     type Future = BoxFuture<Response<String>, Status>;
 
     fn call(&mut self, request: Request<String>) -> Self::Future {
+        let say = self.0;
         Box::pin(async move {
             let peer = peer(&request, CELL)?;
             assert!(peer.address.ip().is_loopback());
-            Ok(Response::new(peer.identity.to_string()))
+            Ok(Response::new(say(peer)))
         })
     }
 }
