@@ -20,8 +20,18 @@ const DESCRIPTION: [&str; 5] = [
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let root = PathBuf::from("proto");
-    let files = ["job", "cell", "log", "image", "events", "borglet", "scheduling", "borgmaster"]
-        .map(|name| format!("bourg/v1/{name}.proto"));
+    let files = [
+        "job",
+        "cell",
+        "log",
+        "image",
+        "events",
+        "borglet",
+        "scheduling",
+        "borgmaster",
+        "enrolment",
+    ]
+    .map(|name| format!("bourg/v1/{name}.proto"));
     println!("cargo:rerun-if-changed=proto");
     let descriptors = protox::compile(files, [&root])?;
     let encoded = descriptors.encode_to_vec();
@@ -31,6 +41,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     prost
         .btree_map(["."])
         .compile_well_known_types()
+        .skip_debug([".bourg.v1.JoinResponse"])
         .extern_path(".google.protobuf.Duration", "crate::Duration");
     for list in LISTS {
         let json = "#[derive(::serde::Serialize, ::serde::Deserialize)] #[serde(transparent)]";
