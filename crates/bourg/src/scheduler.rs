@@ -8,7 +8,7 @@ use cell::Cell;
 use model::{InstanceId, LogIndex, Time};
 use proto::v1;
 use rpc::service::scheduling_client::SchedulingClient;
-use rpc::{Credentials, Expect, Role};
+use rpc::{Credentials, Expect, Role, Rotating};
 use scheduler::{Plan, Scheduler};
 use tonic::Streaming;
 use tonic::transport::Channel;
@@ -38,7 +38,7 @@ const PROPOSAL_TIMEOUT: Duration = Duration::from_secs(10);
 pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        let credentials = Credentials::read(&options.credentials, &options.stem)?;
+        let credentials = Rotating::new(Credentials::read(&options.credentials, &options.stem)?)?;
         let expect = Expect::Role(Role::Master);
         let client = |master: &String| {
             let channel = rpc::transport::connect(master, &credentials, &expect)?;

@@ -16,6 +16,7 @@ mod borglet;
 mod cause;
 mod cell;
 mod duration;
+mod enrolment;
 pub mod event;
 pub mod image;
 mod job;

@@ -232,6 +232,15 @@ impl Expect {
     }
 }
 
+impl fmt::Display for Expect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Role(role) => write!(f, "a {}", role.as_str()),
+            Self::Identity(identity) => identity.fmt(f),
+        }
+    }
+}
+
 /// The host name that the certificates of all of a role have.
 pub(crate) fn role_host_name(role: Role, cell: &str) -> String {
     format!("{}.{cell}.borg", role.as_str())

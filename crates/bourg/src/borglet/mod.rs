@@ -23,8 +23,8 @@ use anyhow::Context;
 use linux::Isolation;
 use linux::machine::Machine;
 use model::{Bytes, MachineReport, MilliCores, PortRange, Resources};
-use rpc::Credentials;
-use rpc::transport::Limits;
+use rpc::transport::{Limits, Refusals};
+use rpc::{Credentials, Rotating};
 
 use crate::shutdown;
 
@@ -59,13 +59,14 @@ pub(crate) fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()
         .enable_all()
         .build()
         .context("cannot start the Borglet's threads")?;
-    let credentials = Credentials::read(&options.credentials, &options.stem)?;
+    let credentials = Rotating::new(Credentials::read(&options.credentials, &options.stem)?)?;
     let report =
         Arc::new(describe(&options.directory, options.ports, options.disk_rate, isolation)?);
     tracing::info!("this machine has {} for tasks", report.capacity);
     runtime.block_on(async {
         let driver = driver::start(files.clone(), report)?;
-        let service = service::Service::new(driver.clone(), files.clone(), credentials.cell());
+        let service =
+            service::Service::new(driver.clone(), files.clone(), credentials.credentials().cell());
         let limits = Limits { drain: Duration::from_millis(200), ..Limits::default() };
         let stopped = async {
             tokio::select! {
@@ -73,7 +74,8 @@ pub(crate) fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()
                 () = driver.ended() => {}
             }
         };
-        rpc::transport::serve(listener, &credentials, service.routes(), limits, stopped).await?;
+        let (routes, refusals) = (service.routes(), Refusals::default());
+        rpc::transport::serve(listener, &credentials, routes, limits, &refusals, stopped).await?;
         driver.check()
     })?;
     runtime.shutdown_timeout(Duration::from_millis(200));

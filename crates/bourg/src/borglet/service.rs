@@ -8,6 +8,7 @@ use borglet::Order;
 use proto::v1;
 use rpc::Identity;
 use rpc::service::borglet_server::BorgletServer;
+use rpc::transport::Cause;
 use tokio::sync::{mpsc, watch};
 use tokio_stream::Stream;
 use tokio_stream::wrappers::ReceiverStream;
@@ -48,9 +49,10 @@ impl Service {
     fn only_the_master<T>(&self, request: &Request<T>) -> Result<(), Status> {
         match rpc::transport::peer_identity(request, &self.cell)? {
             Identity::Master => Ok(()),
-            other => Err(Status::permission_denied(format!(
-                "a Borglet obeys the cell's master only, and {other} is not it"
-            ))),
+            other => {
+                let why = format!("a Borglet obeys the cell's master only, and {other} is not it");
+                Err(rpc::transport::refuse(request, Cause::WrongRole, why))
+            }
         }
     }
 }

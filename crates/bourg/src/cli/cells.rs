@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use rpc::service::borgmaster_client::BorgmasterClient;
-use rpc::{Credentials, Expect, Role};
+use rpc::{Credentials, Expect, Role, Rotating};
 use serde::{Deserialize, Serialize};
 use tonic::metadata::MetadataValue;
 use tonic::transport::Channel;
@@ -147,6 +147,8 @@ impl Connection {
         }
         let credentials =
             Credentials::read(&directory, USER_STEM).map_err(|error| unusable(&error))?;
+        let (expires, ca_pem) = (credentials.expires(), credentials.ca_pem().to_owned());
+        let credentials = Rotating::new(credentials).map_err(|error| unusable(&error))?;
         let client = |master: &String| {
             let expect = Expect::Role(Role::Master);
             let channel = rpc::transport::connect(master, &credentials, &expect)?;
@@ -155,8 +157,6 @@ impl Connection {
         };
         let masters = file.masters.iter().map(client).collect::<Result<_, rpc::Error>>();
         let masters = masters.map_err(|error| unusable(&error))?;
-        let expires = credentials.expires();
-        let ca_pem = credentials.ca_pem().to_owned();
         Ok(Self {
             masters,
             consistent: target.consistent,
@@ -181,7 +181,7 @@ impl Connection {
         self.patience = patience;
     }
 
-    /// What a failed call means. TLS tells a client seldom why it was refused; here it can be known.
+    /// What a failed call means. That our certificate has expired is known here, whatever was said.
     fn failure(&self, status: Status) -> Failure {
         use tonic::Code as Grpc;
         let unanswered = [Grpc::Unavailable, Grpc::Unknown, Grpc::Cancelled];
@@ -234,7 +234,7 @@ impl Connection {
     /// asks it.
     fn may_be_answered(&self, status: &Status) -> bool {
         match status.code() {
-            tonic::Code::Unavailable => true,
+            tonic::Code::Unavailable => !rpc::transport::is_distrust(status),
             tonic::Code::Cancelled => self.masters.len() > 1,
             _ => false,
         }

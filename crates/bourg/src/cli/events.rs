@@ -106,10 +106,7 @@ pub(super) fn events(cell: Target<'_>, args: &EventsArgs) -> Done {
 /// Whether the connection failed or its master ended, so that another call may succeed.
 fn is_passing(status: &Status) -> bool {
     match status.code() {
-        // One of both ends does not trust the other, and will not.
-        Code::Unavailable | Code::Unknown => {
-            !rpc::transport::explain(status).contains("certificate")
-        }
+        Code::Unavailable | Code::Unknown => !rpc::transport::is_distrust(status),
         Code::Cancelled | Code::DeadlineExceeded => true,
         // A connection that was cut in the middle.
         Code::Internal => status.message().starts_with("h2 protocol error"),

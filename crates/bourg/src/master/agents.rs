@@ -10,7 +10,7 @@ use model::{MachineId, MachineName};
 use proto::v1;
 use replica::Input;
 use rpc::service::borglet_client::BorgletClient;
-use rpc::{Credentials, Expect, Identity};
+use rpc::{Expect, Identity, Rotating};
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 use tonic::transport::Channel;
@@ -36,12 +36,12 @@ pub(crate) struct Handle {
 
 /// The channels to the machines, by machine; remade where a machine has a new address.
 struct Links {
-    credentials: Credentials,
+    credentials: Rotating,
     channels: Mutex<HashMap<MachineId, (Arc<str>, Channel)>>,
 }
 
 pub(crate) fn start(
-    credentials: &Credentials,
+    credentials: &Rotating,
     to_core: mpsc::Sender<Message>,
 ) -> anyhow::Result<Agents> {
     let runtime = tokio::runtime::Builder::new_multi_thread()

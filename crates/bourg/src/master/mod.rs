@@ -39,7 +39,7 @@ use anyhow::Context;
 use itself::Itself;
 use model::{CellName, Level, LogIndex, UserName};
 use replica::Founding;
-use rpc::{Authority, Identity, Validity};
+use rpc::{Authority, Identity, Rotating, Validity};
 use store::{DataDirectory, Retention};
 use tokio::sync::mpsc;
 use tonic::service::Routes;
@@ -84,7 +84,7 @@ pub(crate) fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()
     let founds = itself.id() == itself::FIRST;
     let authority = authority(&directory, &options.cell, founds)?;
     let validity = Validity::lasting(CERTIFICATE_VALIDITY);
-    let credentials = authority.issue(&Identity::Master, validity)?;
+    let credentials = Rotating::new(authority.issue(&Identity::Master, validity)?)?;
     let (log, recovered) = recover::recover(&directory)?;
     let began = recovered.checkpoint.as_ref().map(|(cell, _)| cell.clone());
 
@@ -146,6 +146,7 @@ pub(crate) fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()
         watching::Kept::new(&directory.events(), keeper.kept()),
     );
     let limits = rpc::transport::Limits { drain: Duration::from_millis(200), ..Default::default() };
+    let refusals = rpc::transport::Refusals::default();
     let replicas = replication::Replicas::server(service.clone(), directory.checkpoints());
     let gate = axum::middleware::from_fn_with_state(core.clone(), gate::pass);
     let gated = service.routes().prepare().into_axum_router().layer(gate);
@@ -157,7 +158,7 @@ pub(crate) fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()
                 () = core.stopped() => {}
             }
         };
-        rpc::transport::serve(listener, &credentials, routes, limits, stopped).await
+        rpc::transport::serve(listener, &credentials, routes, limits, &refusals, stopped).await
     });
     serve.shutdown_timeout(Duration::from_millis(200));
     drop(agents);

@@ -13,7 +13,7 @@ use proto::v1::install_request::Part;
 use replica::{Body, Input, Message as ReplicaMessage, Snapshot};
 use rpc::service::replication_client::ReplicationClient;
 use rpc::service::scheduling_client::SchedulingClient;
-use rpc::{Credentials, Expect, Role};
+use rpc::{Expect, Role, Rotating};
 use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
@@ -54,7 +54,7 @@ pub(crate) struct Handle(Arc<Inner>);
 
 struct Inner {
     runtime: tokio::runtime::Handle,
-    credentials: Credentials,
+    credentials: Rotating,
     me: ReplicaId,
     to_core: mpsc::Sender<Message>,
     /// Where replicas were said to be when this process was started.
@@ -71,7 +71,7 @@ struct Peer {
 }
 
 pub(crate) fn start(
-    credentials: &Credentials,
+    credentials: &Rotating,
     me: ReplicaId,
     hints: BTreeMap<ReplicaId, Arc<str>>,
     to_core: mpsc::Sender<Message>,
@@ -262,7 +262,7 @@ impl Handle {
     }
 }
 
-fn connect(address: &str, credentials: &Credentials) -> Result<Channel, Status> {
+fn connect(address: &str, credentials: &Rotating) -> Result<Channel, Status> {
     rpc::transport::connect(address, credentials, &Expect::Role(Role::Master))
         .map_err(|error| Status::unavailable(error.to_string()))
 }
@@ -276,7 +276,7 @@ fn client(channel: Channel) -> ReplicationClient<Channel> {
 /// What is said to one replica.
 struct Stream {
     id: ReplicaId,
-    credentials: Credentials,
+    credentials: Rotating,
     to_core: mpsc::Sender<Message>,
     addresses: watch::Receiver<Vec<Arc<str>>>,
     /// Counts up: where several addresses are known, they are tried in turn.

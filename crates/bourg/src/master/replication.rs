@@ -128,7 +128,8 @@ impl Replication for Replicas {
         let serial: Serial = serial.parse().map_err(|error| invalid(&error))?;
         let view = self.service.core.view();
         if !view.cell.accepts(&user, serial) {
-            return Err(revoked(&view.cell, &user, view.now()));
+            let why = revoked(&view.cell, &user, view.now());
+            return Err(Status::permission_denied(why));
         }
         drop(view);
         let op = op.ok_or_else(|| Status::invalid_argument("nothing is asked"))?;

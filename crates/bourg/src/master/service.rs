@@ -15,6 +15,7 @@ use proto::v1::past_answer::Answer as PastAnswer;
 use proto::v1::past_question::Question;
 use rpc::service::borgmaster_server::{Borgmaster, BorgmasterServer};
 use rpc::service::scheduling_server::SchedulingServer;
+use rpc::transport::Cause;
 use rpc::{Authority, Identity};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -28,7 +29,6 @@ use super::core::{Answered, Ask, Core, NotTaken};
 use super::past::Past;
 use super::reads::{Reads, selection};
 use super::rejections::rejected;
-use super::tally::Tally;
 use super::users::Caller;
 use super::watching::Kept;
 use super::{agents, changes, machines, peers, quota, views};
@@ -43,8 +43,6 @@ pub(crate) struct Service {
     pub(super) past: Past,
     pub(super) events: Kept,
     pub(super) authority: Arc<Authority>,
-    /// Requests with revoked certificates.
-    pub(super) refused: Arc<Tally>,
 }
 
 pub(super) type Answer<T> = Result<Response<T>, Status>;
@@ -70,8 +68,8 @@ impl Service {
         events: Kept,
     ) -> Self {
         let cell = authority.cell().to_owned();
-        let (authority, refused) = (Arc::new(authority), Arc::default());
-        Self { core, peers, agents, cell, past, events, authority, refused }
+        let authority = Arc::new(authority);
+        Self { core, peers, agents, cell, past, events, authority }
     }
 
     pub(crate) fn routes(self) -> Routes {
@@ -91,7 +89,10 @@ impl Service {
     pub(super) fn scheduler<T>(&self, request: &Request<T>) -> Result<String, Status> {
         match rpc::transport::peer_identity(request, &self.cell)? {
             Identity::Scheduler(name) => Ok(name),
-            other => Err(Status::permission_denied(format!("{other} is not a scheduler"))),
+            other => {
+                let why = format!("{other} is not a scheduler");
+                Err(rpc::transport::refuse(request, Cause::WrongRole, why))
+            }
         }
     }
 

@@ -9,6 +9,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use cell::{Cell, Mutation, Reply};
 use model::{Serial, Time, UserName};
 use proto::v1;
+use rpc::transport::Cause;
 use rpc::{Identity, SigningRequest, Validity};
 use tokio_stream::Stream;
 use tonic::{Request, Response, Status};
@@ -42,9 +43,8 @@ impl Service {
         let name = match peer.identity {
             Identity::User(name) | Identity::Task { user: name, .. } => name,
             other => {
-                return Err(Status::permission_denied(format!(
-                    "{other} may not ask that: users and their tasks may"
-                )));
+                let why = format!("{other} may not ask that: users and their tasks may");
+                return Err(rpc::transport::refuse(request, Cause::WrongRole, why));
             }
         };
         let user =
@@ -57,14 +57,8 @@ impl Service {
         if view.cell.accepts(&caller.user, serial) {
             return Ok(caller);
         }
-        self.refused.count(|times, total| {
-            let user = &caller.user;
-            tracing::warn!(
-                "refused: {times} requests with revoked certificates ({total} since the start), the \
-                 last of them of {user} with {serial}"
-            );
-        });
-        Err(revoked(&view.cell, &caller.user, view.now()))
+        let why = revoked(&view.cell, &caller.user, view.now());
+        Err(rpc::transport::refuse(request, Cause::Revoked, why))
     }
 
     /// A stream that ends when the certificate of whoever asked for it is revoked.
@@ -78,7 +72,7 @@ impl Service {
             let Caller { user, serial } = caller;
             let view = views.wait_for(|view| !view.cell.accepts(&user, serial)).await;
             match view.map(|view| Arc::clone(&view)) {
-                Ok(view) => revoked(&view.cell, &user, view.now()),
+                Ok(view) => Status::permission_denied(revoked(&view.cell, &user, view.now())),
                 // The master ends, and the stream will by itself.
                 Err(_) => std::future::pending().await,
             }
@@ -188,14 +182,14 @@ impl Reads<'_> {
 }
 
 /// What a user is told whose certificate is not accepted any more.
-pub(super) fn revoked(cell: &Cell, user: &UserName, now: Time) -> Status {
+pub(super) fn revoked(cell: &Cell, user: &UserName, now: Time) -> String {
     let revoked = cell.user(user).and_then(|known| known.revoked.as_ref());
     let since = revoked.map(|act| format!(" {} ago by {}", now.since(act.at), act.by));
-    Status::permission_denied(format!(
+    format!(
         "the certificates that {user} had were revoked{}: ask an administrator of the cell for a new \
          one (bourg user add {user})",
         since.unwrap_or_default()
-    ))
+    )
 }
 
 /// The user who is known by nearly that name.
