@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use cell::{Applied, Cell, LEVEL, MemberChange, Op};
-use master::{Master, Wish};
+use master::{LinkShard, Master, Part, Wish};
 use model::{Level, LogIndex, Random, ReplicaId, Stamp, Term, Time};
 use raft::eraftpb::{self, MessageType};
 use raft::{Config, RawNode, SnapshotStatus, StateRole};
@@ -72,6 +72,8 @@ pub struct Replica<C> {
     cell: Cell,
     /// The term of the record that was applied last.
     applied_term: Term,
+    /// It serves all machines while this replica leads, and none while it does not.
+    shard: LinkShard,
     master: Master,
     waiting: VecDeque<Waiting>,
     reads: Reads,
@@ -147,6 +149,7 @@ impl<C: Codec> Replica<C> {
             codec,
             founding,
             node,
+            shard: LinkShard::new(settings.master),
             master: Master::new(settings.master),
             settings,
             stamped: cell.time(),
@@ -237,7 +240,8 @@ impl<C: Codec> Replica<C> {
         if self.node.has_ready() {
             return Time::ZERO;
         }
-        self.master.next_tick().map_or(self.next_raft_tick, |next| next.min(self.next_raft_tick))
+        let wanted = [self.shard.next_tick(), self.master.next_tick()];
+        wanted.into_iter().flatten().fold(self.next_raft_tick, Time::min)
     }
 
     fn tick_consensus(&mut self, now: Time, outputs: &mut Vec<Output>) {
@@ -299,7 +303,7 @@ impl<C: Codec> Replica<C> {
             Input::Transfer(to) => self.transfer(to),
             Input::Answered { machine, had_order, answer } => {
                 let (cell, wishes) = (&self.cell, &mut self.wishes);
-                self.master.answered(now, cell, machine, had_order, &answer, wishes);
+                self.shard.answered(now, cell, machine, had_order, &answer, wishes);
             }
             Input::Persisted(number) => self.persisted(now, number, outputs)?,
             Input::Checkpointed(index) => self.node.mut_store().compact(index),
@@ -410,11 +414,14 @@ impl<C: Codec> Replica<C> {
 
     /// What the leader wants by itself.
     fn decide(&mut self, now: Time, outputs: &mut Vec<Output>) {
+        self.shard.tick(now, &self.cell, &mut self.wishes);
+        self.master.heard(now, &self.cell, &self.shard.contacts_changed());
         self.master.tick(now, &self.cell, &mut self.wishes);
         for wish in std::mem::take(&mut self.wishes) {
             match wish {
                 Wish::Propose(op) => drop(self.propose(now, &op, None)),
                 Wish::Poll(poll) => outputs.push(Output::Poll(poll)),
+                Wish::BeginAnew(machines) => self.shard.begin_anew(&machines),
             }
         }
         self.reconcile(now);
@@ -586,7 +593,8 @@ impl<C: Codec> Replica<C> {
         self.stamped = self.stamped.max(at);
         let applied = self.cell.apply(at, &op);
         self.applied_term = entry.term;
-        self.master.applied(now, &self.cell, &op, &applied.reordered, &mut self.wishes);
+        self.shard.applied(now, &self.cell, &op, &applied.reordered, &mut self.wishes);
+        self.master.applied(now, &self.cell, &op, &applied.reordered);
         self.applied_members(&op, &applied, outputs)?;
         let mine =
             |waiting: &mut Waiting| waiting.index == entry.index && waiting.term == entry.term;
@@ -638,7 +646,10 @@ impl<C: Codec> Replica<C> {
         let term = Term(self.node.raft.term);
         let (restore_epoch, index) = (self.restore_epoch, self.cell.index());
         let since = Stamp { restore_epoch, term, index };
-        self.master.lead(now, since, &self.cell);
+        let me = self.settings.id;
+        self.shard.term_began(now, &self.cell, since);
+        self.shard.serve(now, &self.cell, Some(Part { me, active: vec![me] }));
+        self.master.lead(now, &self.cell);
         self.members.proposed = None;
         outputs.push(Output::Leads(term));
         self.reads.again();
@@ -660,6 +671,7 @@ impl<C: Codec> Replica<C> {
         self.role = role;
         if led && role != StateRole::Leader {
             self.master.follow();
+            self.shard = LinkShard::new(self.settings.master);
             outputs.push(Output::Follows);
             let waiting = self.waiting.drain(..);
             let unknown = |waiting: Waiting| Output::Refused(waiting.ticket, Refusal::Unknown);
