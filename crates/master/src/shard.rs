@@ -32,10 +32,9 @@ const FIRST_POLLS_EVERY: Span = Span::from_millis(100);
 /// On every replica:
 ///
 /// 1. At its start, where it has a checkpoint; when a snapshot has taken the cell's place; and when
-///    the first operation of a term is applied, in the place of `applied`:
-///    [`LinkShard::term_began`], with the restore epoch, the term of the last operation, and the
-///    cell's index.
-/// 2. Any other operation is applied: [`LinkShard::applied`].
+///    the first operation of a term is applied, after `applied`: [`LinkShard::term_began`], with the
+///    restore epoch, the term of the last operation, and the cell's index.
+/// 2. An operation is applied: [`LinkShard::applied`].
 /// 3. The leader of the present term said who is active: [`LinkShard::serve`] with that part. Until it
 ///    says otherwise the part stays as it is, also while nobody leads. A replica that is none of the
 ///    cell's any more serves none.

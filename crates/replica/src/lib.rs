@@ -12,6 +12,7 @@
 //! one change at a time.
 
 mod io;
+mod links;
 mod log;
 mod members;
 mod message;

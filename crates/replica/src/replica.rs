@@ -3,14 +3,15 @@
 use std::collections::VecDeque;
 
 use cell::{Applied, Cell, LEVEL, MemberChange, Op};
-use master::{LinkShard, Master, Part, Wish};
-use model::{Level, LogIndex, Random, ReplicaId, Stamp, Term, Time};
+use master::{Contact, Master, Wish};
+use model::{Level, LogIndex, MachineId, Random, ReplicaId, Stamp, Term, Time};
 use raft::eraftpb::{self, MessageType};
 use raft::{Config, RawNode, SnapshotStatus, StateRole};
 
 use crate::io::{
     Founding, Input, Output, Persist, Progress, Recovered, Refusal, ReplicaError, Settings, Ticket,
 };
+use crate::links::Links;
 use crate::log::{self, Memberships, Memory, from_raft};
 use crate::members::{self, Members};
 use crate::message::{Body, Consensus, ConsensusKind, Message, Snapshot};
@@ -72,9 +73,8 @@ pub struct Replica<C> {
     cell: Cell,
     /// The term of the record that was applied last.
     applied_term: Term,
-    /// It serves all machines while this replica leads, and none while it does not.
-    shard: LinkShard,
     master: Master,
+    links: Links,
     waiting: VecDeque<Waiting>,
     reads: Reads,
     members: Members,
@@ -149,8 +149,8 @@ impl<C: Codec> Replica<C> {
             codec,
             founding,
             node,
-            shard: LinkShard::new(settings.master),
             master: Master::new(settings.master),
+            links: Links::new(settings.id, settings.master),
             settings,
             stamped: cell.time(),
             cell,
@@ -175,6 +175,9 @@ impl<C: Codec> Replica<C> {
             restore_epoch: recovered.restore_epoch,
         };
         replica.pin_election_timeout();
+        if replica.cell.index() > LogIndex(0) {
+            replica.began(now, term);
+        }
         Ok(replica)
     }
 
@@ -240,8 +243,8 @@ impl<C: Codec> Replica<C> {
         if self.node.has_ready() {
             return Time::ZERO;
         }
-        let wanted = [self.shard.next_tick(), self.master.next_tick()];
-        wanted.into_iter().flatten().fold(self.next_raft_tick, Time::min)
+        let ticks = [self.master.next_tick(), self.links.shard.next_tick()];
+        ticks.into_iter().flatten().fold(self.next_raft_tick, Time::min)
     }
 
     fn tick_consensus(&mut self, now: Time, outputs: &mut Vec<Output>) {
@@ -303,7 +306,7 @@ impl<C: Codec> Replica<C> {
             Input::Transfer(to) => self.transfer(to),
             Input::Answered { machine, had_order, answer } => {
                 let (cell, wishes) = (&self.cell, &mut self.wishes);
-                self.shard.answered(now, cell, machine, had_order, &answer, wishes);
+                self.links.shard.answered(now, cell, machine, had_order, &answer, wishes);
             }
             Input::Persisted(number) => self.persisted(now, number, outputs)?,
             Input::Checkpointed(index) => self.node.mut_store().compact(index),
@@ -318,7 +321,24 @@ impl<C: Codec> Replica<C> {
         if restore_epoch != self.restore_epoch || to != self.settings.id {
             return Ok(());
         }
+        self.links.hear(now, from);
         match body {
+            Body::Heard { proposals, contacts } => {
+                self.heard(now, from, &proposals, contacts);
+                Ok(())
+            }
+            Body::Active(active) => {
+                if self.leader == Some(from) {
+                    self.links.told(now, &self.cell, active);
+                }
+                Ok(())
+            }
+            Body::BeginAnew(machines) => {
+                if self.leader == Some(from) {
+                    self.links.shard.begin_anew(&machines);
+                }
+                Ok(())
+            }
             Body::Consensus(consensus) => self.consensus(from, to, *consensus),
             Body::Describe { address, level } => {
                 let known = self.cell.replica(from);
@@ -330,6 +350,25 @@ impl<C: Codec> Replica<C> {
                 }
                 Ok(())
             }
+        }
+    }
+
+    /// What another replica's link shard has to say: what it does not poll is not its to speak of.
+    fn heard(
+        &mut self,
+        now: Time,
+        from: ReplicaId,
+        proposals: &[Op],
+        mut contacts: Vec<(MachineId, Contact)>,
+    ) {
+        if !self.master.is_leading() {
+            return;
+        }
+        let part = self.links.part_of(from);
+        contacts.retain(|(machine, _)| part.has(*machine));
+        self.master.heard(now, &self.cell, &contacts);
+        for op in proposals.iter().filter(|op| part.may_propose(op)) {
+            self.propose(now, op, None);
         }
     }
 
@@ -412,22 +451,59 @@ impl<C: Codec> Replica<C> {
         true
     }
 
-    /// What the leader wants by itself.
+    /// What the link shard and the leader want by themselves.
     fn decide(&mut self, now: Time, outputs: &mut Vec<Output>) {
-        self.shard.tick(now, &self.cell, &mut self.wishes);
-        self.master.heard(now, &self.cell, &self.shard.contacts_changed());
-        self.master.tick(now, &self.cell, &mut self.wishes);
+        self.links.tick(now, &self.cell);
+        self.links.shard.tick(now, &self.cell, &mut self.wishes);
+        let contacts = self.links.shard.contacts_changed();
+        if self.master.is_leading() {
+            if let Some((others, active)) = self.links.say(now, &self.cell) {
+                self.tell(&others, &Body::Active(active), outputs);
+            }
+            self.master.heard(now, &self.cell, &contacts);
+            self.master.tick(now, &self.cell, &mut self.wishes);
+        }
+        let mut proposals = Vec::new();
         for wish in std::mem::take(&mut self.wishes) {
             match wish {
-                Wish::Propose(op) => drop(self.propose(now, &op, None)),
+                Wish::Propose(op) if self.master.is_leading() => {
+                    self.propose(now, &op, None);
+                }
+                Wish::Propose(op) => proposals.push(op),
                 Wish::Poll(poll) => outputs.push(Output::Poll(poll)),
-                Wish::BeginAnew(machines) => self.shard.begin_anew(&machines),
+                Wish::BeginAnew(machines) => {
+                    self.links.shard.begin_anew(&machines);
+                    let others: Vec<_> =
+                        self.cell.voters().filter(|id| *id != self.settings.id).collect();
+                    self.tell(&others, &Body::BeginAnew(machines), outputs);
+                }
             }
+        }
+        // While nobody leads it is lost, and said again.
+        let leader = self.leader.filter(|leader| *leader != self.settings.id);
+        if !self.master.is_leading()
+            && !(proposals.is_empty() && contacts.is_empty())
+            && let Some(leader) = leader
+        {
+            self.tell(&[leader], &Body::Heard { proposals, contacts }, outputs);
         }
         self.reconcile(now);
         if let Some(context) = self.reads.question(now, self.settings.raft_tick) {
             self.node.read_index(context);
         }
+    }
+
+    fn tell(&self, others: &[ReplicaId], body: &Body, outputs: &mut Vec<Output>) {
+        let (from, restore_epoch) = (self.settings.id, self.restore_epoch);
+        let to = |to| Message { from, to, restore_epoch, body: body.clone() };
+        outputs.extend(others.iter().map(|other| Output::Send(to(*other))));
+    }
+
+    /// A term begins in what is applied, or the cell is another one.
+    fn began(&mut self, now: Time, term: Term) {
+        let (restore_epoch, index) = (self.restore_epoch, self.cell.index());
+        let since = Stamp { restore_epoch, term, index };
+        self.links.shard.term_began(now, &self.cell, since);
     }
 
     /// Brings who takes part, and the level, nearer to what the cell says.
@@ -499,7 +575,7 @@ impl<C: Codec> Replica<C> {
         for read in ready.take_read_states() {
             self.reads.answered(&read.request_ctx, LogIndex(read.index));
         }
-        let restart = self.install(ready.snapshot(), outputs);
+        let restart = self.install(now, ready.snapshot(), outputs);
         let entries: Vec<LogEntry> = ready.entries().iter().map(from_raft).collect();
         self.node.mut_store().append(&entries, &Kinds(&self.codec));
         let committed = ready.take_committed_entries();
@@ -566,6 +642,7 @@ impl<C: Codec> Replica<C> {
     /// Goes on from the snapshot that consensus has taken, if it has taken one.
     fn install(
         &mut self,
+        now: Time,
         taken: &eraftpb::Snapshot,
         outputs: &mut Vec<Output>,
     ) -> Option<(LogIndex, Term)> {
@@ -577,6 +654,7 @@ impl<C: Codec> Replica<C> {
         self.stamped = self.stamped.max(cell.time());
         (self.cell, self.applied_term) = (cell, term);
         self.members.proposed = None;
+        self.began(now, term);
         outputs.push(Output::Restored { term, restore_epoch: self.restore_epoch });
         Some((index, term))
     }
@@ -592,9 +670,12 @@ impl<C: Codec> Replica<C> {
         let (at, op) = self.decode(&entry)?;
         self.stamped = self.stamped.max(at);
         let applied = self.cell.apply(at, &op);
-        self.applied_term = entry.term;
-        self.shard.applied(now, &self.cell, &op, &applied.reordered, &mut self.wishes);
-        self.master.applied(now, &self.cell, &op, &applied.reordered);
+        let (cell, reordered) = (&self.cell, &applied.reordered);
+        self.links.shard.applied(now, cell, &op, reordered, &mut self.wishes);
+        self.master.applied(now, cell, &op, reordered);
+        if std::mem::replace(&mut self.applied_term, entry.term) != entry.term {
+            self.began(now, entry.term);
+        }
         self.applied_members(&op, &applied, outputs)?;
         let mine =
             |waiting: &mut Waiting| waiting.index == entry.index && waiting.term == entry.term;
@@ -644,12 +725,8 @@ impl<C: Codec> Replica<C> {
     /// Its first entry is committed: it knows all that was ever acknowledged.
     fn lead(&mut self, now: Time, outputs: &mut Vec<Output>) {
         let term = Term(self.node.raft.term);
-        let (restore_epoch, index) = (self.restore_epoch, self.cell.index());
-        let since = Stamp { restore_epoch, term, index };
-        let me = self.settings.id;
-        self.shard.term_began(now, &self.cell, since);
-        self.shard.serve(now, &self.cell, Some(Part { me, active: vec![me] }));
         self.master.lead(now, &self.cell);
+        self.links.lead(now, &self.cell);
         self.members.proposed = None;
         outputs.push(Output::Leads(term));
         self.reads.again();
@@ -671,7 +748,6 @@ impl<C: Codec> Replica<C> {
         self.role = role;
         if led && role != StateRole::Leader {
             self.master.follow();
-            self.shard = LinkShard::new(self.settings.master);
             outputs.push(Output::Follows);
             let waiting = self.waiting.drain(..);
             let unknown = |waiting: Waiting| Output::Refused(waiting.ticket, Refusal::Unknown);

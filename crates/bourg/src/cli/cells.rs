@@ -208,8 +208,7 @@ impl Connection {
             match call(self.client(), request).await {
                 Ok(response) => return Ok(response.into_inner()),
                 Err(status)
-                    if status.code() == tonic::Code::Unavailable
-                        && tokio::time::Instant::now() < until =>
+                    if self.may_be_answered(&status) && tokio::time::Instant::now() < until =>
                 {
                     self.masters.rotate_left(1);
                     tokio::time::sleep(RETRY).await;
@@ -229,6 +228,16 @@ impl Connection {
     fn client(&self) -> BorgmasterClient<Channel> {
         // There is one at least.
         self.masters.front().cloned().unwrap_or_else(|| unreachable!("a cell has a master"))
+    }
+
+    /// Whether the next replica may answer, or this one in a moment: one that ends cuts off whoever
+    /// asks it.
+    fn may_be_answered(&self, status: &Status) -> bool {
+        match status.code() {
+            tonic::Code::Unavailable => true,
+            tonic::Code::Cancelled => self.masters.len() > 1,
+            _ => false,
+        }
     }
 
     /// For how long replicas that do not answer are asked again: each of them has its time.
@@ -263,8 +272,8 @@ impl Connection {
             match call(self.client(), self.request(message.clone())).await {
                 Ok(response) => return Ok(response.into_inner()),
                 Err(status)
-                    if status.code() == tonic::Code::Unavailable
-                        && self.masters.len() > 1
+                    if self.masters.len() > 1
+                        && self.may_be_answered(&status)
                         && tokio::time::Instant::now() < until =>
                 {
                     self.masters.rotate_left(1);

@@ -7,7 +7,7 @@ use proto::v1::change_replicas_request::Change;
 use super::cells::Target;
 use super::exit::{Done, Failure};
 use super::output::{self, Format, Listing};
-use super::{MasterArgs, roles, with_cell};
+use super::{MasterArgs, ReplicaArgs, roles, with_cell};
 
 /// A replica, or what is done with those of a cell.
 #[derive(Debug, Args)]
@@ -16,7 +16,9 @@ pub(crate) struct MasterCommand {
     #[command(subcommand)]
     command: Option<Command>,
     #[command(flatten)]
-    process: Option<MasterArgs>,
+    replica: Option<ReplicaArgs>,
+    #[command(flatten)]
+    process: MasterArgs,
 }
 
 /// What is done with the replicas of a cell.
@@ -60,12 +62,12 @@ pub(crate) struct TransferArgs {
 }
 
 pub(super) fn master(cell: Target<'_>, command: MasterCommand) -> Done {
-    match (command.command, command.process) {
+    match (command.command, command.replica) {
         (Some(Command::List(args)), _) => list(cell, &args),
         (Some(Command::Add(args)), _) => add(cell, &args),
         (Some(Command::Remove(args)), _) => remove(cell, &args),
         (Some(Command::Transfer(args)), _) => transfer(cell, &args),
-        (None, Some(process)) => Ok(roles::master(process)?),
+        (None, Some(replica)) => Ok(roles::master(replica, command.process)?),
         (None, None) => Err(Failure::usage("error: it is not said what to do")
             .next("bourg master --help says what there is")),
     }

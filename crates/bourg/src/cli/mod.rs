@@ -315,8 +315,9 @@ struct ListenArgs {
     listen_fd: Option<RawFd>,
 }
 
+/// Of which cell a replica is.
 #[derive(Debug, Args)]
-struct MasterArgs {
+struct ReplicaArgs {
     /// The data directory; made at the first start.
     #[arg(long)]
     dir: PathBuf,
@@ -326,6 +327,10 @@ struct MasterArgs {
     /// Who administers a cell that is new.
     #[arg(long)]
     administrator: UserName,
+}
+
+#[derive(Debug, Args)]
+struct MasterArgs {
     /// How much of the log and its checkpoints is kept, so that the cell can be shown as it was.
     #[arg(long, default_value = "2 GiB", value_name = "BYTES")]
     history_bytes: Bytes,

@@ -8,7 +8,7 @@ use model::Level;
 use store::Retention;
 use tracing_subscriber::EnvFilter;
 
-use super::{BorgletArgs, ListenArgs, MasterArgs, SchedulerArgs};
+use super::{BorgletArgs, ListenArgs, MasterArgs, ReplicaArgs, SchedulerArgs};
 use crate::{borglet, master, scheduler};
 
 /// The variable that names the process with which this one is to end: the supervisor of a dev
@@ -63,15 +63,15 @@ fn given(descriptor: RawFd) -> anyhow::Result<TcpListener> {
     Ok(TcpListener::from(descriptor.try_clone_to_owned()?))
 }
 
-pub(super) fn master(args: MasterArgs) -> anyhow::Result<()> {
+pub(super) fn master(replica: ReplicaArgs, args: MasterArgs) -> anyhow::Result<()> {
     begin()?;
     let listener = listener(&args.listen)?;
     let options = master::Options {
-        directory: args.dir,
-        cell: args.name,
+        directory: replica.dir,
+        cell: replica.name,
         address: args.address.map_or_else(|| reached_at(&listener), Ok)?,
         level: Level(args.level),
-        administrator: args.administrator,
+        administrator: replica.administrator,
         settings: args.silence.settings(),
         history: Retention::new(args.history_bytes.0, args.history_age),
         events: Retention::new(args.events_bytes.0, args.events_age),

@@ -151,7 +151,7 @@ impl Handle {
     pub(crate) fn send(&self, message: ReplicaMessage) {
         let snapshot = match &message.body {
             Body::Consensus(consensus) => consensus.snapshot.clone(),
-            Body::Describe { .. } => None,
+            _ => None,
         };
         if let Some(snapshot) = snapshot {
             let (to, handle) = (message.to, self.clone());
@@ -371,6 +371,6 @@ fn together(first: ReplicaMessage, queued: &mut mpsc::Receiver<ReplicaMessage>) 
 fn size(message: &ReplicaMessage) -> usize {
     match &message.body {
         Body::Consensus(consensus) => consensus.entries.iter().map(|entry| entry.data.len()).sum(),
-        Body::Describe { .. } => 0,
+        _ => 0,
     }
 }
