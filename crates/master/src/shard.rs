@@ -21,47 +21,48 @@ const FIRST_POLLS_EVERY: Span = Span::from_millis(100);
 ///
 /// # Orders
 ///
-/// An order that is stamped with an index says what its machine is to run after the operation of that
-/// index, whoever sends it: a shard orders only what is committed, and stamps it with the last index
-/// at which that changed, and not with one before the first of the term that it knows. So of the
-/// orders of two shards the higher stamp is the newer one, equal stamps are equal orders, and what a
-/// Borglet has obeyed never goes back while a machine passes from one shard to another.
+/// An order says what its machine is to run after the operation of the index in its stamp, whoever
+/// sends it. A shard orders only what is committed, and stamps it with the last index at which that
+/// changed, though with none before `since` ([`LinkShard::term_began`]). So of the orders of two
+/// shards the higher stamp is the newer one, equal stamps are equal orders, and what a Borglet obeys
+/// never goes back while its machine passes from one shard to another, or is polled by two.
 ///
 /// # How a replica drives it
 ///
 /// On every replica:
 ///
-/// 1. The first operation of a term is applied, or a snapshot has taken the cell's place:
-///    [`LinkShard::term_began`], with the restore epoch, the term, and the cell's index then.
-/// 2. Any other operation is applied: [`LinkShard::applied`].
-/// 3. The leader said who is active: [`LinkShard::serve`] with that part. Until it says otherwise the
-///    part stays as it is, also while nobody leads; who stops to be a replica serves nothing.
-/// 4. A poll came to its end: [`LinkShard::answered`].
+/// 1. At its start, where it has a checkpoint; when a snapshot has taken the cell's place; and when
+///    the first operation of a term is applied, after `applied`: [`LinkShard::term_began`], with the
+///    restore epoch, the term of the last operation, and the cell's index.
+/// 2. An operation is applied: [`LinkShard::applied`].
+/// 3. The leader of the present term said who is active: [`LinkShard::serve`] with that part. Until it
+///    says otherwise the part stays as it is, also while nobody leads. A replica that is none of the
+///    cell's any more serves none.
+/// 4. A poll came to its end: [`LinkShard::answered`]; once for each [`Wish::Poll`].
 /// 5. The leader said that machines begin anew: [`LinkShard::begin_anew`].
-/// 6. At the end of a step, and not later than [`LinkShard::next_tick`]: [`LinkShard::tick`], and
-///    [`LinkShard::contacts_changed`] after it.
+/// 6. At the end of each step, of which one is due at [`LinkShard::next_tick`]: [`LinkShard::tick`],
+///    then [`LinkShard::contacts_changed`].
 ///
-/// What comes of that, wherever it does:
+/// What comes of it:
 ///
-/// - [`Wish::Poll`]: made by this replica.
-/// - [`Wish::Propose`]: where the replica leads, proposed; else sent to the leader; where nobody is
-///   known to lead, dropped. Any of it may be lost.
-/// - The contacts, where there are any: where the replica leads, [`crate::Master::heard`]; else sent to
-///   the leader, in one message with the proposals of the step. They may be lost too: each is
-///   said again after a while.
+/// - [`Wish::Poll`]: this replica makes it.
+/// - [`Wish::Propose`]: where this replica leads, it is proposed. Else it is sent to the leader; where
+///   none is known, dropped. It may be lost at any place.
+/// - Contacts: where this replica leads, [`crate::Master::heard`]. Else they are sent to the leader, in
+///   one message with the proposals of the step. They may be lost too.
 ///
 /// On the leader, beside its own shard:
 ///
-/// 1. The first operation of its term is applied: after `term_began`, [`crate::Master::lead`]; then it
-///    says who is active, to its own shard and to all others. It says so again from time to time, as
-///    that may be lost: to repeat it costs nothing.
-/// 2. An operation is applied: after the shard's, [`crate::Master::applied`].
-/// 3. A replica's message with contacts and proposals came: of those, what the part of the sender has
-///    ([`Part::has`], [`Part::may_propose`]) counts. First the contacts are heard, then the
-///    operations proposed, so that nobody who is back is marked down.
-/// 4. At the end of a step, after its own shard's contacts: [`crate::Master::tick`].
-///    [`Wish::Propose`] of it is proposed; [`Wish::BeginAnew`] goes to the shards of all replicas,
-///    its own too: each takes what is its own.
+/// 1. The first operation of its term is applied: after `term_began`, [`crate::Master::lead`]. Then
+///    it says who is active, to its own shard and to every other: at once, when that changes, and
+///    from time to time, as it may be lost. To hear the same again costs nothing.
+/// 2. An operation is applied: after its shard, [`crate::Master::applied`].
+/// 3. Contacts and proposals of a replica came: of these, those count that are of the sender's part
+///    ([`Part::has`], [`Part::may_propose`], with the sender as `me`). First the contacts are heard,
+///    then the operations proposed: so nobody who is back is marked down after it.
+/// 4. At the end of each step, when the contacts of its own shard are heard, and of which one is due
+///    at [`crate::Master::next_tick`]: [`crate::Master::tick`]. [`Wish::Propose`] of it is proposed.
+///    [`Wish::BeginAnew`] goes to the shards of all replicas, its own too: each takes what it serves.
 /// 5. It leads no longer: [`crate::Master::follow`]. Its shard goes on.
 #[derive(Clone, Debug)]
 pub struct LinkShard {
