@@ -1,11 +1,13 @@
 //! The step function.
 
+mod exchange;
+
 use std::collections::VecDeque;
 
 use cell::{Applied, Cell, LEVEL, MemberChange, Op};
-use master::{Contact, Master, Wish};
-use model::{Level, LogIndex, MachineId, Random, ReplicaId, Stamp, Term, Time};
-use raft::eraftpb::{self, MessageType};
+use master::{Master, Wish};
+use model::{Level, LogIndex, Random, ReplicaId, Stamp, Term, Time};
+use raft::eraftpb;
 use raft::{Config, RawNode, SnapshotStatus, StateRole};
 
 use crate::io::{
@@ -14,7 +16,7 @@ use crate::io::{
 use crate::links::Links;
 use crate::log::{self, Memberships, Memory, from_raft};
 use crate::members::{self, Members};
-use crate::message::{Body, Consensus, ConsensusKind, Message, Snapshot};
+use crate::message::{Body, Snapshot};
 use crate::reads::Reads;
 use crate::{HardState, LogEntry, UnknownOperation};
 
@@ -314,107 +316,6 @@ impl<C: Codec> Replica<C> {
         Ok(())
     }
 
-    /// A message of another replica. What comes from before a restoration, or for another, is not
-    /// listened to.
-    fn received(&mut self, now: Time, message: Message) -> Result<(), ReplicaError> {
-        let Message { from, to, restore_epoch, body } = message;
-        if restore_epoch != self.restore_epoch || to != self.settings.id {
-            return Ok(());
-        }
-        self.links.hear(now, from);
-        match body {
-            Body::Heard { proposals, contacts } => {
-                self.heard(now, from, &proposals, contacts);
-                Ok(())
-            }
-            Body::Active(active) => {
-                if self.leader == Some(from) {
-                    self.links.told(now, &self.cell, active);
-                }
-                Ok(())
-            }
-            Body::BeginAnew(machines) => {
-                if self.leader == Some(from) {
-                    self.links.shard.begin_anew(&machines);
-                }
-                Ok(())
-            }
-            Body::Consensus(consensus) => self.consensus(from, to, *consensus),
-            Body::Describe { address, level } => {
-                let known = self.cell.replica(from);
-                let differs =
-                    known.is_some_and(|known| known.address != address || known.level != level);
-                if differs && self.master.is_leading() {
-                    let address = address.to_string();
-                    self.propose(now, &Op::DescribeReplica { replica: from, address, level }, None);
-                }
-                Ok(())
-            }
-        }
-    }
-
-    /// What another replica's link shard has to say: what it does not poll is not its to speak of.
-    fn heard(
-        &mut self,
-        now: Time,
-        from: ReplicaId,
-        proposals: &[Op],
-        mut contacts: Vec<(MachineId, Contact)>,
-    ) {
-        if !self.master.is_leading() {
-            return;
-        }
-        let part = self.links.part_of(from);
-        contacts.retain(|(machine, _)| part.has(*machine));
-        self.master.heard(now, &self.cell, &contacts);
-        for op in proposals.iter().filter(|op| part.may_propose(op)) {
-            self.propose(now, op, None);
-        }
-    }
-
-    fn consensus(
-        &mut self,
-        from: ReplicaId,
-        to: ReplicaId,
-        mut consensus: Consensus,
-    ) -> Result<(), ReplicaError> {
-        let last = self.node.store().last();
-        match consensus.kind {
-            // The leader never says that more is agreed upon than this replica has acknowledged.
-            ConsensusKind::Heartbeat
-                if consensus.commit > last && consensus.term.0 >= self.node.raft.term =>
-            {
-                return Err(ReplicaError::Forgot { committed: consensus.commit, last });
-            }
-            ConsensusKind::TimeoutNow if self.installing.is_some() => return Ok(()),
-            ConsensusKind::Snapshot => {
-                // One at a time, and one without a cell says nothing.
-                if self.installing.is_some() || consensus.snapshot.is_none() {
-                    return Ok(());
-                }
-                self.arrived = consensus.snapshot.clone();
-                consensus.entries.clear();
-            }
-            _ => {}
-        }
-        let message = consensus.into_raft(from, to, &Kinds(&self.codec));
-        // What does not fit the present term or membership is dropped.
-        let _ignored = self.node.step(message);
-        Ok(())
-    }
-
-    /// Lets another replica lead, where this one does.
-    fn transfer(&mut self, to: Option<ReplicaId>) {
-        if self.role != StateRole::Leader {
-            return;
-        }
-        let best = || members::successor(&self.cell, self.settings.id, self.node.raft.prs());
-        if let Some(to) = to.filter(|to| self.cell.voters().any(|voter| voter == *to)).or_else(best)
-        {
-            self.node.transfer_leader(to.0);
-        }
-    }
-
     fn request(&mut self, now: Time, ticket: Ticket, op: &Op, outputs: &mut Vec<Output>) {
         let (needs, is) = (op.needs(), self.cell.level());
         let refusal = if !self.master.is_leading() {
@@ -481,22 +382,14 @@ impl<C: Codec> Replica<C> {
         }
         // While nobody leads it is lost, and said again.
         let leader = self.leader.filter(|leader| *leader != self.settings.id);
-        if !self.master.is_leading()
-            && !(proposals.is_empty() && contacts.is_empty())
-            && let Some(leader) = leader
-        {
+        let says = !proposals.is_empty() || !contacts.is_empty();
+        if let Some(leader) = leader.filter(|_| says && !self.master.is_leading()) {
             self.tell(&[leader], &Body::Heard { proposals, contacts }, outputs);
         }
         self.reconcile(now);
         if let Some(context) = self.reads.question(now, self.settings.raft_tick) {
             self.node.read_index(context);
         }
-    }
-
-    fn tell(&self, others: &[ReplicaId], body: &Body, outputs: &mut Vec<Output>) {
-        let (from, restore_epoch) = (self.settings.id, self.restore_epoch);
-        let to = |to| Message { from, to, restore_epoch, body: body.clone() };
-        outputs.extend(others.iter().map(|other| Output::Send(to(*other))));
     }
 
     /// A term begins in what is applied, or the cell is another one.
@@ -542,26 +435,6 @@ impl<C: Codec> Replica<C> {
             self.apply_committed(now, outputs)?;
         }
         Ok(())
-    }
-
-    fn send(&mut self, messages: Vec<eraftpb::Message>, outputs: &mut Vec<Output>) {
-        let (from, restore_epoch) = (self.settings.id, self.restore_epoch);
-        for message in messages {
-            let to = ReplicaId(message.to);
-            let is_snapshot = message.get_msg_type() == MessageType::MsgSnapshot;
-            let offered = self.node.store().offered();
-            match Consensus::from_raft(message, offered) {
-                Some(consensus) => {
-                    let body = Body::Consensus(Box::new(consensus));
-                    outputs.push(Output::Send(Message { from, to, restore_epoch, body }));
-                }
-                // The one that was meant is gone: consensus tries another.
-                None if is_snapshot => {
-                    self.node.report_snapshot(to.0, SnapshotStatus::Failure);
-                }
-                None => {}
-            }
-        }
     }
 
     fn ready(&mut self, now: Time, outputs: &mut Vec<Output>) -> Result<(), ReplicaError> {
@@ -610,8 +483,8 @@ impl<C: Codec> Replica<C> {
     /// part is agreed upon must not be forgotten by a replica that has acted on it, or it could
     /// elect a leader among those of before.
     fn promise(&mut self, promised: Option<(Term, u64)>) -> Option<HardState> {
-        let memberships = self.committed.iter().rev().map(|entry| entry.index);
-        let changed = memberships.clone().find(|index| self.node.store().is_membership(*index));
+        let mut memberships = self.committed.iter().rev().map(|entry| entry.index);
+        let changed = memberships.find(|index| self.node.store().is_membership(*index));
         let before = self.hard_state;
         if let Some((term, vote)) = promised {
             (self.hard_state.term, self.hard_state.vote) = (term, vote);
