@@ -30,6 +30,7 @@ mod machines;
 mod quota;
 mod reboot;
 mod relations;
+mod replicas;
 mod restart;
 mod rootless;
 mod shown;
