@@ -15,6 +15,7 @@ mod read;
 mod borglet;
 mod cause;
 mod cell;
+mod credential;
 mod duration;
 pub mod event;
 pub mod image;
