@@ -24,6 +24,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         "job",
         "cell",
         "replica",
+        "credential",
         "log",
         "image",
         "events",

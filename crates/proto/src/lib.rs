@@ -15,6 +15,7 @@ mod read;
 mod borglet;
 mod cause;
 mod cell;
+mod credential;
 mod duration;
 mod enrolment;
 pub mod event;

@@ -220,6 +220,22 @@ fn detail(record: &Record) -> String {
             format!("{user}, certificate {} until {until}", certificate.serial)
         }
         EventKind::UserRevoked { user } => user.to_string(),
+        EventKind::TokenIssued { machine, token } => {
+            let until = moment::shown(token.expires);
+            format!("to {machine}, number {} until {until}", token.serial)
+        }
+        EventKind::MachineEnrolled { token, certificate } => {
+            let (number, until) = (certificate.serial, moment::shown(certificate.expires));
+            format!("with token {token}, certificate {number} until {until}")
+        }
+        EventKind::MachineRenewed { certificate } => {
+            let until = moment::shown(certificate.expires);
+            format!("certificate {} until {until}", certificate.serial)
+        }
+        // What it happened to says so where the machine is there.
+        EventKind::MachineRevoked { machine } if record.names.machine.is_none() => {
+            machine.to_string()
+        }
         EventKind::LevelRaised { to } => to.to_string(),
         EventKind::QuotaGranted(grant) | EventKind::QuotaRevoked(grant) => {
             let Grant { id, user, band, amount, .. } = &**grant;
