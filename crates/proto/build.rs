@@ -45,7 +45,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .btree_map(["."])
         .compile_well_known_types()
         .bytes([".bourg.v1.LogEntry.record"])
-        .skip_debug([".bourg.v1.JoinResponse"])
+        .skip_debug([".bourg.v1.JoinResponse", ".bourg.v1.JoinToken"])
         .extern_path(".google.protobuf.Duration", "crate::Duration");
     for list in LISTS {
         let json = "#[derive(::serde::Serialize, ::serde::Deserialize)] #[serde(transparent)]";

@@ -1,4 +1,4 @@
-//! What makes a machine or a replica part of a cell: messages that need no conversion, and one that
+//! What makes a machine or a replica part of a cell: messages that need no conversion, and two that
 //! must not be shown.
 
 use std::fmt;
@@ -16,6 +16,13 @@ impl fmt::Debug for v1::JoinResponse {
     }
 }
 
+impl fmt::Debug for v1::JoinToken {
+    /// Without the key: what is printed ends in a log.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("JoinToken").field("masters", &self.masters).finish_non_exhaustive()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -29,7 +36,14 @@ mod tests {
             replica: 2,
             replicas: vec![v1::ReplicaAddress { id: 2, address: "m2:7000".to_owned() }],
         };
-        let shown = format!("{answer:?}");
-        assert!(shown.contains("m2:7000") && !shown.contains("secret"), "{shown}");
+        let token = v1::JoinToken {
+            masters: vec!["m2:7000".to_owned()],
+            key: b"a secret".to_vec(),
+            ..v1::JoinToken::default()
+        };
+        for shown in [format!("{answer:?}"), format!("{token:?}")] {
+            assert!(shown.contains("m2:7000"), "{shown}");
+            assert!(!shown.contains("secret") && !shown.contains("97"), "{shown}");
+        }
     }
 }

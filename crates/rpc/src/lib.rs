@@ -13,6 +13,7 @@
 //! - [`authority`]: the cell's certificate authority, made at the first start
 //! - [`credentials`]: a certificate with its key, in memory and in files
 //! - [`request`]: asking for a certificate without giving the key away
+//! - [`token`]: what somebody gets who is to become part of the cell
 //! - [`service`]: the services between processes, generated from their protobuf definitions
 //! - [`transport`]: serving and connecting, and who is at the other end
 
@@ -25,11 +26,13 @@ pub mod identity;
 pub mod request;
 mod rotating;
 pub mod service;
+pub mod token;
 pub mod transport;
 
 pub use authority::{Authority, Validity};
 pub use credentials::Credentials;
 pub use error::{Error, Result};
-pub use identity::{Expect, Identity, Role};
+pub use identity::{Expect, Identity, Joining, Role};
 pub use request::{NewKey, SigningRequest};
 pub use rotating::Rotating;
+pub use token::JoinToken;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::transport::Tls;
-use crate::{Credentials, Error, Result};
+use crate::{Credentials, Error, Result, certificate};
 
 /// Credentials in use, by servers and clients alike. Replaced by renewed ones, they are shown at
 /// every handshake from then on; connections that are there go on with those that they began with.
@@ -30,7 +30,7 @@ impl Rotating {
     /// Shows other credentials from now on: of the same identity, from the same authority.
     ///
     /// # Errors
-    /// [`Error::NoRenewal`] for those of somebody else, and [`Error::Tls`]. Both leave the old ones
+    /// [`Error::NoRenewal`] for those of somebody else, [`Error::BadCertificate`] and [`Error::Tls`]. All leave the old ones
     /// in use.
     pub fn replace(&self, renewed: Credentials) -> Result<()> {
         let mut newest = self.0.newest.write().unwrap_or_else(PoisonError::into_inner);
@@ -44,7 +44,8 @@ impl Rotating {
         if newest.cell() != renewed.cell() {
             return Err(other("cell", newest.cell(), renewed.cell()));
         }
-        if newest.ca_pem() != renewed.ca_pem() {
+        // By what the text says, which may be written in more than one way.
+        if certificate::der(newest.ca_pem(), "")? != certificate::der(renewed.ca_pem(), "")? {
             return Err(other("authority", "the one in use", "another one"));
         }
         self.0.tls.show(&renewed)?;

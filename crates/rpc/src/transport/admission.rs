@@ -1,4 +1,5 @@
-//! What every request passes before its service: it is somebody's of this cell.
+//! What every request passes before its service: it is somebody's of this cell, and whoever only joins
+//! asks to be taken in.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -9,6 +10,9 @@ use tonic::body::Body;
 use tonic::codegen::{BoxFuture, Service, http};
 
 use super::peer::FarEnd;
+use super::refusals::Cause;
+use crate::Identity;
+use crate::service::enrolment_server::SERVICE_NAME;
 
 /// Services behind the check of who asks.
 #[derive(Clone)]
@@ -22,12 +26,20 @@ impl<S> Admission<S> {
         Self { services, cell: cell.into() }
     }
 
-    /// Refuses a request that does not come from an identity of the cell, whatever it is for.
+    /// Refuses a request that does not come from an identity of the cell, whatever it is for, and one
+    /// of a joining identity that is not for the service that takes it in.
     fn admit(&self, request: &http::Request<Body>) -> Result<(), Status> {
         let far_end = request.extensions().get::<Arc<FarEnd>>();
         let far_end = far_end.ok_or_else(|| Status::unauthenticated("no certificate"))?;
         let peer = far_end.of_cell(&self.cell);
-        peer.map(drop).map_err(|(_, why)| Status::unauthenticated(why))
+        let peer = peer.map_err(|(_, why)| Status::unauthenticated(why))?;
+        if matches!(peer.identity, Identity::Joining(_)) && !is_enrolment(request.uri().path()) {
+            let joining = peer.identity;
+            let why = format!("{joining} may join and nothing else: use what it got by that");
+            far_end.count(Cause::WrongRole, &why);
+            return Err(Status::permission_denied(why));
+        }
+        Ok(())
     }
 }
 
@@ -50,6 +62,12 @@ where
             Err(status) => Box::pin(std::future::ready(Ok(refusal(&request, status)))),
         }
     }
+}
+
+/// Whether a path is one of the service that takes machines and replicas in.
+fn is_enrolment(path: &str) -> bool {
+    let path = path.strip_prefix('/').and_then(|path| path.strip_prefix(SERVICE_NAME));
+    path.is_some_and(|method| method.starts_with('/'))
 }
 
 /// A refusal that whoever asked understands: gRPC's, or else HTTP's.

@@ -9,8 +9,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{ResolvesClientCert, Resumption, WebPkiServerVerifier};
 use rustls::crypto::{CryptoProvider, ring};
-use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
 use rustls::server::{
     ClientHello, NoServerSessionStorage, ResolvesServerCert, WebPkiClientVerifier,
 };
@@ -80,11 +79,8 @@ impl Tls {
 
 fn certified_key(credentials: &Credentials, provider: &CryptoProvider) -> Result<CertifiedKey> {
     let certificate = certificate::der(credentials.certificate_pem(), "the certificate")?;
-    let key = PrivateKeyDer::from_pem_slice(credentials.key_pem().as_bytes()).map_err(|e| {
-        let why = format!("its key cannot be read: {e}");
-        Error::BadCertificate { origin: "the certificate".to_owned(), why }
-    })?;
-    CertifiedKey::from_der(vec![certificate], key, provider).map_err(Error::Tls)
+    let key = PrivatePkcs8KeyDer::from(credentials.key_der()?);
+    CertifiedKey::from_der(vec![certificate], key.into(), provider).map_err(Error::Tls)
 }
 
 /// The certificate that is shown, to whoever it is.

@@ -63,13 +63,21 @@ impl Running {
     }
 
     pub fn start_at(address: SocketAddr, credentials: &Rotating, limits: Limits) -> Self {
+        Self::start_serving(address, credentials, limits, Routes::new(Who))
+    }
+
+    pub fn start_serving(
+        address: SocketAddr,
+        credentials: &Rotating,
+        limits: Limits,
+        routes: Routes,
+    ) -> Self {
         let listener = TcpListener::bind(address).unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel();
         let refusals = Refusals::default();
         let (credentials, counted) = (credentials.clone(), refusals.clone());
         let served = tokio::spawn(async move {
-            let routes = Routes::new(Who);
             let stopped = async move { stopped.await.unwrap_or(()) };
             serve(listener, &credentials, routes, limits, &counted, stopped).await
         });
@@ -176,7 +184,8 @@ pub async fn ask_serial(channel: Channel) -> Result<String, Status> {
     call(channel, "/bourg.test.Who/AskSerial").await
 }
 
-async fn call(channel: Channel, path: &'static str) -> Result<String, Status> {
+/// Calls a method that takes and gives a string.
+pub async fn call(channel: Channel, path: &'static str) -> Result<String, Status> {
     let mut client = tonic::client::Grpc::new(channel);
     client.ready().await.map_err(|e| Status::unavailable(e.to_string()))?;
     let path = http::uri::PathAndQuery::from_static(path);
@@ -196,8 +205,9 @@ pub async fn follow(channel: Channel) -> Result<tonic::Streaming<String>, Status
     Ok(stream)
 }
 
+/// The smallest service.
 #[derive(Clone)]
-struct Who;
+pub struct Who;
 
 impl NamedService for Who {
     const NAME: &'static str = "bourg.test.Who";
