@@ -14,7 +14,7 @@ use tonic::Streaming;
 use tonic::transport::Channel;
 
 use crate::clock::Clock;
-use crate::shutdown;
+use crate::{notify, shutdown};
 
 /// How a scheduler is started.
 #[derive(Clone, Debug)]
@@ -43,7 +43,10 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
         let channel = rpc::transport::connect(&options.master, &credentials, &expect)?;
         let most = rpc::transport::MAX_STREAM_MESSAGE_BYTES;
         let client = SchedulingClient::new(channel).max_decoding_message_size(most);
-        let mut stop = std::pin::pin!(shutdown::requested());
+        let mut stop = std::pin::pin!(async {
+            shutdown::requested().await;
+            notify::stopping();
+        });
         loop {
             tokio::select! {
                 () = &mut stop => return Ok(()),
@@ -70,6 +73,7 @@ async fn follow(mut client: SchedulingClient<Channel>) -> anyhow::Result<std::co
     // The cell's clock is the master's: ours, which may be set otherwise, only counts on from it.
     let (cell, mut clock) = first_copy(&mut stream).await?;
     let mut scheduler = Scheduler::new(cell);
+    notify::ready();
     tracing::info!("follows the master from index {}", scheduler.cell().index());
     let mut proposal = None;
     let mut next = None;

@@ -10,24 +10,31 @@ mod changes;
 mod checkpoint;
 pub(crate) mod core;
 mod events;
+mod gate;
+mod health;
 mod log;
 mod machines;
+mod metrics;
 pub(crate) mod past;
 mod quota;
 mod reads;
 pub(crate) mod recover;
 mod rejections;
 mod rescheduling;
+mod restarts;
+mod routes;
 mod saving;
 mod scheduling;
 mod service;
 mod tally;
+mod threads;
 mod users;
 mod views;
 mod watching;
 
 use std::net::TcpListener;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -37,7 +44,7 @@ use rpc::{Authority, Identity, Validity};
 use store::{DataDirectory, Retention};
 use tokio::sync::mpsc;
 
-use crate::shutdown;
+use crate::{notify, shutdown};
 
 pub(crate) use self::core::Records;
 pub(crate) use self::service::RETRY_AFTER;
@@ -74,10 +81,12 @@ pub(crate) fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()
     let credentials = authority.issue(&Identity::Master, validity)?;
     let (log, recovered) = recover::recover(&directory)?;
     let began = recovered.checkpoint.as_ref().map(|(cell, _)| cell.clone());
+    let metrics = Arc::<metrics::Metrics>::default();
+    metrics.restarts.inc_by(restarts::count(directory.path()));
 
     let (to_core, from_all) = mpsc::channel(CORE_QUEUE);
-    let (to_log, log_thread) = log::start(log, to_core.clone())?;
-    let agents = agents::start(&credentials, to_core.clone())?;
+    let (to_log, log_thread) = log::start(log, to_core.clone(), Arc::clone(&metrics))?;
+    let agents = agents::start(&credentials, to_core.clone(), Arc::clone(&metrics))?;
     let founding = Founding {
         name: options.cell.clone(),
         administrator: options.administrator.clone(),
@@ -90,13 +99,19 @@ pub(crate) fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()
     };
     let limits = admission::Limits { requests: CORE_QUEUE, bytes: WAITING_BYTES };
     let next = LogIndex(recovered.checkpoint.as_ref().map_or(0, |(cell, _)| cell.index().0) + 1);
-    let (recorder, keeper) =
-        events::start(&directory.events(), next, options.events, to_core.clone())?;
+    let (recorder, keeper) = events::start(
+        &directory.events(),
+        next,
+        options.events,
+        to_core.clone(),
+        Arc::clone(&metrics),
+    )?;
     let checkpoints = checkpoint::Checkpoints::new(
         directory.checkpoints(),
         directory.log(),
         options.history,
         to_core.clone(),
+        Arc::clone(&metrics),
     );
     if let Some(cell) = began {
         checkpoint::check_beside(cell, to_core.clone())?;
@@ -112,6 +127,7 @@ pub(crate) fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()
         checkpoints,
         recorder,
         admission: admission::Admission::new(limits),
+        metrics: Arc::clone(&metrics),
     })?;
 
     let serve = tokio::runtime::Builder::new_multi_thread()
@@ -120,13 +136,17 @@ pub(crate) fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()
         .enable_all()
         .build()
         .context("cannot start the threads that serve")?;
+    let (opener, gate) = gate::Gate::closed();
     let service = service::Service::new(
         core.clone(),
         agents.handle(),
         authority,
         past::Past::of(directory.path()),
         watching::Kept::new(&directory.events(), keeper.kept()),
+        gate,
+        metrics,
     );
+    let routes = service.routes()?;
     let limits = rpc::transport::Limits { drain: Duration::from_millis(200), ..Default::default() };
     let served = serve.block_on(async {
         let stopped = async {
@@ -134,15 +154,19 @@ pub(crate) fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()
                 () = shutdown::requested() => {}
                 () = core.stopped() => {}
             }
+            notify::stopping();
         };
-        let mut stopped = Box::pin(stopped);
-        // Whoever asks before that waits in the socket: an answer from a part of the log would be
-        // wrong.
+        let serving = rpc::transport::serve(listener, &credentials, routes, limits, stopped);
+        let opening = async {
+            core.caught_up().await;
+            opener.open();
+            notify::ready();
+            std::future::pending().await
+        };
         tokio::select! {
-            () = core.caught_up() => {}
-            () = &mut stopped => return Ok(()),
+            served = serving => served,
+            never = opening => never,
         }
-        rpc::transport::serve(listener, &credentials, service.routes(), limits, stopped).await
     });
     serve.shutdown_timeout(Duration::from_millis(200));
     drop(agents);

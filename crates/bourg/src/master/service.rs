@@ -6,27 +6,28 @@ use std::sync::Arc;
 
 use cell::{Job, Mutation, Outcome, Reply, RequestId, Submission, TaskState};
 use model::{Capability, CollectionId, InstanceId, LogIndex, MachineId, MachineName, UserName};
+use prometheus_client::registry::Registry;
 use prost::Message as _;
 use proto::v1;
 use proto::v1::past_answer::Answer as PastAnswer;
 use proto::v1::past_question::Question;
-use rpc::service::borgmaster_server::{Borgmaster, BorgmasterServer};
-use rpc::service::scheduling_server::SchedulingServer;
+use rpc::service::borgmaster_server::Borgmaster;
 use rpc::{Authority, Identity};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_stream::{Stream, StreamExt};
-use tonic::service::Routes;
 use tonic::{Request, Response, Status};
 
 use super::admission::Shed;
 use super::core::{Answered, Ask, Core, NotTaken};
+use super::gate::Gate;
+use super::metrics::{Metrics, Requests};
 use super::past::Past;
 use super::reads::{Reads, selection};
 use super::rejections::rejected;
 use super::tally::Tally;
 use super::watching::Kept;
-use super::{agents, changes, quota, views};
+use super::{agents, changes, quota, routes, views};
 
 /// The services of a master.
 #[derive(Clone)]
@@ -39,6 +40,10 @@ pub(crate) struct Service {
     pub(super) authority: Arc<Authority>,
     /// Requests with revoked certificates.
     pub(super) refused: Arc<Tally>,
+    pub(super) gate: Gate,
+    pub(super) metrics: Arc<Metrics>,
+    pub(super) requests: Arc<Requests>,
+    pub(super) registry: Arc<Registry>,
 }
 
 pub(super) type Answer<T> = Result<Response<T>, Status>;
@@ -58,19 +63,27 @@ impl Service {
         authority: Authority,
         past: Past,
         events: Kept,
+        gate: Gate,
+        metrics: Arc<Metrics>,
     ) -> Self {
         let cell = authority.cell().to_owned();
-        let (authority, refused) = (Arc::new(authority), Arc::default());
-        Self { core, agents, cell, past, events, authority, refused }
-    }
-
-    pub(crate) fn routes(self) -> Routes {
-        let most = rpc::transport::MAX_STREAM_MESSAGE_BYTES;
-        let scheduling = SchedulingServer::new(self.clone());
-        let scheduling = scheduling.max_decoding_message_size(most).max_encoding_message_size(most);
-        let users = BorgmasterServer::new(self);
-        let users = users.max_encoding_message_size(most);
-        Routes::new(users).add_service(scheduling)
+        let (authority, refused) = (Arc::new(authority), Arc::<Tally>::default());
+        let requests = routes::requests();
+        let registry = metrics.registry(core.clone(), Arc::clone(&refused), Arc::clone(&requests));
+        let registry = Arc::new(registry);
+        Self {
+            core,
+            agents,
+            cell,
+            past,
+            events,
+            authority,
+            refused,
+            gate,
+            metrics,
+            requests,
+            registry,
+        }
     }
 
     /// The user who asks.
@@ -112,6 +125,7 @@ impl Service {
         let answered: Answered = answered.map_err(|not_taken| match not_taken {
             NotTaken::Overloaded(shed) => overloaded(&shed),
             NotTaken::NoRoom(why) => {
+                self.metrics.no_room.inc();
                 Status::resource_exhausted(format!("nothing can be changed now, only read: {why}"))
             }
             NotTaken::Stopping => Status::unavailable("the master stops"),
