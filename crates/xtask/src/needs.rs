@@ -37,6 +37,21 @@ const TOOLS: &[Tool] = &[
         package: "prometheus",
         needed_by: "bourg/tests/system/metrics.rs",
     },
+    Tool {
+        program: "/usr/bin/python3",
+        package: "python3",
+        needed_by: "bourg/tests/system/reflection.rs",
+    },
+    Tool {
+        program: "/usr/lib/python3/dist-packages/grpc/__init__.py",
+        package: "python3-grpcio",
+        needed_by: "bourg/tests/system/reflection.rs",
+    },
+    Tool {
+        program: "/usr/lib/python3/dist-packages/google/protobuf/__init__.py",
+        package: "python3-protobuf",
+        needed_by: "bourg/tests/system/reflection.rs",
+    },
 ];
 
 /// Makes sure that all is there that the tests need.

@@ -33,6 +33,7 @@ mod machines;
 mod metrics;
 mod quota;
 mod reboot;
+mod reflection;
 mod relations;
 mod restart;
 mod rootless;
