@@ -38,6 +38,11 @@ const TOOLS: &[Tool] = &[
         needed_by: "bourg/tests/system/metrics.rs",
     },
     Tool {
+        program: "systemd-analyze",
+        package: "systemd",
+        needed_by: "bourg/tests/system/units.rs",
+    },
+    Tool {
         program: "/usr/bin/python3",
         package: "python3",
         needed_by: "bourg/tests/system/reflection.rs",

@@ -40,5 +40,6 @@ mod rootless;
 mod shown;
 mod sim;
 mod tasks;
+mod units;
 mod updates;
 mod users;
