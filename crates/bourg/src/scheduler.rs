@@ -14,7 +14,7 @@ use tonic::Streaming;
 use tonic::transport::Channel;
 
 use crate::clock::Clock;
-use crate::shutdown;
+use crate::{notify, shutdown};
 
 /// How a scheduler is started.
 #[derive(Clone, Debug)]
@@ -46,7 +46,10 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
             Ok(SchedulingClient::new(channel).max_decoding_message_size(most))
         };
         let clients = options.masters.iter().map(client).collect::<Result<Vec<_>, rpc::Error>>()?;
-        let mut stop = std::pin::pin!(shutdown::requested());
+        let mut stop = std::pin::pin!(async {
+            shutdown::requested().await;
+            notify::stopping();
+        });
         // One that is lost, or knows of no leader, is left for the next.
         for client in clients.iter().cycle() {
             tokio::select! {
@@ -75,6 +78,7 @@ async fn follow(mut client: SchedulingClient<Channel>) -> anyhow::Result<std::co
     // The cell's clock is the master's: ours, which may be set otherwise, only counts on from it.
     let (cell, mut clock) = first_copy(&mut stream).await?;
     let mut scheduler = Scheduler::new(cell);
+    notify::ready();
     tracing::info!("follows the master from index {}", scheduler.cell().index());
     let mut proposal = None;
     let mut next = None;

@@ -208,6 +208,18 @@ impl<C: Codec> Replica<C> {
         progress
     }
 
+    /// The term of consensus that it is in.
+    #[must_use]
+    pub fn term(&self) -> Term {
+        Term(self.node.raft.term)
+    }
+
+    /// The newest record that it knows to be committed.
+    #[must_use]
+    pub fn commit_index(&self) -> LogIndex {
+        LogIndex(self.node.raft.raft_log.committed)
+    }
+
     /// Takes in what came and says what is to be done. Drain whatever is waiting before a step:
     /// all that is proposed in one step becomes durable together.
     ///

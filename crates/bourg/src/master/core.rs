@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use cell::{Applied, Assignment, Cell, Mutation, Outcome, RequestId, Rescheduling};
@@ -17,6 +17,8 @@ use super::admission::{Admission, Asked, Counted, Shed};
 use super::checkpoint::{Checkpoints, Written};
 use super::events::Recorder;
 use super::log::{Task, ToLog};
+use super::metrics::Metrics;
+use super::threads::Part;
 use super::users::Caller;
 use super::{agents, events, peers, rescheduling};
 use crate::checkpoint::Origin;
@@ -57,6 +59,7 @@ pub(crate) enum Ask {
 pub(crate) struct Asker {
     answer: oneshot::Sender<Answered>,
     counted: Counted,
+    since: Instant,
 }
 
 /// The answer, with the index at which it was given.
@@ -128,7 +131,7 @@ const HAND_OVER: Duration = Duration::from_secs(2);
 const STEP_MAX: usize = 4_096;
 
 /// A handle on the core.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(crate) struct Core {
     to_core: mpsc::Sender<Message>,
     view: watch::Receiver<Arc<View>>,
@@ -160,6 +163,7 @@ pub(crate) struct Parts {
     pub(crate) checkpoints: Checkpoints,
     pub(super) recorder: Recorder,
     pub(crate) admission: Arc<Admission>,
+    pub(crate) metrics: Arc<Metrics>,
 }
 
 impl Core {
@@ -181,7 +185,7 @@ impl Core {
         let asked = Asked::of(&ask);
         let counted = self.admission.admit(asked, bytes).map_err(NotTaken::Overloaded)?;
         let (answer, mut answered) = oneshot::channel();
-        let asker = Asker { answer, counted };
+        let asker = Asker { answer, counted, since: Instant::now() };
         self.to_core.try_send(Message::Ask(ask, asker)).map_err(|error| match error {
             mpsc::error::TrySendError::Full(_) => {
                 NotTaken::Overloaded(self.admission.shed(asked, 1))
@@ -239,6 +243,33 @@ impl Core {
         let _in_vain = tokio::time::timeout(HAND_OVER, led).await;
     }
 
+    /// How much waits in its queue, and for how much there is room.
+    pub(super) fn queue(&self) -> (usize, usize) {
+        let most = self.to_core.max_capacity();
+        (most.saturating_sub(self.to_core.capacity()), most)
+    }
+
+    /// Whether its queue and what waits for an answer leave room for more, and why not.
+    pub(super) fn has_room(&self) -> Result<(), String> {
+        let (used, most) = self.queue();
+        match used < most && self.admission.has_room() {
+            true => Ok(()),
+            false => Err(format!(
+                "{used} of {most} places are taken, and {} requests wait",
+                self.admission.waiting().0
+            )),
+        }
+    }
+
+    /// Why nothing can be made durable now, where that is so.
+    pub(super) fn trouble(&self) -> Option<String> {
+        self.to_log.trouble()
+    }
+
+    pub(super) fn admission(&self) -> &Admission {
+        &self.admission
+    }
+
     /// Waits until the core has ended by itself.
     pub(crate) async fn stopped(&self) {
         let mut ended = self.ended.clone();
@@ -270,10 +301,6 @@ impl Core {
         let limits = super::admission::Limits { requests: queue, bytes: queue << 20 };
         let admission = Admission::new(limits);
         (Self { to_core, view, ended, to_log: ToLog::idle(), admission }, from_all)
-    }
-
-    pub(super) fn admission(&self) -> &Admission {
-        &self.admission
     }
 
     pub(super) fn to_core(&self) -> &mpsc::Sender<Message> {
@@ -331,13 +358,14 @@ struct Thread {
     origin: Origin,
     violations: u64,
     view: watch::Sender<Arc<View>>,
+    metrics: Arc<Metrics>,
 }
 
 /// Starts the core's thread. Returns when the log has been read and applied as far as it was
 /// known to be committed.
 pub(crate) fn start(parts: Parts) -> anyhow::Result<Core> {
     let Parts { settings, recovered, founding, from_all, to_core, to_log, agents, .. } = parts;
-    let Parts { mut checkpoints, recorder, admission, peers, .. } = parts;
+    let Parts { mut checkpoints, recorder, admission, metrics, peers, .. } = parts;
     let me = settings.id;
     let clock = Clock::start();
     let records = recovered.entries.len();
@@ -376,8 +404,11 @@ pub(crate) fn start(parts: Parts) -> anyhow::Result<Core> {
         origin,
         violations: 0,
         view,
+        metrics: Arc::clone(&metrics),
     };
+    let alive = metrics.threads.alive(Part::Core);
     let run = move || {
+        let _alive = alive;
         if let Err(error) = run(thread) {
             tracing::error!("the master cannot go on: {error:#}");
             ended.send_replace(Some(Arc::new(error)));
@@ -396,9 +427,10 @@ fn run(mut thread: Thread) -> anyhow::Result<()> {
     let mut outputs = Vec::new();
     thread.know_peers();
     loop {
-        let now = thread.clock.now();
+        let (now, begun) = (thread.clock.now(), Instant::now());
         thread.replica.step(now, inputs.drain(..), &mut outputs)?;
         let changed = !outputs.is_empty();
+        thread.measure(&outputs);
         for output in outputs.drain(..) {
             thread.handle(output)?;
         }
@@ -409,6 +441,7 @@ fn run(mut thread: Thread) -> anyhow::Result<()> {
             thread.publish();
         }
         thread.answer();
+        thread.metrics.core.step.add(begun.elapsed());
         let due = thread.clock.instant(thread.replica.next_step());
         let waiting = thread.from_all.recv();
         let Ok(message) = runtime.block_on(async { tokio::time::timeout_at(due, waiting).await })
@@ -494,13 +527,17 @@ impl Thread {
             }
             Output::Leads(term) => {
                 self.leads = Some(term);
+                self.metrics.core.elections_won.inc();
                 let hash = proto::image::state_hash(self.replica.cell());
                 let index = self.replica.cell().index();
                 tracing::info!("leads in term {term} at index {index}, state {}", hash.short());
                 // Whatever was said about it before is in the log of an older process.
                 rescheduling::tell(&Rescheduling::Allowed, self.replica.cell());
             }
-            Output::Follows => self.leads = None,
+            Output::Follows => {
+                self.leads = None;
+                self.metrics.core.leaderships_lost.inc();
+            }
             Output::Leader(leader, term) => {
                 (self.leader, self.term) = (leader, term);
                 match leader {
@@ -545,6 +582,19 @@ impl Thread {
         self.followers.retain(|follower| follower.try_send(entry.clone()).is_ok());
     }
 
+    /// Counts what a step gave.
+    fn measure(&self, outputs: &[Output]) {
+        let metrics = &self.metrics;
+        metrics.threads.steps();
+        let applied = |output: &&Output| matches!(output, Output::Committed { .. });
+        let applied = outputs.iter().filter(applied).count();
+        if applied > 0 {
+            metrics.core.applied.add(applied);
+        }
+        metrics.core.term.set(self.replica.term().0);
+        metrics.core.commit_index.set(self.replica.commit_index().0);
+    }
+
     fn answer(&mut self) {
         for ticket in self.readable.drain(..) {
             // Whoever asked may be gone.
@@ -553,8 +603,11 @@ impl Thread {
         for (ticket, answered) in self.answers.drain(..) {
             // A read that is refused is dropped, which says so.
             self.reading.remove(&ticket);
-            if let Some(Asker { answer, counted }) = self.waiting.remove(&ticket) {
+            if let Some(Asker { answer, counted, since }) = self.waiting.remove(&ticket) {
                 drop(counted);
+                if answered.is_ok() {
+                    self.metrics.core.commit.add(since.elapsed());
+                }
                 // Whoever asked may be gone.
                 let _gone = answer.send(answered);
             }

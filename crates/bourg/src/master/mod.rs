@@ -11,9 +11,11 @@ mod checkpoint;
 pub(crate) mod core;
 mod events;
 pub(crate) mod gate;
+mod health;
 pub(crate) mod itself;
 mod log;
 mod machines;
+mod metrics;
 pub(crate) mod past;
 mod peers;
 mod quota;
@@ -23,16 +25,20 @@ mod rejections;
 mod replicas;
 mod replication;
 mod rescheduling;
+mod restarts;
+mod routes;
 mod saving;
 mod scheduling;
 mod service;
 mod tally;
+mod threads;
 mod users;
 mod views;
 mod watching;
 
 use std::net::TcpListener;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -42,9 +48,8 @@ use replica::Founding;
 use rpc::{Authority, Identity, Rotating, Validity};
 use store::{DataDirectory, Retention};
 use tokio::sync::mpsc;
-use tonic::service::Routes;
 
-use crate::shutdown;
+use crate::{notify, shutdown};
 
 pub(crate) use self::core::Records;
 pub(crate) use self::service::RETRY_AFTER;
@@ -87,10 +92,12 @@ pub(crate) fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()
     let credentials = Rotating::new(authority.issue(&Identity::Master, validity)?)?;
     let (log, recovered) = recover::recover(&directory)?;
     let began = recovered.checkpoint.as_ref().map(|(cell, _)| cell.clone());
+    let metrics = Arc::<metrics::Metrics>::default();
+    metrics.restarts.inc_by(restarts::count(directory.path()));
 
     let (to_core, from_all) = mpsc::channel(CORE_QUEUE);
-    let (to_log, log_thread) = log::start(log, to_core.clone())?;
-    let agents = agents::start(&credentials, to_core.clone())?;
+    let (to_log, log_thread) = log::start(log, to_core.clone(), Arc::clone(&metrics))?;
+    let agents = agents::start(&credentials, to_core.clone(), Arc::clone(&metrics))?;
     let peers = peers::start(&credentials, itself.id(), itself.replicas(), to_core.clone())?;
     let founding = founds.then(|| Founding {
         name: options.cell.clone(),
@@ -107,13 +114,19 @@ pub(crate) fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()
     };
     let limits = admission::Limits { requests: CORE_QUEUE, bytes: WAITING_BYTES };
     let next = LogIndex(recovered.checkpoint.as_ref().map_or(0, |(cell, _)| cell.index().0) + 1);
-    let (recorder, keeper) =
-        events::start(&directory.events(), next, options.events, to_core.clone())?;
+    let (recorder, keeper) = events::start(
+        &directory.events(),
+        next,
+        options.events,
+        to_core.clone(),
+        Arc::clone(&metrics),
+    )?;
     let checkpoints = checkpoint::Checkpoints::new(
         directory.checkpoints(),
         directory.log(),
         options.history,
         to_core.clone(),
+        Arc::clone(&metrics),
     );
     if let Some(cell) = began {
         checkpoint::check_beside(cell, to_core.clone())?;
@@ -130,6 +143,7 @@ pub(crate) fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()
         checkpoints,
         recorder,
         admission: admission::Admission::new(limits),
+        metrics: Arc::clone(&metrics),
     })?;
 
     let serve = tokio::runtime::Builder::new_multi_thread()
@@ -138,27 +152,38 @@ pub(crate) fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()
         .enable_all()
         .build()
         .context("cannot start the threads that serve")?;
+    let refusals = rpc::transport::Refusals::default();
     let service = service::Service::new(
         core.clone(),
         (agents.handle(), peers.handle()),
         authority,
         past::Past::of(directory.path()),
         watching::Kept::new(&directory.events(), keeper.kept()),
+        refusals.clone(),
+        metrics,
     );
-    let limits = rpc::transport::Limits { drain: Duration::from_millis(200), ..Default::default() };
-    let refusals = rpc::transport::Refusals::default();
     let replicas = replication::Replicas::server(service.clone(), directory.checkpoints());
-    let gate = axum::middleware::from_fn_with_state(core.clone(), gate::pass);
-    let gated = service.routes().prepare().into_axum_router().layer(gate);
-    let routes = Routes::from(gated).add_service(replicas);
+    let routes = service.routes(replicas)?;
+    let limits = rpc::transport::Limits { drain: Duration::from_millis(200), ..Default::default() };
     let served = serve.block_on(async {
         let stopped = async {
             tokio::select! {
                 () = shutdown::requested() => core.hand_over().await,
                 () = core.stopped() => {}
             }
+            notify::stopping();
         };
-        rpc::transport::serve(listener, &credentials, routes, limits, &refusals, stopped).await
+        let serving =
+            rpc::transport::serve(listener, &credentials, routes, limits, &refusals, stopped);
+        let ready = async {
+            core.caught_up().await;
+            notify::ready();
+            std::future::pending().await
+        };
+        tokio::select! {
+            served = serving => served,
+            never = ready => never,
+        }
     });
     serve.shutdown_timeout(Duration::from_millis(200));
     drop(agents);

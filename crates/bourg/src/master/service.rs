@@ -9,29 +9,29 @@ use cell::{Job, Mutation, Op, Outcome, Reply, RequestId, Submission, TaskState};
 use model::{
     Capability, CollectionId, InstanceId, LogIndex, MachineId, MachineName, ReplicaId, UserName,
 };
+use prometheus_client::registry::Registry;
 use prost::Message as _;
 use proto::v1;
 use proto::v1::past_answer::Answer as PastAnswer;
 use proto::v1::past_question::Question;
-use rpc::service::borgmaster_server::{Borgmaster, BorgmasterServer};
-use rpc::service::scheduling_server::SchedulingServer;
-use rpc::transport::Cause;
+use rpc::service::borgmaster_server::Borgmaster;
+use rpc::transport::{Cause, Refusals};
 use rpc::{Authority, Identity};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_stream::{Stream, StreamExt};
-use tonic::service::Routes;
 use tonic::{Code, Request, Response, Status};
 
 use super::admission::Shed;
 use super::core::{Answered, Ask, Core, NotTaken};
+use super::metrics::{Metrics, Requests};
 use super::past::Past;
 use super::reads::{Reads, selection};
 use super::rejections::rejected;
 use super::users::Caller;
 use super::watching::Kept;
-use super::{agents, changes, machines, peers, quota, views};
+use super::{agents, changes, machines, peers, quota, routes, views};
 
 /// The services of a master.
 #[derive(Clone)]
@@ -43,6 +43,9 @@ pub(crate) struct Service {
     pub(super) past: Past,
     pub(super) events: Kept,
     pub(super) authority: Arc<Authority>,
+    pub(super) metrics: Arc<Metrics>,
+    pub(super) requests: Arc<Requests>,
+    pub(super) registry: Arc<Registry>,
 }
 
 pub(super) type Answer<T> = Result<Response<T>, Status>;
@@ -66,19 +69,14 @@ impl Service {
         authority: Authority,
         past: Past,
         events: Kept,
+        refusals: Refusals,
+        metrics: Arc<Metrics>,
     ) -> Self {
         let cell = authority.cell().to_owned();
         let authority = Arc::new(authority);
-        Self { core, peers, agents, cell, past, events, authority }
-    }
-
-    pub(crate) fn routes(self) -> Routes {
-        let most = rpc::transport::MAX_STREAM_MESSAGE_BYTES;
-        let scheduling = SchedulingServer::new(self.clone());
-        let scheduling = scheduling.max_decoding_message_size(most).max_encoding_message_size(most);
-        let users = BorgmasterServer::new(self);
-        let users = users.max_encoding_message_size(most);
-        Routes::new(users).add_service(scheduling)
+        let requests = routes::requests();
+        let registry = Arc::new(metrics.registry(core.clone(), refusals, Arc::clone(&requests)));
+        Self { core, peers, agents, cell, past, events, authority, metrics, requests, registry }
     }
 
     /// The user who asks.
@@ -187,6 +185,7 @@ impl Service {
         let answered: Answered = answered.map_err(|not_taken| match not_taken {
             NotTaken::Overloaded(shed) => overloaded(&shed),
             NotTaken::NoRoom(why) => {
+                self.metrics.no_room.inc();
                 Status::resource_exhausted(format!("nothing can be changed now, only read: {why}"))
             }
             NotTaken::Stopping => Status::unavailable("the master stops"),

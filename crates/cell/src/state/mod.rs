@@ -396,6 +396,12 @@ impl Cell {
         self.switches.range(range).filter_map(|(_, machine)| self.machines.get(*machine))
     }
 
+    /// How many sessions are open.
+    #[must_use]
+    pub fn session_count(&self) -> usize {
+        self.sessions.len()
+    }
+
     /// How many machines there are.
     #[must_use]
     pub fn machine_count(&self) -> usize {

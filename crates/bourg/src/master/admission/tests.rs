@@ -107,7 +107,9 @@ async fn a_flood_of_free_jobs_leaves_room_for_production_for_kills_and_for_machi
             shed += 1;
         }
     }
-    assert_eq!((shed, core.admission().refused()), (980, 980), "a quarter of 80 was taken");
+    let refused = core.admission().refused().filter(|(_, count)| *count > 0);
+    let refused: Vec<(Option<Band>, u64)> = refused.collect();
+    assert_eq!((shed, refused), (980, vec![(Some(Band::Free), 980)]), "a quarter of 80 was taken");
     assert_eq!(core.view().cell.index().0, 0, "it is read as always");
     for _ in 0..40 {
         assert_eq!(told(&core, ask(Some("production"))).await, None);
