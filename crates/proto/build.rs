@@ -24,6 +24,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         "job",
         "cell",
         "replica",
+        "credential",
         "log",
         "image",
         "events",
@@ -31,6 +32,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         "scheduling",
         "replication",
         "borgmaster",
+        "enrolment",
     ]
     .map(|name| format!("bourg/v1/{name}.proto"));
     println!("cargo:rerun-if-changed=proto");
@@ -43,6 +45,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .btree_map(["."])
         .compile_well_known_types()
         .bytes([".bourg.v1.LogEntry.record"])
+        .skip_debug([".bourg.v1.JoinResponse", ".bourg.v1.JoinToken"])
         .extern_path(".google.protobuf.Duration", "crate::Duration");
     for list in LISTS {
         let json = "#[derive(::serde::Serialize, ::serde::Deserialize)] #[serde(transparent)]";

@@ -7,6 +7,7 @@
 //! (design, section 5).
 
 mod decision;
+mod enrolment;
 mod quota;
 mod replicas;
 mod user;
@@ -68,6 +69,7 @@ impl Cell {
         self.check_rescheduling(&mut found);
         self.check_users(&mut found);
         self.check_replicas(&mut found);
+        self.check_enrolment(&mut found);
         self.check_sessions(&mut found);
         self.check_quota(&mut found);
         found.violations

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use model::{
     Band, Capability, CollectionId, End, GcuFactor, InstanceId, Level, MachineId, MachineName,
-    ReplicaId, Resources, UserName,
+    ReplicaId, Resources, Serial, UserName,
 };
 
 use crate::lifecycle::Transition;
@@ -215,6 +215,30 @@ pub enum EventKind {
         /// Which one.
         capability: Capability,
     },
+    /// A token was issued with which a machine may join.
+    TokenIssued {
+        /// Which machine.
+        machine: MachineName,
+        /// The token's certificate.
+        token: Certificate,
+    },
+    /// A machine joined with a token.
+    MachineEnrolled {
+        /// The token, by the number of its certificate.
+        token: Serial,
+        /// The certificate that the machine was given.
+        certificate: Certificate,
+    },
+    /// A machine was given another certificate.
+    MachineRenewed {
+        /// Which.
+        certificate: Certificate,
+    },
+    /// Every certificate that a machine had, and every token for it, is refused from now on.
+    MachineRevoked {
+        /// Whose.
+        machine: MachineName,
+    },
     /// A replica is to join.
     ReplicaAdded {
         /// Which one.
@@ -308,6 +332,10 @@ impl EventKind {
             Self::CapabilityGranted { .. } => "GRANT_CAPABILITY",
             Self::CapabilityRevoked { .. } => "REVOKE_CAPABILITY",
             Self::CapabilityUsed { .. } => "USE_CAPABILITY",
+            Self::TokenIssued { .. } => "ISSUE_TOKEN",
+            Self::MachineEnrolled { .. } => "ENROL",
+            Self::MachineRenewed { .. } => "RENEW",
+            Self::MachineRevoked { .. } => "REVOKE_MACHINE",
             Self::ReplicaAdded { .. } => "REPLICA_ADDED",
             Self::ReplicaRemoved { .. } => "REPLICA_REMOVED",
             Self::ReplicaMember { .. } => "REPLICA_MEMBER",

@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use model::{
-    Capability, CellName, CollectionId, GcuFactor, GrantId, Level, LogIndex, MachineId, ReplicaId,
-    SessionId, Time, UserName,
+    Capability, CellName, CollectionId, GcuFactor, GrantId, Level, LogIndex, MachineId,
+    MachineName, ReplicaId, Serial, SessionId, Time, UserName,
 };
 use thiserror::Error;
 
@@ -16,7 +16,8 @@ use crate::apply::quota::charge;
 use crate::state::bounds::{INDEX_MAX, TIME_MAX};
 use crate::state::{FIRST, Member, Quota, Replicas, Session};
 use crate::{
-    Cell, Grant, Job, LEVEL, Machine, Metering, Replica, Rescheduling, TaskState, User, attribute,
+    Cell, Credentials, Grant, Job, LEVEL, Machine, Metering, Replica, Rescheduling, TaskState,
+    Token, User, attribute,
 };
 
 /// Everything in a cell that is not derived from the rest.
@@ -40,6 +41,10 @@ pub struct Image {
     pub capabilities: Vec<(UserName, BTreeSet<Capability>)>,
     /// The replicas that are recorded, by id.
     pub replicas: Vec<Replica>,
+    /// The join tokens, by the numbers of their certificates.
+    pub tokens: Vec<(Serial, Arc<Token>)>,
+    /// The names of machines that were revoked and are not there.
+    pub revoked_machines: Vec<(MachineName, Arc<Credentials>)>,
     /// The last operation applied.
     pub index: LogIndex,
     /// Its moment.
@@ -155,6 +160,11 @@ impl Cell {
                 .map(|(user, held)| (user.clone(), held.collect()))
                 .collect(),
             replicas: self.replicas().cloned().collect(),
+            tokens: self.tokens().map(|(serial, token)| (serial, token.clone())).collect(),
+            revoked_machines: self
+                .revoked_machines()
+                .map(|(name, said)| (name.clone(), said.clone()))
+                .collect(),
             index: self.index,
             time: self.time,
             last_collection: self.last_collection,
@@ -217,6 +227,18 @@ impl Cell {
             }
         }
         cell.replicas = replicas(image.replicas, image.last_replica)?;
+        for (serial, token) in image.tokens {
+            if cell.token(serial).is_some() {
+                return Err(ImageError::Twice { what: "join token", which: serial.to_string() });
+            }
+            cell.tokens.keep(serial, token);
+        }
+        for (name, said) in image.revoked_machines {
+            let which = name.to_string();
+            if cell.revoked_machines.insert(name, said).is_some() {
+                return Err(ImageError::Twice { what: "the revoked name", which });
+            }
+        }
         for grant in image.grants {
             given("grant", grant.id.0, cell.quota.last_grant.0)?;
             if cell.quota.grants.contains_key(&grant.id) {

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use model::{
-    Band, Capability, CellName, CollectionId, End, GcuFactor, GrantId, InstanceId, Level,
-    MachineId, MachineName, MachineReport, ReplicaId, Resources, Serial, SessionId, Span,
+    Band, Capability, CellName, CollectionId, End, GcuFactor, GrantId, InstanceId, KeyDigest,
+    Level, MachineId, MachineName, MachineReport, ReplicaId, Resources, Serial, SessionId, Span,
     TaskSelection, Time, UserName,
 };
 use spec::JobSpec;
@@ -117,6 +117,31 @@ pub enum Op {
         address: String,
         /// The level of the state machine that its build has.
         level: Level,
+    },
+    /// A machine joins with a token: it is added, or gets its new address, and its first certificate.
+    /// The token is the key's that used it first, which is answered again. From level 3 on.
+    Enrol {
+        /// The token, by the number of its certificate.
+        token: Serial,
+        /// The digest of the key that asks.
+        key: KeyDigest,
+        /// Where the machine's Borglet answers, as `host:port`.
+        address: String,
+        /// The number of the certificate that it will have.
+        certificate: Serial,
+        /// How long that is valid, from the moment of this.
+        validity: Span,
+    },
+    /// A machine gets another certificate before the one that it has expires. From level 3 on.
+    RenewMachine {
+        /// Which machine.
+        machine: MachineName,
+        /// The number of the certificate with which it asks.
+        old: Serial,
+        /// The number of the one that it will have.
+        certificate: Serial,
+        /// How long that is valid, from the moment of this.
+        validity: Span,
     },
 }
 
@@ -249,6 +274,22 @@ pub enum Mutation {
     AddReplica {
         /// Where it will answer, as `host:port`.
         address: String,
+    },
+    /// Issue a token with which a machine, which may be new, joins once. From level 3 on.
+    IssueToken {
+        /// Which machine.
+        machine: MachineName,
+        /// The number of the token's certificate, by which it is known.
+        serial: Serial,
+        /// How long it is valid, from the moment of this.
+        validity: Span,
+    },
+    /// Refuse every certificate that a machine has, and every token for it. It stays where it is, and
+    /// what runs there runs on as long as a machine that does not answer is waited for. From level 3
+    /// on.
+    RevokeMachine {
+        /// Which machine; it need not be there.
+        machine: MachineName,
     },
     /// Remove a replica: at once while it waits, else as soon as consensus has let it go. From level 2
     /// on.

@@ -8,6 +8,7 @@
 mod address;
 mod capability;
 mod id;
+mod key;
 mod label;
 mod machine;
 mod name;
@@ -23,6 +24,7 @@ pub use id::{
     CollectionId, Generation, GrantId, InstanceId, Level, LogIndex, MachineId, ReplicaId,
     SessionId, Stamp, TaskId, TaskIndex, Term,
 };
+pub use key::{KeyDigest, KeyDigestError};
 pub use label::{LabelQuery, LabelQueryError, LabelTerm, Labels};
 pub use machine::{End, MachineReport, PortRange};
 pub use name::{CellName, JobName, MachineName, NameError, PortName, UserName};

@@ -11,7 +11,7 @@ use model::{CollectionId, GrantId, InstanceId, Level, MachineId, ReplicaId, Sess
 use prost::Message;
 
 use crate::error::{At, Fault, Malformed};
-use crate::{read, replica, v1};
+use crate::{credential, read, replica, v1};
 use v1::observation::What;
 use v1::op::request::Mutation as MutationMessage;
 use v1::op::{self, Op as Kind};
@@ -115,6 +115,21 @@ impl From<&Op> for v1::Op {
             }
             Op::AllowRescheduling => Kind::AllowRescheduling(v1::Nothing {}),
             Op::MeterQuota => Kind::MeterQuota(v1::Nothing {}),
+            Op::Enrol { token, key, address, certificate, validity } => Kind::Enrol(v1::Enrol {
+                token: token.to_string(),
+                key: key.to_string(),
+                address: address.clone(),
+                certificate: certificate.to_string(),
+                validity: Some(crate::duration(*validity)),
+            }),
+            Op::RenewMachine { machine, old, certificate, validity } => {
+                Kind::RenewMachine(v1::RenewMachine {
+                    machine: machine.to_string(),
+                    old: old.to_string(),
+                    certificate: certificate.to_string(),
+                    validity: Some(crate::duration(*validity)),
+                })
+            }
             Op::ChangeMember { replica, to } => Kind::ChangeMember(replica::change(*replica, *to)),
             Op::DescribeReplica { replica, address, level } => {
                 let (replica, address, level) = (replica.0, address.clone(), level.0);
@@ -171,6 +186,8 @@ impl TryFrom<v1::Op> for Op {
             }
             Kind::AllowRescheduling(v1::Nothing {}) => Self::AllowRescheduling,
             Kind::MeterQuota(v1::Nothing {}) => Self::MeterQuota,
+            Kind::Enrol(enrol) => credential::enrol_of(enrol).field("enrol")?,
+            Kind::RenewMachine(renew) => credential::renew_of(&renew).field("renewMachine")?,
             Kind::ChangeMember(change) => {
                 let (replica, to) = replica::change_of(&change).field("changeMember")?;
                 Self::ChangeMember { replica, to }
@@ -273,6 +290,14 @@ impl From<&Mutation> for MutationMessage {
                     held: *held,
                 })
             }
+            Mutation::IssueToken { machine, serial, validity } => {
+                Self::IssueToken(v1::IssueToken {
+                    machine: machine.to_string(),
+                    serial: serial.to_string(),
+                    validity: Some(crate::duration(*validity)),
+                })
+            }
+            Mutation::RevokeMachine { machine } => Self::RevokeMachine(machine.to_string()),
             Mutation::AddReplica { address } => {
                 Self::AddReplica(op::AddReplica { address: address.clone() })
             }
@@ -331,6 +356,12 @@ impl TryFrom<MutationMessage> for Mutation {
                 from: grant.from.map(Time),
                 until: grant.until.map(Time),
             },
+            MutationMessage::IssueToken(issue) => {
+                credential::issue_of(&issue).field("issueToken")?
+            }
+            MutationMessage::RevokeMachine(machine) => {
+                Self::RevokeMachine { machine: read::name(&machine, "revokeMachine")? }
+            }
             MutationMessage::AddReplica(add) => Self::AddReplica { address: add.address },
             MutationMessage::RemoveReplica(id) => Self::RemoveReplica { replica: ReplicaId(id) },
             MutationMessage::RevokeQuota(id) => Self::RevokeQuota { grant: GrantId(id) },

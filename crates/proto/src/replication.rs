@@ -3,18 +3,28 @@
 //! The cell of a snapshot is not in its message: it follows in pieces, and is put back by whoever
 //! has put them together ([`message`]).
 
-use cell::Cell;
-use model::{Level, LogIndex, ReplicaId, Term};
+use cell::{Cell, Op};
+use master::Contact;
+use model::{Level, LogIndex, MachineId, ReplicaId, Term};
 use replica::{Body, Consensus, ConsensusKind, LogEntry, Message, Snapshot};
 
 use crate::error::{At, Fault, Malformed};
-use crate::v1;
+use crate::{read, v1};
 use v1::replica_message::{self as wire, Kind};
 
 impl From<&Message> for v1::ReplicaMessage {
     fn from(message: &Message) -> Self {
         let body = match &message.body {
             Body::Consensus(consensus) => wire::Body::Consensus((&**consensus).into()),
+            Body::Heard { proposals, contacts } => wire::Body::Heard(heard(proposals, contacts)),
+            Body::Active(replicas) => {
+                let replicas = replicas.iter().map(|replica| replica.0).collect();
+                wire::Body::Active(wire::Active { replicas })
+            }
+            Body::BeginAnew(machines) => {
+                let machines = machines.iter().map(|machine| machine.0).collect();
+                wire::Body::BeginAnew(wire::BeginAnew { machines })
+            }
             Body::Describe { address, level } => wire::Body::Describe(wire::Description {
                 address: address.to_string(),
                 level: level.0,
@@ -46,12 +56,49 @@ pub fn message(message: v1::ReplicaMessage, cell: Option<Cell>) -> Result<Messag
         wire::Body::Consensus(message) => {
             Body::Consensus(Box::new(consensus(message, cell).field("consensus")?))
         }
+        wire::Body::Heard(said) => {
+            let contacts = contacts(&said);
+            Body::Heard { proposals: read::list(said.proposals, "proposals")?, contacts }
+        }
+        wire::Body::Active(wire::Active { replicas }) => {
+            Body::Active(replicas.into_iter().map(ReplicaId).collect())
+        }
+        wire::Body::BeginAnew(wire::BeginAnew { machines }) => {
+            Body::BeginAnew(machines.into_iter().map(MachineId).collect())
+        }
         wire::Body::Describe(wire::Description { address, level }) => {
             Body::Describe { address: address.into(), level: Level(level) }
         }
     };
     let (from, to) = (ReplicaId(message.from), ReplicaId(message.to));
     Ok(Message { from, to, restore_epoch: message.restore_epoch, body })
+}
+
+fn heard(proposals: &[Op], contacts: &[(MachineId, Contact)]) -> wire::Heard {
+    let of = |wanted| {
+        let those = contacts.iter().filter(move |(_, contact)| *contact == wanted);
+        those.map(|(machine, _)| machine.0).collect()
+    };
+    wire::Heard {
+        proposals: proposals.iter().map(Into::into).collect(),
+        unknown: of(Contact::Unknown),
+        answer: of(Contact::Answers),
+        doubtful: of(Contact::Doubtful),
+        silent: of(Contact::Silent),
+    }
+}
+
+fn contacts(said: &wire::Heard) -> Vec<(MachineId, Contact)> {
+    let all = [
+        (&said.unknown, Contact::Unknown),
+        (&said.answer, Contact::Answers),
+        (&said.doubtful, Contact::Doubtful),
+        (&said.silent, Contact::Silent),
+    ];
+    let each = |(machines, contact): (&Vec<u64>, Contact)| {
+        machines.iter().map(|machine| (MachineId(*machine), contact)).collect::<Vec<_>>()
+    };
+    all.into_iter().flat_map(each).collect()
 }
 
 impl From<&Consensus> for wire::Consensus {

@@ -182,6 +182,17 @@ pub struct Persist {
     pub hard_state: Option<HardState>,
 }
 
+/// What the leader sees of a replica.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Which one.
+    pub replica: ReplicaId,
+    /// Whether it has answered lately.
+    pub answers: bool,
+    /// The last record of which it is known that it has it.
+    pub index: LogIndex,
+}
+
 /// Why a request has no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Refusal {

@@ -12,6 +12,7 @@
 //! one change at a time.
 
 mod io;
+mod links;
 mod log;
 mod members;
 mod message;
@@ -20,7 +21,7 @@ mod record;
 mod replica;
 
 pub use io::{
-    Founding, Input, Output, Persist, Recovered, Refusal, ReplicaError, Settings, Ticket,
+    Founding, Input, Output, Persist, Progress, Recovered, Refusal, ReplicaError, Settings, Ticket,
 };
 pub use message::{Body, Consensus, ConsensusKind, Message, Snapshot};
 pub use record::{HardState, LogEntry, UnknownOperation};

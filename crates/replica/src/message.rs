@@ -4,8 +4,9 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use cell::Cell;
-use model::{Level, LogIndex, ReplicaId, Term};
+use cell::{Cell, Op};
+use master::Contact;
+use model::{Level, LogIndex, MachineId, ReplicaId, Term};
 use raft::eraftpb::{self, MessageType};
 
 use crate::LogEntry;
@@ -29,6 +30,18 @@ pub struct Message {
 pub enum Body {
     /// Something of consensus.
     Consensus(Box<Consensus>),
+    /// To the leader: what the sender's link shard would like to be proposed, and how its machines
+    /// answer.
+    Heard {
+        /// What is to be proposed.
+        proposals: Vec<Op>,
+        /// How machines answer.
+        contacts: Vec<(MachineId, Contact)>,
+    },
+    /// Of the leader: over whom the machines are spread.
+    Active(Vec<ReplicaId>),
+    /// Of the leader: machines that have to miss all their polls once more before they are silent.
+    BeginAnew(Vec<MachineId>),
     /// To the leader: what the sender would like to be recorded of itself.
     Describe {
         /// Where it is reached.

@@ -1,19 +1,22 @@
 //! The step function.
 
+mod exchange;
+
 use std::collections::VecDeque;
 
 use cell::{Applied, Cell, LEVEL, MemberChange, Op};
 use master::{Master, Wish};
 use model::{Level, LogIndex, Random, ReplicaId, Stamp, Term, Time};
-use raft::eraftpb::{self, MessageType};
+use raft::eraftpb;
 use raft::{Config, RawNode, SnapshotStatus, StateRole};
 
 use crate::io::{
-    Founding, Input, Output, Persist, Recovered, Refusal, ReplicaError, Settings, Ticket,
+    Founding, Input, Output, Persist, Progress, Recovered, Refusal, ReplicaError, Settings, Ticket,
 };
+use crate::links::Links;
 use crate::log::{self, Memberships, Memory, from_raft};
 use crate::members::{self, Members};
-use crate::message::{Body, Consensus, ConsensusKind, Message, Snapshot};
+use crate::message::{Body, Snapshot};
 use crate::reads::Reads;
 use crate::{HardState, LogEntry, UnknownOperation};
 
@@ -73,6 +76,7 @@ pub struct Replica<C> {
     /// The term of the record that was applied last.
     applied_term: Term,
     master: Master,
+    links: Links,
     waiting: VecDeque<Waiting>,
     reads: Reads,
     members: Members,
@@ -148,6 +152,7 @@ impl<C: Codec> Replica<C> {
             founding,
             node,
             master: Master::new(settings.master),
+            links: Links::new(settings.id, settings.master),
             settings,
             stamped: cell.time(),
             cell,
@@ -172,6 +177,9 @@ impl<C: Codec> Replica<C> {
             restore_epoch: recovered.restore_epoch,
         };
         replica.pin_election_timeout();
+        if replica.cell.index() > LogIndex(0) {
+            replica.began(now, term);
+        }
         Ok(replica)
     }
 
@@ -179,6 +187,37 @@ impl<C: Codec> Replica<C> {
     #[must_use]
     pub fn cell(&self) -> &Cell {
         &self.cell
+    }
+
+    /// What this replica sees of each that takes part, itself included; nothing where it does not
+    /// lead.
+    #[must_use]
+    pub fn progress(&self) -> Vec<Progress> {
+        if self.role != StateRole::Leader {
+            return Vec::new();
+        }
+        let progress = self.node.raft.prs().iter();
+        let mut progress: Vec<_> = progress
+            .map(|(id, of)| Progress {
+                replica: ReplicaId(*id),
+                answers: of.recent_active || *id == self.settings.id.0,
+                index: LogIndex(of.matched),
+            })
+            .collect();
+        progress.sort_unstable_by_key(|of| of.replica);
+        progress
+    }
+
+    /// The term of consensus that it is in.
+    #[must_use]
+    pub fn term(&self) -> Term {
+        Term(self.node.raft.term)
+    }
+
+    /// The newest record that it knows to be committed.
+    #[must_use]
+    pub fn commit_index(&self) -> LogIndex {
+        LogIndex(self.node.raft.raft_log.committed)
     }
 
     /// Takes in what came and says what is to be done. Drain whatever is waiting before a step:
@@ -218,7 +257,8 @@ impl<C: Codec> Replica<C> {
         if self.node.has_ready() {
             return Time::ZERO;
         }
-        self.master.next_tick().map_or(self.next_raft_tick, |next| next.min(self.next_raft_tick))
+        let ticks = [self.master.next_tick(), self.links.shard.next_tick()];
+        ticks.into_iter().flatten().fold(self.next_raft_tick, Time::min)
     }
 
     fn tick_consensus(&mut self, now: Time, outputs: &mut Vec<Output>) {
@@ -280,77 +320,12 @@ impl<C: Codec> Replica<C> {
             Input::Transfer(to) => self.transfer(to),
             Input::Answered { machine, had_order, answer } => {
                 let (cell, wishes) = (&self.cell, &mut self.wishes);
-                self.master.answered(now, cell, machine, had_order, &answer, wishes);
+                self.links.shard.answered(now, cell, machine, had_order, &answer, wishes);
             }
             Input::Persisted(number) => self.persisted(now, number, outputs)?,
             Input::Checkpointed(index) => self.node.mut_store().compact(index),
         }
         Ok(())
-    }
-
-    /// A message of another replica. What comes from before a restoration, or for another, is not
-    /// listened to.
-    fn received(&mut self, now: Time, message: Message) -> Result<(), ReplicaError> {
-        let Message { from, to, restore_epoch, body } = message;
-        if restore_epoch != self.restore_epoch || to != self.settings.id {
-            return Ok(());
-        }
-        match body {
-            Body::Consensus(consensus) => self.consensus(from, to, *consensus),
-            Body::Describe { address, level } => {
-                let known = self.cell.replica(from);
-                let differs =
-                    known.is_some_and(|known| known.address != address || known.level != level);
-                if differs && self.master.is_leading() {
-                    let address = address.to_string();
-                    self.propose(now, &Op::DescribeReplica { replica: from, address, level }, None);
-                }
-                Ok(())
-            }
-        }
-    }
-
-    fn consensus(
-        &mut self,
-        from: ReplicaId,
-        to: ReplicaId,
-        mut consensus: Consensus,
-    ) -> Result<(), ReplicaError> {
-        let last = self.node.store().last();
-        match consensus.kind {
-            // The leader never says that more is agreed upon than this replica has acknowledged.
-            ConsensusKind::Heartbeat
-                if consensus.commit > last && consensus.term.0 >= self.node.raft.term =>
-            {
-                return Err(ReplicaError::Forgot { committed: consensus.commit, last });
-            }
-            ConsensusKind::TimeoutNow if self.installing.is_some() => return Ok(()),
-            ConsensusKind::Snapshot => {
-                // One at a time, and one without a cell says nothing.
-                if self.installing.is_some() || consensus.snapshot.is_none() {
-                    return Ok(());
-                }
-                self.arrived = consensus.snapshot.clone();
-                consensus.entries.clear();
-            }
-            _ => {}
-        }
-        let message = consensus.into_raft(from, to, &Kinds(&self.codec));
-        // What does not fit the present term or membership is dropped.
-        let _ignored = self.node.step(message);
-        Ok(())
-    }
-
-    /// Lets another replica lead, where this one does.
-    fn transfer(&mut self, to: Option<ReplicaId>) {
-        if self.role != StateRole::Leader {
-            return;
-        }
-        let best = || members::successor(&self.cell, self.settings.id, self.node.raft.prs());
-        if let Some(to) = to.filter(|to| self.cell.voters().any(|voter| voter == *to)).or_else(best)
-        {
-            self.node.transfer_leader(to.0);
-        }
     }
 
     fn request(&mut self, now: Time, ticket: Ticket, op: &Op, outputs: &mut Vec<Output>) {
@@ -389,19 +364,51 @@ impl<C: Codec> Replica<C> {
         true
     }
 
-    /// What the leader wants by itself.
+    /// What the link shard and the leader want by themselves.
     fn decide(&mut self, now: Time, outputs: &mut Vec<Output>) {
-        self.master.tick(now, &self.cell, &mut self.wishes);
+        self.links.tick(now, &self.cell);
+        self.links.shard.tick(now, &self.cell, &mut self.wishes);
+        let contacts = self.links.shard.contacts_changed();
+        if self.master.is_leading() {
+            if let Some((others, active)) = self.links.say(now, &self.cell) {
+                self.tell(&others, &Body::Active(active), outputs);
+            }
+            self.master.heard(now, &self.cell, &contacts);
+            self.master.tick(now, &self.cell, &mut self.wishes);
+        }
+        let mut proposals = Vec::new();
         for wish in std::mem::take(&mut self.wishes) {
             match wish {
-                Wish::Propose(op) => drop(self.propose(now, &op, None)),
+                Wish::Propose(op) if self.master.is_leading() => {
+                    self.propose(now, &op, None);
+                }
+                Wish::Propose(op) => proposals.push(op),
                 Wish::Poll(poll) => outputs.push(Output::Poll(poll)),
+                Wish::BeginAnew(machines) => {
+                    self.links.shard.begin_anew(&machines);
+                    let others: Vec<_> =
+                        self.cell.voters().filter(|id| *id != self.settings.id).collect();
+                    self.tell(&others, &Body::BeginAnew(machines), outputs);
+                }
             }
+        }
+        // While nobody leads it is lost, and said again.
+        let leader = self.leader.filter(|leader| *leader != self.settings.id);
+        let says = !proposals.is_empty() || !contacts.is_empty();
+        if let Some(leader) = leader.filter(|_| says && !self.master.is_leading()) {
+            self.tell(&[leader], &Body::Heard { proposals, contacts }, outputs);
         }
         self.reconcile(now);
         if let Some(context) = self.reads.question(now, self.settings.raft_tick) {
             self.node.read_index(context);
         }
+    }
+
+    /// A term begins in what is applied, or the cell is another one.
+    fn began(&mut self, now: Time, term: Term) {
+        let (restore_epoch, index) = (self.restore_epoch, self.cell.index());
+        let since = Stamp { restore_epoch, term, index };
+        self.links.shard.term_began(now, &self.cell, since);
     }
 
     /// Brings who takes part, and the level, nearer to what the cell says.
@@ -442,26 +449,6 @@ impl<C: Codec> Replica<C> {
         Ok(())
     }
 
-    fn send(&mut self, messages: Vec<eraftpb::Message>, outputs: &mut Vec<Output>) {
-        let (from, restore_epoch) = (self.settings.id, self.restore_epoch);
-        for message in messages {
-            let to = ReplicaId(message.to);
-            let is_snapshot = message.get_msg_type() == MessageType::MsgSnapshot;
-            let offered = self.node.store().offered();
-            match Consensus::from_raft(message, offered) {
-                Some(consensus) => {
-                    let body = Body::Consensus(Box::new(consensus));
-                    outputs.push(Output::Send(Message { from, to, restore_epoch, body }));
-                }
-                // The one that was meant is gone: consensus tries another.
-                None if is_snapshot => {
-                    self.node.report_snapshot(to.0, SnapshotStatus::Failure);
-                }
-                None => {}
-            }
-        }
-    }
-
     fn ready(&mut self, now: Time, outputs: &mut Vec<Output>) -> Result<(), ReplicaError> {
         let mut ready = self.node.ready();
         let number = ready.number();
@@ -473,7 +460,7 @@ impl<C: Codec> Replica<C> {
         for read in ready.take_read_states() {
             self.reads.answered(&read.request_ctx, LogIndex(read.index));
         }
-        let restart = self.install(ready.snapshot(), outputs);
+        let restart = self.install(now, ready.snapshot(), outputs);
         let entries: Vec<LogEntry> = ready.entries().iter().map(from_raft).collect();
         self.node.mut_store().append(&entries, &Kinds(&self.codec));
         let committed = ready.take_committed_entries();
@@ -508,8 +495,8 @@ impl<C: Codec> Replica<C> {
     /// part is agreed upon must not be forgotten by a replica that has acted on it, or it could
     /// elect a leader among those of before.
     fn promise(&mut self, promised: Option<(Term, u64)>) -> Option<HardState> {
-        let memberships = self.committed.iter().rev().map(|entry| entry.index);
-        let changed = memberships.clone().find(|index| self.node.store().is_membership(*index));
+        let mut memberships = self.committed.iter().rev().map(|entry| entry.index);
+        let changed = memberships.find(|index| self.node.store().is_membership(*index));
         let before = self.hard_state;
         if let Some((term, vote)) = promised {
             (self.hard_state.term, self.hard_state.vote) = (term, vote);
@@ -540,6 +527,7 @@ impl<C: Codec> Replica<C> {
     /// Goes on from the snapshot that consensus has taken, if it has taken one.
     fn install(
         &mut self,
+        now: Time,
         taken: &eraftpb::Snapshot,
         outputs: &mut Vec<Output>,
     ) -> Option<(LogIndex, Term)> {
@@ -551,6 +539,7 @@ impl<C: Codec> Replica<C> {
         self.stamped = self.stamped.max(cell.time());
         (self.cell, self.applied_term) = (cell, term);
         self.members.proposed = None;
+        self.began(now, term);
         outputs.push(Output::Restored { term, restore_epoch: self.restore_epoch });
         Some((index, term))
     }
@@ -566,8 +555,12 @@ impl<C: Codec> Replica<C> {
         let (at, op) = self.decode(&entry)?;
         self.stamped = self.stamped.max(at);
         let applied = self.cell.apply(at, &op);
-        self.applied_term = entry.term;
-        self.master.applied(now, &self.cell, &op, &applied.reordered, &mut self.wishes);
+        let (cell, reordered) = (&self.cell, &applied.reordered);
+        self.links.shard.applied(now, cell, &op, reordered, &mut self.wishes);
+        self.master.applied(now, cell, &op, reordered);
+        if std::mem::replace(&mut self.applied_term, entry.term) != entry.term {
+            self.began(now, entry.term);
+        }
         self.applied_members(&op, &applied, outputs)?;
         let mine =
             |waiting: &mut Waiting| waiting.index == entry.index && waiting.term == entry.term;
@@ -617,9 +610,8 @@ impl<C: Codec> Replica<C> {
     /// Its first entry is committed: it knows all that was ever acknowledged.
     fn lead(&mut self, now: Time, outputs: &mut Vec<Output>) {
         let term = Term(self.node.raft.term);
-        let (restore_epoch, index) = (self.restore_epoch, self.cell.index());
-        let since = Stamp { restore_epoch, term, index };
-        self.master.lead(now, since, &self.cell);
+        self.master.lead(now, &self.cell);
+        self.links.lead(now, &self.cell);
         self.members.proposed = None;
         outputs.push(Output::Leads(term));
         self.reads.again();

@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use rcgen::KeyPair;
+use rustls::pki_types::PrivatePkcs8KeyDer;
+use rustls::pki_types::pem::PemObject as _;
 
 use crate::certificate::{self, Certified};
 use crate::identity::Identity;
@@ -16,7 +18,7 @@ use crate::{Error, Result, files};
 
 /// Credentials of one identity, checked: the key is the certificate's, and the certificate carries
 /// an identity. That it has not expired is for the other end to judge.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Credentials {
     certificate_pem: String,
     key_pem: String,
@@ -90,6 +92,12 @@ impl Credentials {
         &self.certified.cell
     }
 
+    /// The serial number of their certificate, the most significant byte first.
+    #[must_use]
+    pub fn serial(&self) -> &[u8] {
+        &self.certified.serial
+    }
+
     /// When they stop being accepted.
     #[must_use]
     pub fn expires(&self) -> SystemTime {
@@ -106,6 +114,16 @@ impl Credentials {
     #[must_use]
     pub fn key_pem(&self) -> &str {
         &self.key_pem
+    }
+
+    /// The secret key, as PKCS #8.
+    pub(crate) fn key_der(&self) -> Result<Vec<u8>> {
+        let key = PrivatePkcs8KeyDer::from_pem_slice(self.key_pem.as_bytes());
+        let key = key.map_err(|error| Error::BadCertificate {
+            origin: "the certificate".to_owned(),
+            why: format!("its key cannot be read: {error}"),
+        })?;
+        Ok(key.secret_pkcs8_der().to_vec())
     }
 
     /// The certificate of the authority to trust. No secret.

@@ -113,9 +113,15 @@ pub enum Error {
     },
 
     /// TLS could not be set up from the credentials.
-    #[error("cannot set up TLS from these credentials: {}; issue new credentials",
-            crate::transport::chain(.0))]
-    Tls(#[source] tonic::transport::Error),
+    #[error("cannot set up TLS from these credentials: {}; issue new credentials", .0)]
+    Tls(#[source] rustls::Error),
+
+    /// Credentials were to replace those of somebody else.
+    #[error("these credentials do not renew those in use: {why}; start anew to be somebody else")]
+    NoRenewal {
+        /// In what they differ.
+        why: String,
+    },
 
     /// A server ended with an error.
     #[error("the server ended: {}", crate::transport::chain(.0))]

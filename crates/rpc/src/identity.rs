@@ -7,6 +7,8 @@
 //! | a scheduler | `scheduler/<name>` | … |
 //! | a user | `user/<name>` | … |
 //! | a task | `task/<user>/<job>/<index>` | … |
+//! | whoever has the join token for a machine | `join/borglet/<machine>` | … |
+//! | whoever has that for a replica | `join/master/<id>` | … |
 //!
 //! The URI is the identity; names in it are percent-encoded. Beside it stand two host names, never
 //! resolved, that let a TLS client say whom it expects: `<role>.<cell>.borg`, and
@@ -37,6 +39,8 @@ pub enum Role {
     User,
     /// One task of a job.
     Task,
+    /// Someone who is to become part of the cell.
+    Joining,
 }
 
 impl Role {
@@ -49,6 +53,7 @@ impl Role {
             Self::Scheduler => "scheduler",
             Self::User => "user",
             Self::Task => "task",
+            Self::Joining => "join",
         }
     }
 
@@ -57,7 +62,7 @@ impl Role {
     pub fn serves(self) -> bool {
         match self {
             Self::Master | Self::Borglet | Self::Scheduler => true,
-            Self::User | Self::Task => false,
+            Self::User | Self::Task | Self::Joining => false,
         }
     }
 }
@@ -85,6 +90,17 @@ pub enum Identity {
         /// Which of the job's tasks, from 0.
         index: u32,
     },
+    /// The certificate of a join token: it may ask to be taken in, and nothing else.
+    Joining(Joining),
+}
+
+/// What somebody is to become.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Joining {
+    /// The Borglet of the machine of this name.
+    Machine(String),
+    /// The replica of the Borgmaster with this id.
+    Replica(u64),
 }
 
 /// A text or a value that is no identity.
@@ -110,6 +126,7 @@ impl Identity {
             Self::Scheduler(_) => Role::Scheduler,
             Self::User(_) => Role::User,
             Self::Task { .. } => Role::Task,
+            Self::Joining(_) => Role::Joining,
         }
     }
 
@@ -123,8 +140,11 @@ impl Identity {
             Some(why) => Err(BadIdentity { text: self.to_string(), why }),
         };
         match self {
-            Self::Master => Ok(()),
-            Self::Borglet(name) | Self::Scheduler(name) | Self::User(name) => check(name),
+            Self::Master | Self::Joining(Joining::Replica(_)) => Ok(()),
+            Self::Borglet(name)
+            | Self::Scheduler(name)
+            | Self::User(name)
+            | Self::Joining(Joining::Machine(name)) => check(name),
             Self::Task { user, job, .. } => check(user).and_then(|()| check(job)),
         }
     }
@@ -176,14 +196,19 @@ impl Identity {
             ["scheduler", name] => Ok(Self::Scheduler((*name).to_owned())),
             ["user", name] => Ok(Self::User((*name).to_owned())),
             ["task", user, job, index] => {
-                let number = index.parse().map_err(|_| "the index of the task is no number")?;
-                // Nor `+7` or `007`: one task has one name.
-                if *index != format!("{number}") {
-                    return Err("the index of the task is not written as a plain number");
-                }
+                let number = plain_number(index)
+                    .and_then(|number| u32::try_from(number).ok())
+                    .ok_or("the index of the task is no plain number")?;
                 Ok(Self::Task { user: (*user).into(), job: (*job).into(), index: number })
             }
-            ["master" | "borglet" | "scheduler" | "user" | "task", ..] => {
+            ["join", "borglet", machine] => {
+                Ok(Self::Joining(Joining::Machine((*machine).to_owned())))
+            }
+            ["join", "master", id] => {
+                let id = plain_number(id).ok_or("the id of the replica is no plain number")?;
+                Ok(Self::Joining(Joining::Replica(id)))
+            }
+            ["master" | "borglet" | "scheduler" | "user" | "task" | "join", ..] => {
                 Err("it has too few or too many parts")
             }
             _ => Err("there is no such role"),
@@ -200,6 +225,8 @@ impl fmt::Display for Identity {
                 write!(f, "{role}/{name}")
             }
             Self::Task { user, job, index } => write!(f, "{role}/{user}/{job}/{index}"),
+            Self::Joining(Joining::Machine(name)) => write!(f, "{role}/borglet/{name}"),
+            Self::Joining(Joining::Replica(id)) => write!(f, "{role}/master/{id}"),
         }
     }
 }
@@ -232,6 +259,15 @@ impl Expect {
     }
 }
 
+impl fmt::Display for Expect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Role(role) => write!(f, "a {}", role.as_str()),
+            Self::Identity(identity) => identity.fmt(f),
+        }
+    }
+}
+
 /// The host name that the certificates of all of a role have.
 pub(crate) fn role_host_name(role: Role, cell: &str) -> String {
     format!("{}.{cell}.borg", role.as_str())
@@ -246,6 +282,11 @@ pub(crate) fn check_cell(cell: &str) -> Result<()> {
         && !cell.starts_with('-')
         && !cell.ends_with('-');
     if valid { Ok(()) } else { Err(Error::BadCell { cell: cell.to_owned() }) }
+}
+
+/// A number as it is written, and not `+7` or `007`: everybody has one name.
+fn plain_number(text: &str) -> Option<u64> {
+    text.parse().ok().filter(|number: &u64| number.to_string() == text)
 }
 
 fn name_fault(name: &str) -> Option<&'static str> {
@@ -312,6 +353,12 @@ mod tests {
             (Identity::User("zoë r".into()), "user/zoë r", "borg://cc/user/zo%C3%AB%20r"),
             (Identity::User("100%".into()), "user/100%", "borg://cc/user/100%25"),
             (task("ubar", "jfoo", 50), "task/ubar/jfoo/50", "borg://cc/task/ubar/jfoo/50"),
+            (
+                Identity::Joining(Joining::Machine("m 1".into())),
+                "join/borglet/m 1",
+                "borg://cc/join/borglet/m%201",
+            ),
+            (Identity::Joining(Joining::Replica(2)), "join/master/2", "borg://cc/join/master/2"),
         ];
         for (identity, text, uri) in table {
             assert_eq!(identity.to_string(), text);
@@ -339,6 +386,13 @@ mod tests {
             "task/u/j/-1",
             "task/u/j/4294967296",
             "task//j/1",
+            "join",
+            "join/master",
+            "join/master/m2",
+            "join/master/02",
+            "join/master/18446744073709551616",
+            "join/borglet/",
+            "join/user/ana",
             "root/x",
             "user/a\nb",
             &long,
@@ -384,7 +438,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_parses_is_written_the_same(text in "(user|borglet|task|x)/\\PC{0,20}(/\\PC{1,5}/[0-9]{1,3})?") {
+        fn whatever_parses_is_written_the_same(text in "(user|borglet|task|join/borglet|x)/\\PC{0,20}(/\\PC{1,5}/[0-9]{1,3})?") {
             if let Ok(identity) = text.parse::<Identity>() {
                 prop_assert_eq!(identity.to_string(), text);
                 prop_assert_eq!(identity.check(), Ok(()));

@@ -6,9 +6,9 @@ mod support;
 
 use rcgen::{CertificateParams, DnType, KeyPair, PKCS_ECDSA_P384_SHA384, PKCS_ED25519, SanType};
 use rpc::request::MAX_REQUEST_CHARS;
-use rpc::transport::{Limits, connect};
+use rpc::transport::Limits;
 use rpc::{Error, Expect, Identity, NewKey, Role, SigningRequest, Validity};
-use support::{HOUR, Running, ask, authority, issue, within};
+use support::{HOUR, Running, ask, authority, connect, issue, within};
 
 fn ana() -> Identity {
     Identity::User("ana".to_owned())

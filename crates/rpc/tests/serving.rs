@@ -8,9 +8,9 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use rpc::transport::{Limits, connect, explain};
-use rpc::{Expect, Role};
-use support::{Running, ask, authority, follow, issue, within};
+use rpc::transport::{Cause, Limits, Refusals, explain, serve};
+use rpc::{Expect, Role, Rotating};
+use support::{Running, ask, authority, connect, follow, issue, within};
 
 const MASTER: Expect = Expect::Role(Role::Master);
 
@@ -43,6 +43,21 @@ async fn slow_handshakes_do_not_hold_up_others_and_are_ended() {
         }
     });
     within(30, ended).await.unwrap();
+    running.counts(&[(Cause::Slow, 100)]).await;
+    running.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn handshakes_above_the_limit_wait_for_a_place() {
+    let (authority, _dir) = authority();
+    let handshake = Duration::from_millis(300);
+    let limits = Limits { handshakes: 1, handshake, ..Limits::default() };
+    let running = Running::start(&issue(&authority, "master"), limits);
+    let _idle: Vec<_> = (0..3).map(|_| TcpStream::connect(running.address).unwrap()).collect();
+    let channel = connect(&running.endpoint(), &issue(&authority, "user/u"), &MASTER).unwrap();
+    assert_eq!(within(20, ask(channel)).await.unwrap(), "user/u");
+    // One after another, and all before.
+    running.counts(&[(Cause::Slow, 3)]).await;
     running.stop().await.unwrap();
 }
 
@@ -84,6 +99,7 @@ async fn a_channel_finds_a_server_that_came_back() {
     let (authority, _dir) = authority();
     let master = issue(&authority, "master");
     let running = Running::start(&master, Limits::default());
+    let master = Rotating::new(master).unwrap();
     let channel = connect(&running.endpoint(), &issue(&authority, "user/u"), &MASTER).unwrap();
     ask(channel.clone()).await.unwrap();
     let address = running.address;
@@ -94,8 +110,8 @@ async fn a_channel_finds_a_server_that_came_back() {
     let listener = std::net::TcpListener::bind(address).unwrap();
     let served = tokio::spawn(async move {
         let routes = tonic::service::Routes::default();
-        rpc::transport::serve(listener, &master, routes, Limits::default(), std::future::pending())
-            .await
+        let (limits, refusals) = (Limits::default(), Refusals::default());
+        serve(listener, &master, routes, limits, &refusals, std::future::pending()).await
     });
     // There is no such service any more, but there is a server.
     let status = within(20, ask(channel)).await.unwrap_err();

@@ -9,11 +9,11 @@ use std::net::TcpStream;
 use std::time::SystemTime;
 
 use rcgen::{CertificateParams, DnType, Issuer, KeyPair, SanType};
-use rpc::transport::{Limits, connect, explain};
+use rpc::transport::{Cause, Limits, explain, is_distrust};
 use rpc::{Authority, Credentials, Expect, Identity, Role, Validity};
-use support::{CELL, HOUR, Running, ask, authority, follow, issue, within};
+use support::{CELL, HOUR, Running, Stranger, ask, authority, connect, follow, issue, within};
 use tonic::Code;
-use tonic::transport::{Certificate, ClientTlsConfig, Endpoint};
+use tonic::transport::Endpoint;
 
 const MASTER: Expect = Expect::Role(Role::Master);
 
@@ -24,12 +24,13 @@ fn master() -> (Authority, Running, tempfile::TempDir) {
     (authority, running, dir)
 }
 
+/// What a client is told that does not trust the server, or is not trusted by it.
 async fn refused(running: &Running, credentials: &Credentials, expect: &Expect) -> String {
     let channel = connect(&running.endpoint(), credentials, expect).unwrap();
     let status = within(20, ask(channel)).await.expect_err("it was let through");
-    let text = explain(&status);
-    assert_ne!(status.code(), Code::Ok);
-    text
+    assert_eq!(status.code(), Code::Unavailable, "{status:?}");
+    assert!(is_distrust(&status), "{status:?}");
+    explain(&status).replace(&running.endpoint(), "ADDRESS")
 }
 
 #[tokio::test]
@@ -47,13 +48,10 @@ async fn everyone_of_the_cell_is_known_by_name() {
 #[tokio::test]
 async fn a_client_without_a_certificate_is_refused() {
     let (authority, running, _dir) = master();
-    let tls = ClientTlsConfig::new()
-        .ca_certificate(Certificate::from_pem(authority.ca_pem()))
-        .domain_name("master.cc.borg");
-    let endpoint = Endpoint::from_shared(format!("https://{}", running.address)).unwrap();
-    let channel = endpoint.tls_config(tls).unwrap().connect_lazy();
-    let status = within(20, ask(channel)).await.unwrap_err();
+    let stranger = Stranger::new(&running, authority.ca_pem(), None);
+    let status = within(20, ask(stranger.channel())).await.unwrap_err();
     assert!(explain(&status).contains("CertificateRequired"), "{}", explain(&status));
+    running.counts(&[(Cause::NoCertificate, 1)]).await;
 }
 
 #[tokio::test]
@@ -63,22 +61,20 @@ async fn certificates_of_another_authority_are_refused_by_both_ends() {
     assert_eq!(impostor.cell(), cell.cell());
 
     // The client does not trust the server …
-    let text = refused(&running, &issue(&impostor, "user/eve"), &MASTER).await;
-    assert!(text.contains("certificate"), "{text}");
-    // … and where it would, the server does not trust the client.
     let eve = issue(&impostor, "user/eve");
-    let tls = ClientTlsConfig::new()
-        .ca_certificate(Certificate::from_pem(cell.ca_pem()))
-        .identity(tonic::transport::Identity::from_pem(eve.certificate_pem(), eve.key_pem()))
-        .domain_name("master.cc.borg");
-    let endpoint = Endpoint::from_shared(format!("https://{}", running.address)).unwrap();
-    let channel = endpoint.tls_config(tls).unwrap().connect_lazy();
-    let status = within(20, ask(channel)).await.unwrap_err();
+    let text = refused(&running, &eve, &MASTER).await;
+    assert_eq!(text, "ADDRESS is not trusted: its certificate is of another authority");
+    running.counts(&[(Cause::Distrusted, 1)]).await;
+    // … and where it would, the server does not trust the client.
+    let shown = Some((eve.certificate_pem(), eve.key_pem()));
+    let stranger = Stranger::new(&running, cell.ca_pem(), shown);
+    let status = within(20, ask(stranger.channel())).await.unwrap_err();
     assert!(
         explain(&status).contains("UnknownCA") || explain(&status).contains("DecryptError"),
         "{}",
         explain(&status)
     );
+    running.counts(&[(Cause::WrongAuthority, 1), (Cause::Distrusted, 1)]).await;
 }
 
 #[tokio::test]
@@ -88,18 +84,22 @@ async fn expired_and_future_certificates_are_refused() {
     let user: Identity = "user/late".parse().unwrap();
     for (from, until) in [(now - 2 * HOUR, now - HOUR), (now + HOUR, now + 2 * HOUR)] {
         let credentials = authority.issue(&user, Validity { from, until }).unwrap();
-        refused(&running, &credentials, &MASTER).await;
+        let text = refused(&running, &credentials, &MASTER).await;
+        let wanted = "ADDRESS does not take the certificate of user/late, which is not valid now";
+        assert_eq!(text, wanted);
     }
+    running.counts(&[(Cause::Expired, 2)]).await;
     // A server too.
     let master =
         authority.issue(&Identity::Master, Validity { from: now - 2 * HOUR, until: now - HOUR });
     let expired = Running::start(&master.unwrap(), Limits::default());
     let text = refused(&expired, &issue(&authority, "user/u"), &MASTER).await;
-    assert!(text.contains("Expired") || text.contains("expired"), "{text}");
+    let wanted = "ADDRESS is not trusted: its certificate is not valid now: certificate expired";
+    assert!(text.starts_with(wanted), "{text}");
 }
 
 /// A certificate that the cell's authority signed, with the given URIs: what `issue` never makes.
-fn signed_by_hand(directory: &std::path::Path, uris: &[&str]) -> tonic::transport::Identity {
+fn signed_by_hand(directory: &std::path::Path, uris: &[&str]) -> [String; 2] {
     let read = |name: &str| std::fs::read_to_string(directory.join(name)).unwrap();
     let ca_key = KeyPair::from_pem(&read("ca.key")).unwrap();
     let issuer = Issuer::from_ca_cert_pem(&read("ca.pem"), ca_key).unwrap();
@@ -110,7 +110,7 @@ fn signed_by_hand(directory: &std::path::Path, uris: &[&str]) -> tonic::transpor
     params.subject_alt_names.push(SanType::DnsName("x.cc.borg".try_into().unwrap()));
     let key = KeyPair::generate().unwrap();
     let certificate = params.signed_by(&key, &issuer).unwrap();
-    tonic::transport::Identity::from_pem(certificate.pem(), key.serialize_pem())
+    [certificate.pem(), key.serialize_pem()]
 }
 
 #[tokio::test]
@@ -124,12 +124,9 @@ async fn another_cell_no_identity_and_two_identities_are_refused() {
         (&["borg://cc/root"], "no such role"),
     ];
     for (uris, why) in table {
-        let tls = ClientTlsConfig::new()
-            .ca_certificate(Certificate::from_pem(authority.ca_pem()))
-            .identity(signed_by_hand(dir.path(), uris))
-            .domain_name("master.cc.borg");
-        let endpoint = Endpoint::from_shared(format!("https://{}", running.address)).unwrap();
-        let channel = endpoint.tls_config(tls).unwrap().connect_lazy();
+        let [certificate, key] = signed_by_hand(dir.path(), uris);
+        let stranger = Stranger::new(&running, authority.ca_pem(), Some((&certificate, &key)));
+        let channel = stranger.channel();
         // A service that asks for no identity is closed to them as well.
         let status = within(20, follow(channel.clone())).await.unwrap_err();
         assert_eq!(status.code(), Code::Unauthenticated, "{uris:?}: {status:?}");
@@ -137,6 +134,8 @@ async fn another_cell_no_identity_and_two_identities_are_refused() {
         assert_eq!(status.code(), Code::Unauthenticated, "{uris:?}: {status:?}");
         assert!(status.message().contains(why), "{uris:?}: {status:?}");
     }
+    // Each connection once, however much it asks.
+    running.counts(&[(Cause::WrongCell, 1), (Cause::BadCertificate, 4)]).await;
 }
 
 #[tokio::test]
@@ -150,16 +149,26 @@ async fn a_server_must_be_the_one_that_was_wanted() {
         let channel = connect(&borglet.endpoint(), &user, &expect).unwrap();
         assert_eq!(within(20, ask(channel)).await.unwrap(), "user/u");
     }
-    for expect in [MASTER, of("borglet/m2"), of("master"), Expect::Role(Role::Scheduler)] {
+    for (expect, whom) in [
+        (MASTER, "a master"),
+        (of("borglet/m2"), "borglet/m2"),
+        (of("master"), "master"),
+        (Expect::Role(Role::Scheduler), "a scheduler"),
+    ] {
         let text = refused(&borglet, &user, &expect).await;
-        assert!(text.contains("NotValidForName") || text.contains("not valid for name"), "{text}");
+        let found = "ADDRESS is not trusted: its certificate is that of borglet/m1, and not of";
+        assert_eq!(text, format!("{found} {whom}"));
     }
+    borglet.counts(&[(Cause::Distrusted, 4)]).await;
 
     // Who never serves, cannot: not even a client that asked for them takes them.
     for (identity, role) in [("user/u", Role::User), ("task/u/j/0", Role::Task)] {
         let running = Running::start(&issue(&authority, identity), Limits::default());
         let text = refused(&running, &user, &Expect::Role(role)).await;
-        assert!(text.contains("certificate"), "{text}");
+        assert!(
+            text.starts_with("ADDRESS is not trusted: its certificate cannot be used"),
+            "{text}"
+        );
     }
 }
 
@@ -169,7 +178,8 @@ async fn credentials_of_another_cell_do_not_reach_a_master() {
     let dir = tempfile::tempdir().unwrap();
     let other = Authority::create(dir.path(), "dd").unwrap();
     assert_ne!(other.cell(), CELL);
-    refused(&running, &issue(&other, "user/u"), &MASTER).await;
+    let text = refused(&running, &issue(&other, "user/u"), &MASTER).await;
+    assert_eq!(text, "ADDRESS is not trusted: its certificate is of another authority");
 }
 
 #[tokio::test]
@@ -190,4 +200,5 @@ async fn plaintext_is_refused() {
     let answer = within(20, answer).await.unwrap();
     // At most a TLS alert.
     assert!(answer.is_empty() || answer[0] == 0x15, "{answer:?}");
+    running.counts(&[(Cause::NoTls, 2)]).await;
 }

@@ -2,7 +2,7 @@
 //!
 //! One task of the runtime owns the Borglet and takes every step (`driver`); `effects` does what a
 //! step wants done and reports back; `kept` removes what is old; `service` answers the master's polls and reads logs; `tasks`
-//! knows the files of a task. When this process dies the tasks run on, and the next one adopts
+//! knows the files of a task; `watched` tells how it goes. When this process dies the tasks run on, and the next one adopts
 //! them.
 
 mod allocs;
@@ -13,6 +13,7 @@ mod kept;
 mod logs;
 mod service;
 mod tasks;
+mod watched;
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -23,10 +24,10 @@ use anyhow::Context;
 use linux::Isolation;
 use linux::machine::Machine;
 use model::{Bytes, MachineReport, MilliCores, PortRange, Resources};
-use rpc::Credentials;
-use rpc::transport::Limits;
+use rpc::transport::{Limits, Refusals};
+use rpc::{Credentials, Rotating};
 
-use crate::shutdown;
+use crate::{notify, shutdown};
 
 /// How a Borglet is started.
 #[derive(Clone, Debug)]
@@ -59,21 +60,26 @@ pub(crate) fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()
         .enable_all()
         .build()
         .context("cannot start the Borglet's threads")?;
-    let credentials = Credentials::read(&options.credentials, &options.stem)?;
+    let credentials = Rotating::new(Credentials::read(&options.credentials, &options.stem)?)?;
     let report =
         Arc::new(describe(&options.directory, options.ports, options.disk_rate, isolation)?);
     tracing::info!("this machine has {} for tasks", report.capacity);
     runtime.block_on(async {
         let driver = driver::start(files.clone(), report)?;
-        let service = service::Service::new(driver.clone(), files.clone(), credentials.cell());
+        let service =
+            service::Service::new(driver.clone(), files.clone(), credentials.credentials().cell());
         let limits = Limits { drain: Duration::from_millis(200), ..Limits::default() };
         let stopped = async {
             tokio::select! {
                 () = shutdown::requested() => {}
                 () = driver.ended() => {}
             }
+            notify::stopping();
         };
-        rpc::transport::serve(listener, &credentials, service.routes(), limits, stopped).await?;
+        // The socket listens already, and what was here is adopted.
+        notify::ready();
+        let (routes, refusals) = (service.routes(), Refusals::default());
+        rpc::transport::serve(listener, &credentials, routes, limits, &refusals, stopped).await?;
         driver.check()
     })?;
     runtime.shutdown_timeout(Duration::from_millis(200));

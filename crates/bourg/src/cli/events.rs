@@ -17,6 +17,7 @@ use super::exit::{Done, Failure};
 use super::moment::{self, Moment};
 use super::output::{self, Format};
 use super::{EventsArgs, job_address, with_cell};
+use crate::cli::cells::Target;
 use crate::clock::wall_clock;
 
 /// How long a follower waits before it asks a master that was restarted.
@@ -38,7 +39,7 @@ impl std::str::FromStr for Cursor {
     }
 }
 
-pub(super) fn events(cell: Option<&str>, args: &EventsArgs) -> Done {
+pub(super) fn events(cell: Target<'_>, args: &EventsArgs) -> Done {
     let from = match (args.from, args.since, args.all) {
         (Some(Cursor(index, sub_index)), _, _) => {
             Some(From::Cursor(v1::EventCursor { index, sub_index }))
@@ -105,10 +106,7 @@ pub(super) fn events(cell: Option<&str>, args: &EventsArgs) -> Done {
 /// Whether the connection failed or its master ended, so that another call may succeed.
 fn is_passing(status: &Status) -> bool {
     match status.code() {
-        // One of both ends does not trust the other, and will not.
-        Code::Unavailable | Code::Unknown => {
-            !rpc::transport::explain(status).contains("certificate")
-        }
+        Code::Unavailable | Code::Unknown => !rpc::transport::is_distrust(status),
         Code::Cancelled | Code::DeadlineExceeded => true,
         // A connection that was cut in the middle.
         Code::Internal => status.message().starts_with("h2 protocol error"),
@@ -222,6 +220,22 @@ fn detail(record: &Record) -> String {
             format!("{user}, certificate {} until {until}", certificate.serial)
         }
         EventKind::UserRevoked { user } => user.to_string(),
+        EventKind::TokenIssued { machine, token } => {
+            let until = moment::shown(token.expires);
+            format!("to {machine}, number {} until {until}", token.serial)
+        }
+        EventKind::MachineEnrolled { token, certificate } => {
+            let (number, until) = (certificate.serial, moment::shown(certificate.expires));
+            format!("with token {token}, certificate {number} until {until}")
+        }
+        EventKind::MachineRenewed { certificate } => {
+            let until = moment::shown(certificate.expires);
+            format!("certificate {} until {until}", certificate.serial)
+        }
+        // What it happened to says so where the machine is there.
+        EventKind::MachineRevoked { machine } if record.names.machine.is_none() => {
+            machine.to_string()
+        }
         EventKind::LevelRaised { to } => to.to_string(),
         EventKind::QuotaGranted(grant) | EventKind::QuotaRevoked(grant) => {
             let Grant { id, user, band, amount, .. } = &**grant;

@@ -93,8 +93,7 @@ impl From<tonic::Status> for Failure {
         use tonic::Code as Grpc;
         let text = format!("error: {}", rpc::transport::explain(&status));
         match status.code() {
-            // One of both ends does not trust the other.
-            Grpc::Unavailable | Grpc::Unknown if text.contains("certificate") => {
+            _ if rpc::transport::is_distrust(&status) => {
                 Self::new(Code::NoMaster, text).next("is the client directory this cell's?")
             }
             // A moment that is not kept, or not there yet, does not exist either.

@@ -33,7 +33,6 @@ impl Tally {
     }
 
     /// How often it has happened.
-    #[cfg(test)]
     pub(super) fn total(&self) -> u64 {
         self.total.load(Ordering::Relaxed)
     }

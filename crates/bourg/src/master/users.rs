@@ -9,6 +9,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use cell::{Cell, Mutation, Reply};
 use model::{Serial, Time, UserName};
 use proto::v1;
+use rpc::transport::Cause;
 use rpc::{Identity, SigningRequest, Validity};
 use tokio_stream::Stream;
 use tonic::{Request, Response, Status};
@@ -19,9 +20,19 @@ use super::views;
 
 /// Who asks, and with which certificate.
 #[derive(Clone, Debug)]
-pub(super) struct Caller {
-    pub(super) user: UserName,
-    serial: Serial,
+pub(crate) struct Caller {
+    pub(crate) user: UserName,
+    pub(super) serial: Serial,
+}
+
+#[cfg(test)]
+impl Caller {
+    /// A user with some certificate.
+    pub(super) fn of(name: &str) -> Self {
+        let user = UserName::new(name).unwrap_or_else(|error| unreachable!("{error}"));
+        let serial = Serial::from_bytes(&[1]).unwrap_or_else(|| unreachable!("one byte"));
+        Self { user, serial }
+    }
 }
 
 impl Service {
@@ -32,9 +43,8 @@ impl Service {
         let name = match peer.identity {
             Identity::User(name) | Identity::Task { user: name, .. } => name,
             other => {
-                return Err(Status::permission_denied(format!(
-                    "{other} may not ask that: users and their tasks may"
-                )));
+                let why = format!("{other} may not ask that: users and their tasks may");
+                return Err(rpc::transport::refuse(request, Cause::WrongRole, why));
             }
         };
         let user =
@@ -47,14 +57,8 @@ impl Service {
         if view.cell.accepts(&caller.user, serial) {
             return Ok(caller);
         }
-        self.refused.count(|times, total| {
-            let user = &caller.user;
-            tracing::warn!(
-                "refused: {times} requests with revoked certificates ({total} since the start), the \
-                 last of them of {user} with {serial}"
-            );
-        });
-        Err(revoked(&view.cell, &caller.user, view.now()))
+        let why = revoked(&view.cell, &caller.user, view.now());
+        Err(rpc::transport::refuse(request, Cause::Revoked, why))
     }
 
     /// A stream that ends when the certificate of whoever asked for it is revoked.
@@ -68,7 +72,7 @@ impl Service {
             let Caller { user, serial } = caller;
             let view = views.wait_for(|view| !view.cell.accepts(&user, serial)).await;
             match view.map(|view| Arc::clone(&view)) {
-                Ok(view) => revoked(&view.cell, &user, view.now()),
+                Ok(view) => Status::permission_denied(revoked(&view.cell, &user, view.now())),
                 // The master ends, and the stream will by itself.
                 Err(_) => std::future::pending().await,
             }
@@ -81,7 +85,7 @@ impl Service {
 
     pub(super) async fn add_a_user(
         &self,
-        by: UserName,
+        by: Caller,
         asked: v1::AddUserRequest,
     ) -> Answer<v1::AddUserResponse> {
         let invalid = |error: &dyn std::fmt::Display| Status::invalid_argument(error.to_string());
@@ -119,7 +123,7 @@ impl Service {
 
     pub(super) async fn revoke_a_user(
         &self,
-        by: UserName,
+        by: Caller,
         asked: v1::RevokeUserRequest,
     ) -> Answer<v1::RevokeUserResponse> {
         let user = UserName::new(&asked.name);
@@ -178,14 +182,14 @@ impl Reads<'_> {
 }
 
 /// What a user is told whose certificate is not accepted any more.
-fn revoked(cell: &Cell, user: &UserName, now: Time) -> Status {
+pub(super) fn revoked(cell: &Cell, user: &UserName, now: Time) -> String {
     let revoked = cell.user(user).and_then(|known| known.revoked.as_ref());
     let since = revoked.map(|act| format!(" {} ago by {}", now.since(act.at), act.by));
-    Status::permission_denied(format!(
+    format!(
         "the certificates that {user} had were revoked{}: ask an administrator of the cell for a new \
          one (bourg user add {user})",
         since.unwrap_or_default()
-    ))
+    )
 }
 
 /// The user who is known by nearly that name.

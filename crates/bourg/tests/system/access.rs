@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 
 use proto::v1;
 use rpc::service::borglet_client::BorgletClient;
-use rpc::{Authority, Credentials, Expect, Identity, Validity};
+use rpc::{Authority, Credentials, Expect, Identity, Rotating, Validity};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
@@ -90,6 +90,7 @@ fn only_certificates_of_the_cell_are_taken_and_only_for_their_role() {
     let root = Credentials::read(cell.path("cell/client"), "user").expect("a certificate");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let refused = runtime.expect("a runtime").block_on(async {
+        let root = Rotating::new(root).expect("credentials");
         let channel = rpc::transport::connect(&borglet, &root, &Expect::Role(rpc::Role::Borglet));
         let mut client = BorgletClient::new(channel.expect("an address"));
         client.poll(v1::PollRequest::default()).await.expect_err("a Borglet obeys the master only")

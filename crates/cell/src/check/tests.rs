@@ -1,6 +1,7 @@
 //! A sound cell, spoilt in one place at a time: the check names the place.
 
 mod allocs;
+mod enrolment;
 mod quota;
 mod replicas;
 

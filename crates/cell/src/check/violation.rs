@@ -436,6 +436,33 @@ pub enum Violation {
     /// More than one replica's part in consensus changed by one operation.
     #[error("replicas {0:?} changed their part in consensus at once, and one at a time may")]
     MembersAtOnce(Vec<ReplicaId>),
+    /// A join token was used, and its machine is not there; or it expires before it was issued.
+    #[error("join token {0} was used by a machine that is not there, or ends before it begins")]
+    Token(Serial),
+    /// A join token is not found by its expiry, or an expiry leads to none.
+    #[error("join token {0} is not in the order of expiry exactly once")]
+    TokenExpiry(Serial),
+    /// A join token was used for more than one machine's certificate.
+    #[error(
+        "a machine enrolled with join token {0}, which had been used, or is not kept as used so"
+    )]
+    TokenAgain(Serial),
+    /// A machine's certificate is none that could be accepted.
+    #[error(
+        "certificate {serial} of machine {machine} ends before it begins, or is from before it was revoked"
+    )]
+    MachineCertificate {
+        /// Whose.
+        machine: MachineName,
+        /// Which.
+        serial: Serial,
+    },
+    /// Nothing is said of a machine's certificates, and that is kept.
+    #[error("machine {0} was neither certified nor revoked, and that is kept")]
+    NoCredentials(MachineName),
+    /// A name that no machine has is kept as revoked, and a machine has it or it never was.
+    #[error("{0} is kept as a revoked name that no machine has, and is none")]
+    RevokedName(MachineName),
     /// There is more of something than its bound.
     #[error("{has} {what}, at most {most} are kept")]
     TooMany {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use model::ReplicaId;
 
 use super::Image;
+use crate::state::Tokens;
 use crate::{Cell, Member, REPLICAS, Replica};
 
 /// How many ids of each kind a restored cell leaves out: as many as the cell may have given after
@@ -18,7 +19,8 @@ const REPLICA_IDS_LEFT_OUT: u64 = 1_000;
 impl Cell {
     /// The cell as it goes on from a checkpoint after what came later is lost. Machines and people
     /// still know of ids that were given in the lost time: those are never given to others, up to a
-    /// billion of each kind.
+    /// billion of each kind. No join token is left: one that was used in the lost time would be taken
+    /// for new.
     #[must_use]
     pub fn restored(&self) -> Self {
         let mut cell = self.clone();
@@ -27,6 +29,7 @@ impl Cell {
         cell.last_session.0 = cell.last_session.0.saturating_add(IDS_LEFT_OUT);
         let last_grant = &mut cell.quota.last_grant.0;
         *last_grant = last_grant.saturating_add(IDS_LEFT_OUT);
+        cell.tokens = Tokens::default();
         cell
     }
 }

@@ -1,6 +1,7 @@
 //! The objects of a cell, and the cell that holds them.
 
 pub mod crashes;
+mod credentials;
 mod job;
 pub mod lifecycle;
 mod machine;
@@ -10,6 +11,8 @@ mod rescheduling;
 mod session;
 mod user;
 
+pub(crate) use credentials::Tokens;
+pub use credentials::{Credentials, Token, TokenUse};
 pub use job::{
     Counts, Death, EvictionCause, Health, Held, Job, JobParts, JobState, KillReason, LastLife,
     PendingCause, Phase, Placement, StopReason, Task, TaskState,
@@ -75,6 +78,16 @@ pub mod bounds {
     pub const OVERSELL_PERCENT_MAX: u32 = 10_000;
     /// Users with capabilities.
     pub const CAPABILITY_HOLDERS_MAX: usize = 10_000;
+    /// Certificates of a machine that are kept; beyond it the oldest goes.
+    pub const CERTIFICATES_OF_A_MACHINE_MAX: usize = 8;
+    /// Join tokens that have not expired.
+    pub const TOKENS_MAX: usize = 10_000;
+    /// How long a join token is valid at least.
+    pub const TOKEN_VALIDITY_MIN: model::Span = model::Span::from_secs(60);
+    /// How long at most: a week.
+    pub const TOKEN_VALIDITY_MAX: model::Span = model::Span::from_secs(7 * 86_400);
+    /// Names of machines that were revoked and are not there.
+    pub const REVOKED_MACHINES_MAX: usize = 100_000;
     /// Replicas of the Borgmaster, those that wait or leave included.
     pub const REPLICAS_MAX: usize = 9;
 }
@@ -93,6 +106,9 @@ pub struct Cell {
     /// What users may do beyond what is their own; those who may nothing have no entry.
     pub(crate) capabilities: OrdMap<UserName, OrdSet<Capability>>,
     pub(crate) replicas: Replicas,
+    pub(crate) tokens: Tokens,
+    /// Of names that no machine has; a machine has its own.
+    pub(crate) revoked_machines: OrdMap<MachineName, Arc<Credentials>>,
     pub(crate) index: LogIndex,
     pub(crate) time: Time,
     pub(crate) last_collection: CollectionId,
@@ -138,6 +154,8 @@ impl Cell {
             quota: Quota::default(),
             capabilities: OrdMap::new(),
             replicas: Replicas::default(),
+            tokens: Tokens::default(),
+            revoked_machines: OrdMap::new(),
             index: LogIndex(0),
             time: Time::ZERO,
             last_collection: CollectionId(0),
@@ -376,6 +394,12 @@ impl Cell {
         let switch: Arc<str> = switch.into();
         let range = (Arc::clone(&switch), MachineId(0))..=(switch, MachineId(u64::MAX));
         self.switches.range(range).filter_map(|(_, machine)| self.machines.get(*machine))
+    }
+
+    /// How many sessions are open.
+    #[must_use]
+    pub fn session_count(&self) -> usize {
+        self.sessions.len()
     }
 
     /// How many machines there are.

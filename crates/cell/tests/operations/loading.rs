@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use cell::{
-    Cell, Death, Image, ImageError, Job, JobParts, JobState, Machine, MachineState, Member,
-    Mutation, Op, Outcome, Phase, Placement, Rejection, Replica, Reply, RequestId, Submission,
-    Task, TaskState,
+    Act, Cell, Credentials, Death, Image, ImageError, Job, JobParts, JobState, Machine,
+    MachineState, Member, Mutation, Op, Outcome, Phase, Placement, Rejection, Replica, Reply,
+    RequestId, Submission, Task, TaskState, Token,
 };
 use model::{
-    CellName, CollectionId, Generation, Level, MachineId, MachineName, ReplicaId, SessionId, Time,
+    CellName, CollectionId, Generation, Level, MachineId, MachineName, ReplicaId, Serial,
+    SessionId, Time,
 };
 use spec::JobSpec;
 
@@ -149,6 +150,37 @@ fn replicas_that_contradict_each_other_are_refused_or_found_by_the_check() {
     for (last, replicas, expected) in cases {
         let last_replica = ReplicaId(last);
         let image = Image { level, last_replica, replicas, ..image(vec![], vec![]) };
+        assert_eq!(says(image), *expected);
+    }
+}
+
+#[test]
+fn tokens_and_revoked_names_are_there_once() {
+    let act = || Act { at: Time::ZERO, by: user("root") };
+    let token = |number: u8| {
+        let (machine, expires) = (MachineName::new("m1").expect("a name"), Time(99));
+        let token = Token { machine, issued: act(), expires, used: None };
+        (Serial::from_bytes(&[number]).expect("short enough"), Arc::new(token))
+    };
+    let revoked = |name: &str| {
+        let said = Credentials { certificates: Vec::new(), revoked: Some(act()) };
+        (MachineName::new(name).expect("a name"), Arc::new(said))
+    };
+    let m1 = || Image { level: Level(3), ..image(vec![machine(1, "m1")], vec![]) };
+    let cases: Vec<(Image, &[&str])> = vec![
+        (Image { tokens: vec![token(1), token(2)], ..m1() }, &[]),
+        (Image { tokens: vec![token(1), token(1)], ..m1() }, &["join token 01 is there twice"]),
+        (Image { revoked_machines: vec![revoked("m2"), revoked("m3")], ..m1() }, &[]),
+        (
+            Image { revoked_machines: vec![revoked("m2"), revoked("m2")], ..m1() },
+            &["the revoked name m2 is there twice"],
+        ),
+        (
+            Image { revoked_machines: vec![revoked("m1")], ..m1() },
+            &["m1 is kept as a revoked name that no machine has, and is none"],
+        ),
+    ];
+    for (image, expected) in cases {
         assert_eq!(says(image), *expected);
     }
 }

@@ -3,6 +3,7 @@
 
 mod allocs;
 mod attributes;
+mod enrolment;
 mod evictions;
 mod exhaustive;
 mod follower;

@@ -37,6 +37,10 @@
 //! [as USER] add-replica ADDRESS         [as USER] remove-replica ID         root does it
 //! member ID learner|voter|out      what becomes of a replica in consensus
 //! replica ID has LEVEL [ADDRESS]   what a replica says of itself
+//! [as USER] token MACHINE SERIAL [for=SECONDS]      level 3 first. Root does it
+//! [as USER] revoke-machine MACHINE      root does it
+//! enrol TOKEN KEY ADDRESS SERIAL [for=SECONDS]      a key is a number
+//! renew MACHINE OLD SERIAL [for=SECONDS]
 //! metered                          the master itself says that quota is metered
 //! charges                          what is charged, and what is granted
 //! [as USER] allow-to USER CAPABILITY              [as USER] forbid USER CAPABILITY
@@ -51,6 +55,8 @@
 //! show replicas                    who the replicas are
 //! show users                       who was added or revoked
 //! accepts NAME SERIAL              whether requests with that certificate are heard
+//! show credentials                 tokens, and what was said of machines' certificates
+//! trusts MACHINE SERIAL            whether that certificate is the machine's
 //! show ports                       which ports are looked at next
 //! ```
 //!
@@ -64,9 +70,9 @@ use cell::{
 };
 use expect_test::Expect;
 use model::{
-    Address, Bytes, CellName, CollectionId, End, GrantId, InstanceId, JobName, Level, MachineId,
-    MachineName, MachineReport, MilliCores, PortName, ReplicaId, Resources, Serial, SessionId,
-    Span, TaskIndex, TaskSelection, Time, UserName,
+    Address, Bytes, CellName, CollectionId, End, GrantId, InstanceId, JobName, KeyDigest, Level,
+    MachineId, MachineName, MachineReport, MilliCores, PortName, ReplicaId, Resources, Serial,
+    SessionId, Span, TaskIndex, TaskSelection, Time, UserName,
 };
 use spec::{Constraint, HealthCheck, JobSpec, Kind, Relation, TaskOverride, TaskSpec};
 
@@ -114,6 +120,12 @@ impl Script {
                 return String::new();
             }
             ["show"] => return shown::cell(&self.cell),
+            ["show", "credentials"] => return shown::credentials(&self.cell),
+            ["trusts", machine, serial] => {
+                let serial = self::serial(serial);
+                let accepts = self.cell.accepts_machine(&machine_name(machine), &serial);
+                return format!("{}\n", if accepts { "yes" } else { "no" });
+            }
             ["show", "replicas"] => return shown::replicas(&self.cell),
             ["show", "users"] => return shown::users(&self.cell),
             ["accepts", name, serial] => {
@@ -137,7 +149,8 @@ impl Script {
             [
                 "submit" | "kill" | "add" | "drain" | "undrain" | "remove" | "say" | "platform"
                 | "resume" | "grant" | "revoke" | "oversell" | "meter" | "allow-to" | "forbid"
-                | "use" | "certify" | "revoke-user" | "add-replica" | "remove-replica",
+                | "use" | "certify" | "revoke-user" | "add-replica" | "remove-replica" | "token"
+                | "revoke-machine",
                 ..,
             ] => self.request(&self.whose(&words), &words),
             ["describe", name, ref options @ ..] => {
@@ -155,6 +168,19 @@ impl Script {
                 let count = |text| u32::try_from(number(text)).expect("a number of machines");
                 Op::StopRescheduling { silent: count(silent), of: count(of) }
             }
+            ["enrol", token, key, address, certificate, ref length @ ..] => Op::Enrol {
+                token: serial(token),
+                key: KeyDigest([u8::try_from(number(key)).expect("a byte"); KeyDigest::BYTES]),
+                address: address.to_owned(),
+                certificate: serial(certificate),
+                validity: validity(length),
+            },
+            ["renew", machine, old, certificate, ref length @ ..] => Op::RenewMachine {
+                machine: machine_name(machine),
+                old: serial(old),
+                certificate: serial(certificate),
+                validity: validity(length),
+            },
             ["member", id, to] => Op::ChangeMember { replica: replica(id), to: member_change(to) },
             ["replica", id, "has", level, ref address @ ..] => Op::DescribeReplica {
                 replica: replica(id),
@@ -191,7 +217,7 @@ impl Script {
             [
                 "add" | "drain" | "undrain" | "remove" | "say" | "platform" | "resume" | "grant"
                 | "revoke" | "oversell" | "meter" | "allow-to" | "forbid" | "use" | "certify"
-                | "revoke-user" | "add-replica" | "remove-replica",
+                | "revoke-user" | "add-replica" | "remove-replica" | "token" | "revoke-machine",
                 ..,
             ] => "root".to_owned(),
             ["kill", "job", id] => self
@@ -289,8 +315,8 @@ impl Script {
                 user: user(name),
                 serial: self::serial(serial),
                 validity: match length {
-                    [length] => Span::from_secs(number(length.trim_start_matches("for="))),
-                    _ => Span::from_secs(90 * 86_400),
+                    [] => Span::from_secs(90 * 86_400),
+                    length => validity(length),
                 },
             },
             ["revoke-user", name] => Mutation::RevokeUser { user: user(name) },
@@ -310,6 +336,14 @@ impl Script {
                 capability: capability.parse().expect("a capability"),
                 held: *what == "allow-to",
             },
+            ["token", machine, serial, length @ ..] => Mutation::IssueToken {
+                machine: machine_name(machine),
+                serial: self::serial(serial),
+                validity: validity(length),
+            },
+            ["revoke-machine", machine] => {
+                Mutation::RevokeMachine { machine: machine_name(machine) }
+            }
             ["add-replica", address @ ..] => Mutation::AddReplica { address: address.concat() },
             ["remove-replica", id] => Mutation::RemoveReplica { replica: replica(id) },
             ["platform", platform, factor] => Mutation::SetPlatform {
@@ -373,6 +407,14 @@ fn grant(user: &str, band: &str, options: &[&str]) -> Mutation {
     }
     let (user, band) = (self::user(user), band.parse().expect("a band"));
     Mutation::GrantQuota { user, band, amount, from, until }
+}
+
+/// An hour, unless it is said otherwise.
+fn validity(length: &[&str]) -> Span {
+    match length {
+        [length] => Span::from_secs(number(length.trim_start_matches("for="))),
+        _ => Span::from_secs(3_600),
+    }
 }
 
 fn replica(text: &str) -> ReplicaId {

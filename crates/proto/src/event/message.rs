@@ -179,6 +179,20 @@ impl From<&EventKind> for Kind {
                 certificate: Some((*certificate).into()),
             }),
             EventKind::UserRevoked { user } => Self::UserRevoked(user.to_string()),
+            EventKind::TokenIssued { machine, token } => Self::TokenIssued(message::TokenIssued {
+                machine: machine.to_string(),
+                token: Some((*token).into()),
+            }),
+            EventKind::MachineEnrolled { token, certificate } => {
+                Self::MachineEnrolled(message::MachineEnrolled {
+                    token: token.to_string(),
+                    certificate: Some((*certificate).into()),
+                })
+            }
+            EventKind::MachineRenewed { certificate } => {
+                Self::MachineRenewed((*certificate).into())
+            }
+            EventKind::MachineRevoked { machine } => Self::MachineRevoked(machine.to_string()),
             EventKind::ReplicaAdded { replica, address } => {
                 let (replica, address) = (replica.0, address.to_string());
                 Self::ReplicaAdded(message::ReplicaAdded { replica, address })
@@ -270,6 +284,21 @@ impl TryFrom<Kind> for EventKind {
             }
             Kind::CapabilityUsed(capability) => {
                 Self::CapabilityUsed { capability: read::word(&capability, "capabilityUsed")? }
+            }
+            Kind::TokenIssued(issued) => Self::TokenIssued {
+                machine: read::name(&issued.machine, "machine").field("tokenIssued")?,
+                token: read::message(issued.token, "token").field("tokenIssued")?,
+            },
+            Kind::MachineEnrolled(enrolled) => Self::MachineEnrolled {
+                token: read::serial(&enrolled.token, "token").field("machineEnrolled")?,
+                certificate: read::message(enrolled.certificate, "certificate")
+                    .field("machineEnrolled")?,
+            },
+            Kind::MachineRenewed(certificate) => Self::MachineRenewed {
+                certificate: certificate.try_into().field("machineRenewed")?,
+            },
+            Kind::MachineRevoked(machine) => {
+                Self::MachineRevoked { machine: read::name(&machine, "machineRevoked")? }
             }
             Kind::ReplicaAdded(message::ReplicaAdded { replica, address }) => {
                 Self::ReplicaAdded { replica: ReplicaId(replica), address: address.into() }

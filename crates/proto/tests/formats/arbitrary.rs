@@ -12,9 +12,10 @@ use std::sync::Arc;
 use borglet::{Desired, DesiredAlloc, Order, Report, TaskReport, TaskStatus};
 use cell::{Certificate, Grant, MemberChange};
 use model::{
-    Appclass, Band, Bytes, CollectionId, End, GcuFactor, Generation, GrantId, InstanceId, LogIndex,
-    MachineId, MachineReport, MilliCores, PortName, PortRange, Priority, ReplicaId, Resources,
-    SchedulingClass, Serial, Span, Stamp, TaskIndex, TaskSelection, Term, Time,
+    Appclass, Band, Bytes, CollectionId, End, GcuFactor, Generation, GrantId, InstanceId,
+    KeyDigest, LogIndex, MachineId, MachineReport, MilliCores, PortName, PortRange, Priority,
+    ReplicaId, Resources, SchedulingClass, Serial, Span, Stamp, TaskIndex, TaskSelection, Term,
+    Time,
 };
 use proptest::collection::{btree_map, vec};
 use proptest::option::of;
@@ -63,6 +64,10 @@ fn any_span() -> impl Strategy<Value = Span> {
 fn serial() -> impl Strategy<Value = Serial> {
     vec(any::<u8>(), 0..=Serial::BYTES)
         .prop_map(|bytes| Serial::from_bytes(&bytes).expect("short enough"))
+}
+
+fn key() -> impl Strategy<Value = KeyDigest> {
+    any::<[u8; KeyDigest::BYTES]>().prop_map(KeyDigest)
 }
 
 fn certificate() -> impl Strategy<Value = Certificate> {

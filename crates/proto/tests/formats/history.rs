@@ -9,9 +9,9 @@ use cell::{
     Observation, Op, Replica, RequestId, Reservation, TaskState,
 };
 use model::{
-    Band, Bytes, Capability, CollectionId, End, GcuFactor, GrantId, InstanceId, Level, MachineName,
-    MachineReport, MilliCores, PortRange, ReplicaId, Resources, Serial, SessionId, Span, TaskIndex,
-    TaskSelection, Time, UserName,
+    Band, Bytes, Capability, CollectionId, End, GcuFactor, GrantId, InstanceId, KeyDigest, Level,
+    MachineName, MachineReport, MilliCores, PortRange, ReplicaId, Resources, Serial, SessionId,
+    Span, TaskIndex, TaskSelection, Time, UserName,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -53,6 +53,8 @@ pub(crate) enum Step {
     Quota(u64),
     /// Whether ben may do something.
     Capable(usize, bool),
+    /// A token is issued or used, a machine's certificate renewed, or a machine revoked.
+    Enrolment(u64),
     /// A replica is added, makes its next step, says something of itself, or is removed.
     Replica(u64),
     /// Mostly nonsense.
@@ -91,6 +93,7 @@ fn step() -> impl Strategy<Value = Step> {
         3 => any::<u64>().prop_map(Step::Quota),
         1 => any::<(usize, bool)>().prop_map(|(which, held)| Step::Capable(which, held)),
         2 => any::<u64>().prop_map(Step::Replica),
+        2 => any::<u64>().prop_map(Step::Enrolment),
         1 => op().prop_map(|op| Step::Anything(Box::new(op))),
     ]
 }
@@ -249,6 +252,7 @@ impl Life {
                 let user = "ben".parse().expect("a name");
                 self.request(Mutation::SetCapability { user, capability, held });
             }
+            Step::Enrolment(what) => self.enrolment(what),
             Step::Replica(what) => self.replica(what),
             Step::Anything(op) => self.apply(*op),
         }
@@ -267,6 +271,25 @@ impl Life {
             _ => grant_it,
         };
         self.request(request);
+    }
+
+    fn enrolment(&mut self, what: u64) {
+        let number = |number: u64| Serial::from_bytes(&number.to_be_bytes()).expect("short enough");
+        let (few, validity) = (number(what / 8 % 3), Span::from_secs(3_600));
+        let machine: MachineName = format!("m{}", what / 8 % 4).parse().expect("a name");
+        match what % 8 {
+            0 => self.request(Mutation::RevokeMachine { machine }),
+            1 | 2 => self.request(Mutation::IssueToken { machine, serial: few, validity }),
+            3 => self.apply(Op::RenewMachine { machine, old: few, certificate: few, validity }),
+            _ => {
+                let key = KeyDigest([u8::from(what % 8 == 4); KeyDigest::BYTES]);
+                let token = self.cell.tokens().map(|(serial, token)| (serial, token.clone()));
+                let tokens: Vec<_> = token.collect();
+                let Some((token, of)) = self.some(tokens.iter(), what / 8) else { return };
+                let (token, address) = (*token, format!("10.0.1.{}:1", of.machine));
+                self.apply(Op::Enrol { token, key, address, certificate: few, validity });
+            }
+        }
     }
 
     fn replica(&mut self, what: u64) {

@@ -1,67 +1,131 @@
-//! Accepting connections: a bounded number, and all of them closed when the server is to end.
+//! Accepting connections and their handshakes: a bounded number of either, and all of them closed
+//! when the server is to end.
 
 use std::future::Future;
 use std::io;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use rustls::ServerConfig;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
-use tonic::transport::server::{Connected, TcpConnectInfo};
+use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+use tonic::transport::server::Connected;
+
+use super::peer::FarEnd;
+use super::refusals::{Cause, Refusals};
+use super::server::Limits;
 
 /// How long to leave a listener alone that cannot accept, as without a free file descriptor.
 const PAUSE: Duration = Duration::from_millis(50);
+/// How long, and for how many bytes, a refused connection is kept.
+const LINGER: Duration = Duration::from_secs(1);
+const LINGER_BYTES: u64 = 64 << 10;
 
-/// Accepts until nobody wants connections any more, then drops the listener. At most `limit`
-/// connections are open; further ones wait in the system's queue.
-pub(super) async fn accept(
-    listener: TcpListener,
-    limit: usize,
-    connections: mpsc::Sender<io::Result<Connection>>,
-    closing: watch::Receiver<bool>,
-) {
-    let permits = Arc::new(Semaphore::new(limit.clamp(1, Semaphore::MAX_PERMITS)));
-    let accept = async {
-        // Never closed, so that acquiring never fails.
-        while let Ok(permit) = Arc::clone(&permits).acquire_owned().await {
-            let stream = loop {
-                match listener.accept().await {
-                    Ok((stream, _)) => break stream,
-                    Err(error) => {
-                        tracing::warn!(%error, "cannot accept connections for a moment");
-                        tokio::time::sleep(PAUSE).await;
-                    }
+/// What accepts.
+pub(super) struct Accept {
+    pub(super) tls: Arc<ServerConfig>,
+    pub(super) cell: Arc<str>,
+    pub(super) limits: Limits,
+    pub(super) refusals: Refusals,
+    /// Takes the connections that are ready.
+    pub(super) connections: mpsc::Sender<io::Result<Connection>>,
+    pub(super) closing: watch::Receiver<bool>,
+}
+
+impl Accept {
+    /// Accepts until nobody wants connections any more, then drops the listener and what is within
+    /// its handshake. Connections and handshakes above the limits wait in the system's queue.
+    pub(super) async fn run(self, listener: TcpListener) {
+        let this = Arc::new(self);
+        let most = this.limits.connections.clamp(1, Semaphore::MAX_PERMITS);
+        let permits = Arc::new(Semaphore::new(most));
+        let mut handshakes = JoinSet::new();
+        loop {
+            let has_room = handshakes.len() < this.limits.handshakes.max(1);
+            tokio::select! {
+                Some((stream, address, permit)) = next(&listener, &permits), if has_room => {
+                    handshakes.spawn(Arc::clone(&this).shake_hands(stream, address, permit));
                 }
-            };
-            if let Err(error) = stream.set_nodelay(true) {
-                tracing::debug!(%error, "a connection was gone before it was served");
-                continue;
-            }
-            let connection = Connection::new(stream, permit, closing.clone());
-            if connections.send(Ok(connection)).await.is_err() {
-                break;
+                Some(_) = handshakes.join_next() => {}
+                () = this.connections.closed() => break,
             }
         }
-    };
-    tokio::select! {
-        () = accept => {}
-        () = connections.closed() => {}
+    }
+
+    /// Takes a connection through its handshake and hands it over, or counts why not.
+    async fn shake_hands(
+        self: Arc<Self>,
+        stream: TcpStream,
+        address: SocketAddr,
+        permit: OwnedSemaphorePermit,
+    ) {
+        let accept = TlsAcceptor::from(Arc::clone(&self.tls)).accept(stream).into_fallible();
+        let stream = match tokio::time::timeout(self.limits.handshake, accept).await {
+            Ok(Ok(stream)) => stream,
+            Ok(Err((error, stream))) => {
+                let cause = Cause::of_handshake(&error);
+                self.refusals.count(cause, || format!("from {address}: {error}"));
+                let _closed = tokio::time::timeout(LINGER, linger(stream)).await;
+                return;
+            }
+            Err(_elapsed) => return self.refusals.count(Cause::Slow, || format!("from {address}")),
+        };
+        let certificates = stream.get_ref().1.peer_certificates();
+        // The first is the peer's own, those behind it lead to the authority.
+        let own = certificates.and_then(|chain| chain.first()).map(AsRef::as_ref);
+        let far_end = Arc::new(FarEnd::new(address, own, &self.cell, self.refusals.clone()));
+        let connection = Connection::new(stream, far_end, permit, self.closing.clone());
+        let _gone = self.connections.send(Ok(connection)).await;
     }
 }
 
-/// An accepted connection. It counts against the limit until it is dropped.
+/// The next connection, once there is a place for it.
+async fn next(
+    listener: &TcpListener,
+    permits: &Arc<Semaphore>,
+) -> Option<(TcpStream, SocketAddr, OwnedSemaphorePermit)> {
+    // Never closed, so that acquiring never fails.
+    let permit = Arc::clone(permits).acquire_owned().await.ok()?;
+    loop {
+        match listener.accept().await {
+            Ok((stream, address)) => match stream.set_nodelay(true) {
+                Ok(()) => return Some((stream, address, permit)),
+                Err(error) => tracing::debug!(%error, "a connection was gone before it was served"),
+            },
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept connections for a moment");
+                tokio::time::sleep(PAUSE).await;
+            }
+        }
+    }
+}
+
+/// Reads what a refused client still sends. Were the connection closed with bytes unread, the system
+/// would tell the client of that, and drop the alert that says why.
+async fn linger(mut stream: TcpStream) -> io::Result<u64> {
+    stream.shutdown().await?;
+    tokio::io::copy(&mut stream.take(LINGER_BYTES), &mut tokio::io::sink()).await
+}
+
+/// An accepted connection, with its handshake done. It counts against the limit until it is dropped.
 pub(super) struct Connection {
-    stream: TcpStream,
+    stream: TlsStream<TcpStream>,
+    far_end: Arc<FarEnd>,
     closed: Pin<Box<dyn Future<Output = ()> + Send>>,
     _permit: OwnedSemaphorePermit,
 }
 
 impl Connection {
     fn new(
-        stream: TcpStream,
+        stream: TlsStream<TcpStream>,
+        far_end: Arc<FarEnd>,
         permit: OwnedSemaphorePermit,
         mut closing: watch::Receiver<bool>,
     ) -> Self {
@@ -69,7 +133,7 @@ impl Connection {
             // An error says that the server is gone, which closes as well.
             let _ = closing.wait_for(|closing| *closing).await;
         });
-        Self { stream, closed, _permit: permit }
+        Self { stream, far_end, closed, _permit: permit }
     }
 
     /// Where the stream has nothing to do, waits for the end of the server too.
@@ -88,10 +152,10 @@ impl Connection {
 }
 
 impl Connected for Connection {
-    type ConnectInfo = TcpConnectInfo;
+    type ConnectInfo = Arc<FarEnd>;
 
-    fn connect_info(&self) -> TcpConnectInfo {
-        self.stream.connect_info()
+    fn connect_info(&self) -> Arc<FarEnd> {
+        Arc::clone(&self.far_end)
     }
 }
 

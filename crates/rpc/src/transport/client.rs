@@ -1,47 +1,52 @@
 //! Connecting to a server that must be who it is expected to be.
 
-use tonic::codegen::http::Uri;
-use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity as TlsIdentity};
+use std::sync::Arc;
 
-use super::{
-    CLIENT_KEEP_ALIVE_INTERVAL, CONNECT_TIMEOUT, KEEP_ALIVE_TIMEOUT, provide_cryptography,
-};
-use crate::{Credentials, Error, Expect, Result};
+use rustls::pki_types::ServerName;
+use tonic::codegen::http::Uri;
+use tonic::transport::{Channel, Endpoint};
+
+use super::dial::{Dial, Target};
+use super::{CLIENT_KEEP_ALIVE_INTERVAL, KEEP_ALIVE_TIMEOUT};
+use crate::{Error, Expect, Result, Rotating};
 
 /// A channel to `endpoint` (`HOST:PORT`), as the identity of `credentials`, to whoever `expect`
 /// says.
 ///
 /// Connects with the first call, and again after a connection is lost. A call that finds no server,
-/// or another than the expected one, fails as `UNAVAILABLE`; one whose certificate the server
-/// refuses as `UNKNOWN`, because TLS 1.3 tells a client only after its handshake. Both say no more
-/// than "transport error"; [`super::explain`] says what it was. Calls have no timeout unless the
-/// request has one.
+/// another than the expected one, or one that does not take the certificate, fails as
+/// `UNAVAILABLE`; [`super::explain`] says what it was, and [`super::is_distrust`] whether it will be
+/// the same the next time. Calls have no timeout unless the request has one.
 ///
 /// # Errors
-/// [`Error::BadEndpoint`] and [`Error::Tls`].
+/// [`Error::BadEndpoint`].
 ///
 /// # Panics
 /// Outside of a tokio runtime.
-pub fn connect(endpoint: &str, credentials: &Credentials, expect: &Expect) -> Result<Channel> {
-    provide_cryptography();
-    let tls = ClientTlsConfig::new()
-        .ca_certificate(Certificate::from_pem(credentials.ca_pem()))
-        .identity(TlsIdentity::from_pem(credentials.certificate_pem(), credentials.key_pem()))
-        .domain_name(expect.host_name(credentials.cell()))
-        .timeout(CONNECT_TIMEOUT);
-    let channel = Endpoint::from(uri(endpoint)?)
-        .tls_config(tls)
-        .map_err(Error::Tls)?
-        .connect_timeout(CONNECT_TIMEOUT)
-        .tcp_nodelay(true)
+pub fn connect(endpoint: &str, credentials: &Rotating, expect: &Expect) -> Result<Channel> {
+    let uri = uri(endpoint)?;
+    let me = credentials.credentials();
+    let name = expect.host_name(me.cell());
+    let name = ServerName::try_from(name).map_err(|error| Error::BadEndpoint {
+        endpoint: endpoint.to_owned(),
+        why: format!("nobody can be expected there: {error}"),
+    })?;
+    let target = Target {
+        address: uri.authority().map_or(endpoint, |authority| authority.as_str()).to_owned(),
+        me: me.identity().clone(),
+        expect: expect.clone(),
+        name,
+        tls: Arc::clone(&credentials.tls().client),
+    };
+    let channel = Endpoint::from(uri)
         .http2_keep_alive_interval(CLIENT_KEEP_ALIVE_INTERVAL)
         .keep_alive_timeout(KEEP_ALIVE_TIMEOUT)
         .keep_alive_while_idle(true)
-        .connect_lazy();
+        .connect_with_connector_lazy(Dial::new(target));
     Ok(channel)
 }
 
-/// An `https` URI, whatever was given: with another scheme tonic would leave the TLS out.
+/// An `https` URI, whatever was given.
 fn uri(endpoint: &str) -> Result<Uri> {
     let bad = |why: String| Error::BadEndpoint { endpoint: endpoint.to_owned(), why };
     let address = endpoint.strip_prefix("https://").unwrap_or(endpoint);

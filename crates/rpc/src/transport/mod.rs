@@ -2,7 +2,9 @@
 //!
 //! A server shows its certificate and asks for one that the cell's authority signed; before any
 //! service sees a request, the identity in that certificate is read and must be of this cell. A
-//! client asks for the host name of the role, or of the one identity, that it wants to talk to.
+//! client asks for the host name of the role, or of the one identity, that it wants to talk to, and
+//! waits for the server's first word before it takes the connection for made: only then has the
+//! server looked at its certificate. Who is not let in is counted by cause ([`Refusals`]).
 //!
 //! Both ends send keep-alives on idle connections: without them a channel does not recover from a
 //! partition. A call has no deadline of its own; a caller sets one with
@@ -12,16 +14,22 @@
 //! constants here.
 
 mod accept;
+mod admission;
 mod client;
+mod dial;
 mod peer;
+mod refusals;
 mod server;
+mod tls;
 
 use std::error::Error as StdError;
 use std::time::Duration;
 
 pub use client::connect;
-pub use peer::{Peer, peer, peer_identity};
+pub use peer::{Peer, peer, peer_identity, refuse};
+pub use refusals::{Cause, Refusals};
 pub use server::{Limits, serve};
+pub(crate) use tls::Tls;
 
 /// The largest message of an ordinary call, in bytes: 4 MiB.
 pub const MAX_REQUEST_BYTES: usize = 4 << 20;
@@ -42,8 +50,7 @@ pub const SERVER_KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
 /// How long either end waits for the answer before it gives the connection up.
 pub const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What a failed call says, with the causes beneath it: tonic's own text for a failed connection
-/// is only "transport error".
+/// What a failed call says, with the causes beneath it.
 #[must_use]
 pub fn explain(status: &tonic::Status) -> String {
     let mut text = status.message().to_owned();
@@ -53,6 +60,20 @@ pub fn explain(status: &tonic::Status) -> String {
         source = cause.source();
     }
     text
+}
+
+/// Whether a call failed because one of both ends does not trust the other: the same call will fail
+/// again.
+#[must_use]
+pub fn is_distrust(status: &tonic::Status) -> bool {
+    let mut source = status.source();
+    while let Some(cause) = source {
+        if let Some(failed) = cause.downcast_ref::<dial::Failed>() {
+            return failed.is_distrust();
+        }
+        source = cause.source();
+    }
+    false
 }
 
 /// An error with the causes beneath it.
@@ -68,18 +89,12 @@ pub(crate) fn chain(error: &dyn StdError) -> String {
 
 fn append_cause(text: &mut String, cause: &dyn StdError) {
     let cause = cause.to_string();
-    // Many layers repeat the text of the one below.
-    if !text.ends_with(&cause) {
-        if !text.is_empty() {
-            text.push_str(": ");
-        }
-        text.push_str(&cause);
+    // Many layers repeat the text of another; tonic's own says no more than this.
+    if text.contains(&cause) || cause == "transport error" && !text.is_empty() {
+        return;
     }
-}
-
-/// Makes ring the process's provider of cryptography, unless it has one: rustls takes the one that
-/// is linked in only as long as no dependency links a second.
-fn provide_cryptography() {
-    // An error says that there is a provider already.
-    let _ = rustls::crypto::ring::default_provider().install_default();
+    if !text.is_empty() {
+        text.push_str(": ");
+    }
+    text.push_str(&cause);
 }

@@ -1,15 +1,20 @@
 //! Who sent a request.
 
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::SystemTime;
+
 use tonic::{Request, Status};
 
+use super::refusals::{Cause, Refusals};
 use crate::certificate::{self, Certified};
 use crate::identity::Identity;
 
 /// The identity of the peer, from the certificate that TLS has verified.
 ///
 /// # Errors
-/// `UNAUTHENTICATED` for a request without a certificate, for a certificate that carries no
-/// identity, and for one of a cell other than `cell`.
+/// `UNAUTHENTICATED` for a request that came otherwise than through [`super::serve`], for a
+/// certificate that carries no identity, and for one of a cell other than `cell`.
 pub fn peer_identity<T>(request: &Request<T>, cell: &str) -> Result<Identity, Status> {
     peer(request, cell).map(|peer| peer.identity)
 }
@@ -21,6 +26,10 @@ pub struct Peer {
     pub identity: Identity,
     /// The serial number of their certificate, the most significant byte first.
     pub serial: Vec<u8>,
+    /// When their certificate stops being accepted.
+    pub expires: SystemTime,
+    /// From where.
+    pub address: SocketAddr,
 }
 
 /// The peer, from the certificate that TLS has verified.
@@ -28,42 +37,70 @@ pub struct Peer {
 /// # Errors
 /// As [`peer_identity`].
 pub fn peer<T>(request: &Request<T>, cell: &str) -> Result<Peer, Status> {
-    match request.extensions().get::<Admitted>() {
-        Some(Admitted(certified)) => of_cell(certified.clone(), cell),
-        None => certified(request).and_then(|certified| of_cell(certified, cell)),
+    let far_end = request.extensions().get::<Arc<FarEnd>>();
+    let far_end = far_end.ok_or_else(|| {
+        Status::unauthenticated("no certificate: connect with credentials of the cell")
+    })?;
+    far_end.of_cell(cell).map_err(|(_, why)| Status::unauthenticated(why))
+}
+
+/// Refuses a request with `PERMISSION_DENIED`, and counts it with the server's [`Refusals`].
+#[must_use]
+pub fn refuse<T>(request: &Request<T>, cause: Cause, why: impl Into<String>) -> Status {
+    let why = why.into();
+    if let Some(far_end) = request.extensions().get::<Arc<FarEnd>>() {
+        far_end.count(cause, &why);
     }
+    Status::permission_denied(why)
 }
 
-/// What [`admit`] found, kept with the request, so that the certificate is parsed once.
-#[derive(Clone)]
-struct Admitted(Certified);
-
-/// Refuses a request that does not come from an identity of `cell`, whatever service it is for.
-pub(super) fn admit(mut request: Request<()>, cell: &str) -> Result<Request<()>, Status> {
-    let certified = certified(&request)?;
-    of_cell(certified.clone(), cell)?;
-    request.extensions_mut().insert(Admitted(certified));
-    Ok(request)
+/// The far end of an accepted connection: read once, and kept with every request that comes from
+/// there.
+#[derive(Debug)]
+pub(super) struct FarEnd {
+    address: SocketAddr,
+    /// What its certificate says, or what is wrong with it.
+    certified: Result<Certified, String>,
+    refusals: Refusals,
 }
 
-fn certified<T>(request: &Request<T>) -> Result<Certified, Status> {
-    let certificates = request.peer_certs();
-    // The first is the peer's own, those behind it lead to the authority.
-    let Some(own) = certificates.as_ref().and_then(|chain| chain.first()) else {
-        return Err(Status::unauthenticated(
-            "no certificate: connect with credentials of the cell",
-        ));
-    };
-    certificate::certified(own, "the peer's certificate")
-        .map_err(|e| Status::unauthenticated(e.to_string()))
-}
-
-fn of_cell(certified: Certified, cell: &str) -> Result<Peer, Status> {
-    if certified.cell == cell {
-        return Ok(Peer { identity: certified.identity, serial: certified.serial });
+impl FarEnd {
+    /// Reads the certificate that TLS has verified; one that is nobody's of `cell` is counted.
+    pub(super) fn new(
+        address: SocketAddr,
+        certificate: Option<&[u8]>,
+        cell: &str,
+        refusals: Refusals,
+    ) -> Self {
+        let certified = match certificate {
+            Some(certificate) => certificate::certified(certificate, "the peer's certificate")
+                .map_err(|error| error.to_string()),
+            None => Err("no certificate: connect with credentials of the cell".to_owned()),
+        };
+        let far_end = Self { address, certified, refusals };
+        if let Err((cause, why)) = far_end.of_cell(cell) {
+            far_end.count(cause, &why);
+        }
+        far_end
     }
-    Err(Status::unauthenticated(format!(
-        "{} is of cell {}, this is cell {cell}: use credentials of this cell",
-        certified.identity, certified.cell
-    )))
+
+    /// The peer, where it is of this cell.
+    pub(super) fn of_cell(&self, cell: &str) -> Result<Peer, (Cause, String)> {
+        let certified =
+            self.certified.as_ref().map_err(|why| (Cause::BadCertificate, why.clone()))?;
+        let Certified { identity, serial, expires, .. } = certified.clone();
+        if certified.cell == cell {
+            return Ok(Peer { identity, serial, expires, address: self.address });
+        }
+        let why = format!(
+            "{identity} is of cell {}, this is cell {cell}: use credentials of this cell",
+            certified.cell
+        );
+        Err((Cause::WrongCell, why))
+    }
+
+    /// Counts a refusal of the peer.
+    pub(super) fn count(&self, cause: Cause, why: &str) {
+        self.refusals.count(cause, || format!("from {}: {why}", self.address));
+    }
 }

@@ -1,16 +1,20 @@
 //! Serving to those who have a certificate of the cell.
 
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::service::{InterceptorLayer, Routes};
-use tonic::transport::{Certificate, Identity as TlsIdentity, Server, ServerTlsConfig};
+use tonic::service::Routes;
+use tonic::transport::Server;
 
-use super::{KEEP_ALIVE_TIMEOUT, SERVER_KEEP_ALIVE_INTERVAL, accept, peer, provide_cryptography};
-use crate::{Credentials, Error, Result};
+use super::accept::Accept;
+use super::admission::Admission;
+use super::refusals::Refusals;
+use super::{KEEP_ALIVE_TIMEOUT, SERVER_KEEP_ALIVE_INTERVAL};
+use crate::{Error, Result, Rotating};
 
 /// Headers of one request, in bytes. The protocol's own default is 16 MiB.
 const MAX_HEADER_BYTES: u32 = 64 << 10;
@@ -20,6 +24,8 @@ const MAX_HEADER_BYTES: u32 = 64 << 10;
 pub struct Limits {
     /// Open connections, those in their handshake included. Further ones wait unaccepted.
     pub connections: usize,
+    /// Handshakes at once. Further connections wait unaccepted.
+    pub handshakes: usize,
     /// Calls in flight on one connection. A client waits for a place before it sends one more.
     pub calls_per_connection: u32,
     /// How long a TLS handshake may take.
@@ -33,6 +39,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             connections: 4096,
+            handshakes: 1024,
             calls_per_connection: 1024,
             handshake: Duration::from_secs(5),
             drain: Duration::from_secs(5),
@@ -42,39 +49,44 @@ impl Default for Limits {
 
 /// Serves `routes` on a bound, listening socket until `shutdown` ends, as the identity of
 /// `credentials`, to every identity of its cell; what each may do is for the services to decide
-/// (see [`super::peer_identity`]). Returns when the last connection is closed.
+/// (see [`super::peer_identity`]). Who is not let in is counted in `refusals`. Returns when the last
+/// connection is closed.
 ///
 /// # Errors
-/// [`Error::Tls`] and [`Error::Listener`] before anything is served, [`Error::Serve`].
+/// [`Error::Listener`] before anything is served, [`Error::Serve`].
 ///
 /// # Panics
 /// Outside of a tokio runtime.
 pub async fn serve(
     listener: std::net::TcpListener,
-    credentials: &Credentials,
+    credentials: &Rotating,
     routes: Routes,
     limits: Limits,
+    refusals: &Refusals,
     shutdown: impl Future<Output = ()>,
 ) -> Result<()> {
-    let cell = credentials.cell().to_owned();
-    let mut server = Server::builder()
-        .tls_config(tls(credentials, limits.handshake))
-        .map_err(Error::Tls)?
+    let cell = credentials.credentials().cell().to_owned();
+    listener.set_nonblocking(true).map_err(Error::Listener)?;
+    let listener = TcpListener::from_std(listener).map_err(Error::Listener)?;
+    let (connections, incoming) = mpsc::channel(1);
+    let (closing, watch_closing) = watch::channel(false);
+    let accept = Accept {
+        tls: Arc::clone(&credentials.tls().server),
+        cell: cell.as_str().into(),
+        limits,
+        refusals: refusals.clone(),
+        connections,
+        closing: watch_closing,
+    };
+    let services = Admission::new(routes.prepare(), &cell);
+    let serving = Server::builder()
         .http2_keepalive_interval(Some(SERVER_KEEP_ALIVE_INTERVAL))
         .http2_keepalive_timeout(Some(KEEP_ALIVE_TIMEOUT))
         .http2_max_header_list_size(MAX_HEADER_BYTES)
         .max_concurrent_streams(limits.calls_per_connection)
-        .layer(InterceptorLayer::new(move |request| peer::admit(request, &cell)));
-    listener.set_nonblocking(true).map_err(Error::Listener)?;
-    let listener = TcpListener::from_std(listener).map_err(Error::Listener)?;
-
-    let (connections, incoming) = mpsc::channel(1);
-    let (closing, watch_closing) = watch::channel(false);
-    let router = server.add_routes(routes);
-    let incoming = ReceiverStream::new(incoming);
-    let serving = router.serve_with_incoming_shutdown(incoming, shutdown);
+        .serve_with_incoming_shutdown(services, ReceiverStream::new(incoming), shutdown);
     let accepting = async {
-        accept::accept(listener, limits.connections, connections, watch_closing).await;
+        accept.run(listener).await;
         // The shutdown has begun. A stream that is followed would never end by itself.
         tokio::time::sleep(limits.drain).await;
         closing.send_replace(true);
@@ -84,14 +96,4 @@ pub async fn serve(
         served = serving => served.map_err(Error::Serve),
         () = accepting => Ok(()),
     }
-}
-
-/// TLS as a server: without a certificate of the cell's authority nobody gets past the handshake.
-fn tls(credentials: &Credentials, handshake: Duration) -> ServerTlsConfig {
-    provide_cryptography();
-    ServerTlsConfig::new()
-        .identity(TlsIdentity::from_pem(credentials.certificate_pem(), credentials.key_pem()))
-        .client_ca_root(Certificate::from_pem(credentials.ca_pem()))
-        .client_auth_optional(false)
-        .timeout(handshake)
 }

@@ -5,19 +5,29 @@
 
 use std::convert::Infallible;
 use std::future::Future;
+use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
 use std::time::Duration;
 
-use rpc::transport::{Limits, peer_identity, serve};
-use rpc::{Authority, Credentials, Identity, Validity};
+use hyper_util::rt::TokioIo;
+
+use rpc::transport::{Cause, Limits, Peer, Refusals, peer, serve};
+use rpc::{Authority, Credentials, Expect, Identity, Rotating, Validity};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ClientConfig, RootCertStore};
+use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 use tokio_stream::Stream;
 use tonic::body::Body;
 use tonic::codegen::{BoxFuture, Context, Poll, Service, http};
 use tonic::server::{Grpc, NamedService, ServerStreamingService, UnaryService};
 use tonic::service::Routes;
-use tonic::transport::Channel;
+use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Response, Status};
 use tonic_prost::ProstCodec;
 
@@ -38,26 +48,59 @@ pub fn authority() -> (Authority, tempfile::TempDir) {
 /// A running server; it ends with [`Self::stop`].
 pub struct Running {
     pub address: SocketAddr,
+    pub refusals: Refusals,
     stop: oneshot::Sender<()>,
     served: JoinHandle<rpc::Result<()>>,
 }
 
 impl Running {
     pub fn start(credentials: &Credentials, limits: Limits) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        Self::start_rotating(&Rotating::new(credentials.clone()).unwrap(), limits)
+    }
+
+    pub fn start_rotating(credentials: &Rotating, limits: Limits) -> Self {
+        Self::start_at("127.0.0.1:0".parse().unwrap(), credentials, limits)
+    }
+
+    pub fn start_at(address: SocketAddr, credentials: &Rotating, limits: Limits) -> Self {
+        Self::start_serving(address, credentials, limits, Routes::new(Who))
+    }
+
+    pub fn start_serving(
+        address: SocketAddr,
+        credentials: &Rotating,
+        limits: Limits,
+        routes: Routes,
+    ) -> Self {
+        let listener = TcpListener::bind(address).unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel();
-        let credentials = credentials.clone();
+        let refusals = Refusals::default();
+        let (credentials, counted) = (credentials.clone(), refusals.clone());
         let served = tokio::spawn(async move {
-            let routes = Routes::new(Who);
             let stopped = async move { stopped.await.unwrap_or(()) };
-            serve(listener, &credentials, routes, limits, stopped).await
+            serve(listener, &credentials, routes, limits, &counted, stopped).await
         });
-        Self { address, stop, served }
+        Self { address, refusals, stop, served }
     }
 
     pub fn endpoint(&self) -> String {
         self.address.to_string()
+    }
+
+    /// Waits until so many were not let in, by cause: who refuses a server knows it before the
+    /// server does.
+    pub async fn counts(&self, wanted: &[(Cause, u64)]) {
+        let counted = || {
+            let all = Cause::ALL.map(|cause| (cause, self.refusals.total(cause)));
+            all.into_iter().filter(|(_, total)| *total > 0).collect::<Vec<_>>()
+        };
+        let waited = tokio::time::timeout(Duration::from_secs(20), async {
+            while counted() != wanted {
+                tokio::task::yield_now().await;
+            }
+        });
+        waited.await.unwrap_or_else(|_| panic!("{:?}, and not {wanted:?}", counted()));
     }
 
     pub async fn stop(self) -> rpc::Result<()> {
@@ -66,11 +109,86 @@ impl Running {
     }
 }
 
+/// A client that is none of ours: it trusts an authority, and shows a certificate with its key, or
+/// nothing.
+#[derive(Clone)]
+pub struct Stranger {
+    address: SocketAddr,
+    tls: Arc<ClientConfig>,
+}
+
+impl Stranger {
+    pub fn new(running: &Running, ca_pem: &str, shown: Option<(&str, &str)>) -> Self {
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_slice(ca_pem.as_bytes()).unwrap()).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = ClientConfig::builder_with_provider(provider);
+        let config = config.with_safe_default_protocol_versions().unwrap();
+        let config = config.with_root_certificates(roots);
+        let mut tls = match shown {
+            None => config.with_no_client_auth(),
+            Some((certificate, key)) => {
+                let chain = vec![CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap()];
+                let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap();
+                config.with_client_auth_cert(chain, key).unwrap()
+            }
+        };
+        tls.alpn_protocols = vec![b"h2".to_vec()];
+        Self { address: running.address, tls: Arc::new(tls) }
+    }
+
+    /// The certificate that the server shows.
+    pub async fn sees(&self) -> CertificateDer<'static> {
+        let stream = self.clone().call(http::Uri::default()).await.unwrap();
+        let shown = stream.inner().get_ref().1.peer_certificates();
+        shown.unwrap().first().unwrap().clone()
+    }
+
+    pub fn channel(&self) -> Channel {
+        let endpoint = Endpoint::from_shared(format!("https://{}", self.address)).unwrap();
+        endpoint.connect_with_connector_lazy(self.clone())
+    }
+}
+
+impl Service<http::Uri> for Stranger {
+    type Response = TokioIo<TlsStream<TcpStream>>;
+    type Error = io::Error;
+    type Future = BoxFuture<Self::Response, io::Error>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, _: http::Uri) -> Self::Future {
+        let Self { address, tls } = self.clone();
+        Box::pin(async move {
+            let stream = TcpStream::connect(address).await?;
+            let name = "master.cc.borg".try_into().unwrap();
+            TlsConnector::from(tls).connect(name, stream).await.map(TokioIo::new)
+        })
+    }
+}
+
+/// A channel of ours with credentials that are not replaced.
+pub fn connect(endpoint: &str, credentials: &Credentials, expect: &Expect) -> rpc::Result<Channel> {
+    rpc::transport::connect(endpoint, &Rotating::new(credentials.clone())?, expect)
+}
+
 /// Asks a server who it thinks is asking.
 pub async fn ask(channel: Channel) -> Result<String, Status> {
+    call(channel, "/bourg.test.Who/Ask").await
+}
+
+/// Asks a server for the serial number of the certificate that it was shown.
+pub async fn ask_serial(channel: Channel) -> Result<String, Status> {
+    call(channel, "/bourg.test.Who/AskSerial").await
+}
+
+/// Calls a method that takes and gives a string.
+pub async fn call(channel: Channel, path: &'static str) -> Result<String, Status> {
     let mut client = tonic::client::Grpc::new(channel);
     client.ready().await.map_err(|e| Status::unavailable(e.to_string()))?;
-    let path = http::uri::PathAndQuery::from_static("/bourg.test.Who/Ask");
+    let path = http::uri::PathAndQuery::from_static(path);
     let codec: ProstCodec<String, String> = ProstCodec::default();
     client.unary(Request::new(String::new()), path, codec).await.map(Response::into_inner)
 }
@@ -87,8 +205,9 @@ pub async fn follow(channel: Channel) -> Result<tonic::Streaming<String>, Status
     Ok(stream)
 }
 
+/// The smallest service.
 #[derive(Clone)]
-struct Who;
+pub struct Who;
 
 impl NamedService for Who {
     const NAME: &'static str = "bourg.test.Who";
@@ -107,23 +226,30 @@ impl Service<http::Request<Body>> for Who {
         Box::pin(async move {
             let mut grpc = Grpc::new(ProstCodec::<String, String>::default());
             Ok(match request.uri().path() {
-                "/bourg.test.Who/Ask" => grpc.unary(Ask, request).await,
+                "/bourg.test.Who/Ask" => {
+                    grpc.unary(Ask(|peer| peer.identity.to_string()), request).await
+                }
+                "/bourg.test.Who/AskSerial" => {
+                    grpc.unary(Ask(|peer| format!("{:?}", peer.serial)), request).await
+                }
                 _ => grpc.server_streaming(Follow, request).await,
             })
         })
     }
 }
 
-struct Ask;
+struct Ask(fn(Peer) -> String);
 
 impl UnaryService<String> for Ask {
     type Response = String;
     type Future = BoxFuture<Response<String>, Status>;
 
     fn call(&mut self, request: Request<String>) -> Self::Future {
+        let say = self.0;
         Box::pin(async move {
-            assert!(request.remote_addr().is_some());
-            Ok(Response::new(peer_identity(&request, CELL)?.to_string()))
+            let peer = peer(&request, CELL)?;
+            assert!(peer.address.ip().is_loopback());
+            Ok(Response::new(say(peer)))
         })
     }
 }

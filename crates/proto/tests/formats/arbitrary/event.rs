@@ -11,7 +11,7 @@ use proto::event::{Names, Record};
 
 use super::{
     band, certificate, collection, end, factor, grant, instance, machine, member_change, name,
-    replica, resources,
+    replica, resources, serial,
 };
 
 fn eviction_cause() -> impl Strategy<Value = EvictionCause> {
@@ -137,7 +137,21 @@ fn kind() -> impl Strategy<Value = EventKind> {
             EventKind::ReplicaDescribed { replica, address: address.into(), level: Level(level) }
         }),
     ];
-    prop_oneof![2 => step_of_a_life(), 2 => machines_and_cell, 1 => of_quota(), 1 => of_replicas]
+    let of_enrolment = prop_oneof![
+        (name(), certificate())
+            .prop_map(|(machine, token)| EventKind::TokenIssued { machine, token }),
+        (serial(), certificate())
+            .prop_map(|(token, certificate)| { EventKind::MachineEnrolled { token, certificate } }),
+        certificate().prop_map(|certificate| EventKind::MachineRenewed { certificate }),
+        name().prop_map(|machine| EventKind::MachineRevoked { machine }),
+    ];
+    prop_oneof![
+        2 => step_of_a_life(),
+        2 => machines_and_cell,
+        1 => of_quota(),
+        1 => of_replicas,
+        1 => of_enrolment
+    ]
 }
 
 pub(crate) fn record() -> impl Strategy<Value = Record> {

@@ -17,8 +17,8 @@ use model::{
 use spec::{JobSpec, Kind, TaskSpec};
 
 use super::{
-    certificate, constraints, ends, factor, full_job, grants, instance, machine_report, name,
-    reference, replicas, resources, words,
+    certificate, constraints, ends, enrolment, factor, full_job, grants, instance, machine_report,
+    name, reference, replicas, resources, words,
 };
 
 pub(crate) fn full_image() -> Image {
@@ -41,6 +41,8 @@ pub(crate) fn full_image() -> Image {
         metering: Metering::default(),
         capabilities: Vec::new(),
         replicas: Vec::new(),
+        tokens: Vec::new(),
+        revoked_machines: Vec::new(),
         index: LogIndex(9),
         time: Time(100),
         last_collection: CollectionId(7),
@@ -131,6 +133,13 @@ fn with_quota(image: &mut Image) {
 pub(crate) fn resumed_image() -> Image {
     let rescheduling = Rescheduling::Resumed { since: Time(100), by: name("ana") };
     Image { rescheduling, ..image_of_level_2() }
+}
+
+/// What level 3 adds: machines with certificates, and tokens.
+pub(crate) fn image_of_level_3() -> Image {
+    let mut image = image_of_level_2();
+    enrolment::put_into(&mut image);
+    image
 }
 
 /// One who was added, one who was added again after a revocation, and one who was only revoked.

@@ -1,0 +1,177 @@
+//! Dialling: TCP, TLS, and the first word of the server, which says that it takes our certificate.
+
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use hyper_util::rt::TokioIo;
+use rustls::pki_types::ServerName;
+use rustls::{AlertDescription, CertificateError, ClientConfig};
+use tokio::io::AsyncBufReadExt as _;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+use tonic::codegen::Service;
+use tonic::codegen::http::Uri;
+
+use super::CONNECT_TIMEOUT;
+use super::refusals::Cause;
+use super::tls::WrongServer;
+use crate::{Expect, Identity};
+
+/// What dials one server.
+#[derive(Clone)]
+pub(super) struct Dial(Arc<Target>);
+
+/// Whom to dial, and as whom.
+pub(super) struct Target {
+    /// `HOST:PORT`.
+    pub(super) address: String,
+    pub(super) me: Identity,
+    pub(super) expect: Expect,
+    /// The host name that the server's certificate must have.
+    pub(super) name: ServerName<'static>,
+    pub(super) tls: Arc<ClientConfig>,
+}
+
+impl Dial {
+    pub(super) fn new(target: Target) -> Self {
+        Self(Arc::new(target))
+    }
+
+    async fn dial(&self) -> Result<TlsStream<TcpStream>, Failed> {
+        let failed = |why| Failed { address: self.0.address.clone(), why };
+        let limit = |why| move |_elapsed| failed(why);
+        let stream = tokio::time::timeout(CONNECT_TIMEOUT, self.reach()).await;
+        let stream = stream.map_err(limit(Why::NoAnswer("TCP connection")))?;
+        let stream = stream.map_err(|error| failed(Why::Unreachable(error)))?;
+        let stream = tokio::time::timeout(CONNECT_TIMEOUT, self.shake_hands(stream)).await;
+        stream.map_err(limit(Why::NoAnswer("TLS handshake")))?.map_err(failed)
+    }
+
+    async fn reach(&self) -> io::Result<TcpStream> {
+        let stream = TcpStream::connect(&self.0.address).await?;
+        stream.set_nodelay(true)?;
+        Ok(stream)
+    }
+
+    async fn shake_hands(&self, stream: TcpStream) -> Result<TlsStream<TcpStream>, Why> {
+        let connector = TlsConnector::from(Arc::clone(&self.0.tls));
+        let connected = connector.connect(self.0.name.clone(), stream).await;
+        let mut stream = connected.map_err(|error| self.why(error))?;
+        // A client of TLS 1.3 is done before its certificate was looked at. A server that takes it
+        // sends its settings, whatever it is asked.
+        match stream.fill_buf().await {
+            Ok([]) => Err(Why::Closed),
+            Ok(_) => Ok(stream),
+            Err(error) => Err(self.why(error)),
+        }
+    }
+
+    fn why(&self, error: io::Error) -> Why {
+        match error.get_ref().and_then(|error| error.downcast_ref()) {
+            Some(rustls::Error::InvalidCertificate(error)) => {
+                Why::Distrusts(distrusted(error, &self.0.expect))
+            }
+            Some(rustls::Error::AlertReceived(alert)) => {
+                Why::Distrusted(format!("{}{}", self.0.me, complaint(*alert)))
+            }
+            _ => Why::Broken(error),
+        }
+    }
+}
+
+/// What is wrong with a server's certificate.
+fn distrusted(error: &CertificateError, expect: &Expect) -> String {
+    if let CertificateError::Other(other) = error
+        && let Some(WrongServer(found)) = other.0.downcast_ref()
+    {
+        return format!("is that of {found}, and not of {expect}");
+    }
+    match Cause::of_certificate(error) {
+        Cause::WrongAuthority => "is of another authority".to_owned(),
+        Cause::Expired => format!("is not valid now: {error}"),
+        _ => format!("cannot be used: {error}"),
+    }
+}
+
+/// What a server says of a certificate that it does not take.
+fn complaint(alert: AlertDescription) -> String {
+    match alert {
+        AlertDescription::UnknownCA | AlertDescription::DecryptError => {
+            ", which is of another authority".to_owned()
+        }
+        AlertDescription::CertificateExpired => ", which is not valid now".to_owned(),
+        other => format!(" ({other:?})"),
+    }
+}
+
+impl Service<Uri> for Dial {
+    type Response = TokioIo<TlsStream<TcpStream>>;
+    type Error = Failed;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Failed>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Failed>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, _: Uri) -> Self::Future {
+        let dial = self.clone();
+        Box::pin(async move { dial.dial().await.map(TokioIo::new) })
+    }
+}
+
+/// A server that could not be connected to.
+#[derive(Debug)]
+pub(super) struct Failed {
+    address: String,
+    why: Why,
+}
+
+#[derive(Debug)]
+enum Why {
+    /// Nobody listens, or there is no way there.
+    Unreachable(io::Error),
+    /// What took too long.
+    NoAnswer(&'static str),
+    /// Its certificate is not what it should be: what it is instead.
+    Distrusts(String),
+    /// It does not take ours: whose, and what it says of it.
+    Distrusted(String),
+    /// It closed the connection before it said anything.
+    Closed,
+    /// Something else within the handshake.
+    Broken(io::Error),
+}
+
+impl Failed {
+    /// Whether one of both ends does not trust the other, and will not when asked again.
+    pub(super) fn is_distrust(&self) -> bool {
+        matches!(self.why, Why::Distrusts(_) | Why::Distrusted(_))
+    }
+}
+
+impl std::error::Error for Failed {}
+
+impl fmt::Display for Failed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { address, why } = self;
+        match why {
+            Why::Unreachable(error) => write!(f, "cannot connect to {address}: {error}"),
+            Why::NoAnswer(what) => write!(
+                f,
+                "{address} does not answer: its {what} takes longer than {} s",
+                CONNECT_TIMEOUT.as_secs()
+            ),
+            Why::Distrusts(what) => write!(f, "{address} is not trusted: its certificate {what}"),
+            Why::Distrusted(what) => {
+                write!(f, "{address} does not take the certificate of {what}")
+            }
+            Why::Closed => write!(f, "{address} closed the connection before it said anything"),
+            Why::Broken(error) => write!(f, "the TLS handshake with {address} failed: {error}"),
+        }
+    }
+}
