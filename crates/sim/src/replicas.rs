@@ -108,7 +108,7 @@ fn takes(cell: &Cell) -> Span {
 fn snapshot(message: &Message) -> Option<&Snapshot> {
     match &message.body {
         Body::Consensus(consensus) => consensus.snapshot.as_ref(),
-        Body::Describe { .. } => None,
+        _ => None,
     }
 }
 
