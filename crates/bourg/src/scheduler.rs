@@ -94,7 +94,9 @@ async fn follow(mut client: SchedulingClient<Channel>) -> anyhow::Result<std::co
                 proposal = Some(Box::pin(propose(client.clone(), plan)));
             }
         }
-        let due = next.map(|next: Time| clock.instant(next));
+        // Nothing is due before a proposal is judged: what is overdue by then would be so at once, and
+        // again.
+        let due = next.filter(|_| proposal.is_none()).map(|next: Time| clock.instant(next));
         tokio::select! {
             message = stream.message() => {
                 apply(&mut scheduler, &mut clock, message.map_err(explained)?)?;
