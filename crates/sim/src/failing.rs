@@ -185,7 +185,10 @@ impl<C: Codec> World<C> {
     fn restore_cell(&mut self) {
         let several = self.operator.has_several();
         let present = self.present();
-        let has = |host: &usize| self.masters[*host].disk.has_checkpoint();
+        let has = |host: &usize| {
+            let disk = &self.masters[*host].disk;
+            disk.has_checkpoint() && !disk.lies
+        };
         let able: Vec<usize> =
             present.iter().copied().filter(|host| !several || has(host)).collect();
         let chosen = if several { self.operator.one_of(&able) } else { Some(0) };

@@ -196,7 +196,9 @@ impl<C: Codec> World<C> {
         let host = &mut self.scheduler;
         let Some(scheduler) = &mut host.scheduler else { return };
         if host.proposal.is_none() && self.now < host.rest_until {
-            host.next = Some(host.next.map_or(host.rest_until, |next| next.min(host.rest_until)));
+            // What became due while a proposal was judged is done after the rest.
+            let next = host.next.filter(|next| *next > self.now);
+            host.next = Some(next.map_or(host.rest_until, |next| next.min(host.rest_until)));
         } else if host.proposal.is_none() {
             let plan = scheduler.pass(self.now);
             host.next = plan.next;
