@@ -34,8 +34,8 @@ pub use shortfall::{Oversold, Shortfall};
 pub use state::{
     Act, Cell, Certificate, Counts, Death, Drain, EvictionCause, FailureDomain, Grant, Health,
     Held, Job, JobParts, JobState, KillReason, LastLife, Machine, MachineState, Metering,
-    PendingCause, Phase, Placement, Rescheduling, Session, StopReason, Task, TaskState, Total,
-    User, attribute, bounds, crashes, lifecycle,
+    PendingCause, Phase, Placement, Rescheduling, Session, Stages, StopReason, Task, TaskState,
+    Total, User, attribute, bounds, crashes, lifecycle,
 };
 
 /// The level of the state machine that this build implements. A record that needs a higher one
