@@ -322,6 +322,7 @@ impl Cell {
         }
         self.recharge(&job.owner, None, charge(&job, &job.spec));
         self.tasks = self.tasks.saturating_add(wants.into());
+        self.tally.add(&job);
         self.job_names.insert((job.owner.clone(), job.spec.name.clone(), id));
         self.jobs.insert(id, job);
         Ok(())

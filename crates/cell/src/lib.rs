@@ -35,7 +35,7 @@ pub use state::{
     Act, Cell, Certificate, Counts, Credentials, Death, Drain, EvictionCause, FailureDomain, Grant,
     Health, Held, Job, JobParts, JobState, KillReason, LastLife, Machine, MachineState, Member,
     MemberChange, Metering, PendingCause, Phase, Placement, Replica, Rescheduling, Session,
-    StopReason, Task, TaskState, Token, TokenUse, Total, User, attribute, bounds, crashes,
+    Stages, StopReason, Task, TaskState, Token, TokenUse, Total, User, attribute, bounds, crashes,
     lifecycle,
 };
 

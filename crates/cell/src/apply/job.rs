@@ -111,6 +111,7 @@ impl Cell {
             self.pending.insert(id);
         }
         self.recharge(by, None, charge(&job, spec));
+        self.tally.add(&job);
         self.jobs.insert(id, Arc::new(job));
         self.used_for(by, id, spec, events);
         self.job_names.insert((by.clone(), spec.name.clone(), id));
@@ -242,6 +243,7 @@ impl Cell {
         }
         self.job_names.remove(&(job.owner.clone(), job.spec.name.clone(), id));
         self.tasks = self.tasks.saturating_sub(job.spec.tasks.into());
+        self.tally.remove(job);
         self.jobs.remove(id);
     }
 }
