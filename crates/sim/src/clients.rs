@@ -20,6 +20,8 @@ const QUEUE_MAX: usize = 100_000;
 /// A request on its way.
 #[derive(Clone, Debug)]
 pub(crate) struct Asked {
+    /// Which replica is asked.
+    pub(crate) host: usize,
     pub(crate) client: usize,
     pub(crate) attempt: u64,
     /// The request that it is, where that was answered before.
@@ -49,6 +51,8 @@ struct Client {
     session: Option<SessionId>,
     sequence: u64,
     queue: VecDeque<Mutation>,
+    /// Which replica it asks.
+    host: usize,
     /// What it waits for, and which attempt that is.
     asking: bool,
     attempt: u64,
@@ -63,6 +67,7 @@ impl Clients {
             session: None,
             sequence: 1,
             queue: VecDeque::new(),
+            host: 0,
             asking: false,
             attempt: 0,
             answered: None,
@@ -85,6 +90,11 @@ impl Clients {
     /// Whether nobody waits for anything.
     pub(crate) fn are_done(&self) -> bool {
         self.all.iter().all(|client| client.queue.is_empty())
+    }
+
+    /// Whether one waits for the answer to something of that kind.
+    pub(crate) fn waits(&self, client: usize, is: impl Fn(&Mutation) -> bool) -> bool {
+        self.all.get(client).is_some_and(|client| client.queue.iter().any(is))
     }
 
     /// The cell went on from a backup, which does not know their sessions.
@@ -125,13 +135,16 @@ impl<C: Codec> World<C> {
             }
         };
         client.asking = true;
-        self.send_request(Asked { client: number, attempt, again: None, what });
+        let host = client.host;
+        self.send_request(Asked { host, client: number, attempt, again: None, what });
         let given_up = Event::GivesUp { client: number, attempt };
         self.agenda.at(self.now + PATIENCE, given_up);
     }
 
     fn send_request(&mut self, asked: Asked) {
-        if let Fate::Arrives(delay, again) = self.network.send(Node::Clients, Node::Master) {
+        if let Fate::Arrives(delay, again) =
+            self.network.send(Node::Clients, Node::Master(asked.host))
+        {
             if let Some(again) = again {
                 self.agenda.at(self.now + again, Event::Asked(Box::new(asked.clone())));
             }
@@ -142,18 +155,21 @@ impl<C: Codec> World<C> {
     pub(crate) fn gives_up(&mut self, number: usize, attempt: u64) {
         let client = &self.clients.all[number];
         if client.asking && client.attempt == attempt {
+            // It does not answer, or does not lead.
+            self.clients.all[number].host = self.another_master(client.host);
             self.attempt(number);
         }
     }
 
     pub(crate) fn answer_client(
         &mut self,
+        host: usize,
         client: usize,
         attempt: u64,
         again: Option<RequestId>,
         answer: Result<(LogIndex, Outcome), Refusal>,
     ) {
-        if let Fate::Arrives(delay, _) = self.network.send(Node::Master, Node::Clients) {
+        if let Fate::Arrives(delay, _) = self.network.send(Node::Master(host), Node::Clients) {
             let told = Told { client, attempt, again, answer };
             self.agenda.at(self.now + delay, Event::Told(Box::new(told)));
         }
@@ -211,8 +227,8 @@ impl<C: Codec> World<C> {
     pub(crate) fn repeat(&mut self, number: usize) {
         let client = &self.clients.all[number];
         if let Some((id, mutation, _)) = client.answered.clone() {
-            let (again, what) = (Some(id), Some((id, mutation)));
-            self.send_request(Asked { client: number, attempt: 0, again, what });
+            let (host, again, what) = (client.host, Some(id), Some((id, mutation)));
+            self.send_request(Asked { host, client: number, attempt: 0, again, what });
         }
     }
 

@@ -36,6 +36,18 @@ fn faults_lead_to_nothing_that_must_not_be() {
     }
 }
 
+#[test]
+fn several_replicas_do_what_one_does() {
+    for (replicas, seeds) in [(3, 0..4), (5, 0..2)] {
+        for seed in seeds {
+            let plan = Plan { replicas, machines: Some(12), ..plan(seed) };
+            let verdict = run(&plan);
+            assert_eq!(verdict.failure, None, "{replicas} replicas, seed {seed}");
+            assert!(verdict.counts.reads > 500, "{:?}", verdict.counts);
+        }
+    }
+}
+
 /// In small worlds with the faults among which such a mistake would show.
 fn is_found(planted: Planted, families: &[Family]) {
     let found = |seed: &u64| {
