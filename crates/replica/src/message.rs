@@ -182,7 +182,10 @@ impl Consensus {
         message.term = self.term.0;
         message.log_term = self.log_term.0;
         message.index = self.index.0;
-        let entry = |entry: &LogEntry| log::to_raft(entry, memberships.is_membership(entry));
+        // A read's context is in the place of a record, and is none.
+        let records = self.kind == ConsensusKind::Append;
+        let entry =
+            |entry: &LogEntry| log::to_raft(entry, records && memberships.is_membership(entry));
         message.set_entries(self.entries.iter().map(entry).collect::<Vec<_>>().into());
         message.commit = self.commit.0;
         message.commit_term = self.commit_term.0;

@@ -399,7 +399,8 @@ impl<C: Codec> Replica<C> {
             self.tell(&[leader], &Body::Heard { proposals, contacts }, outputs);
         }
         self.reconcile(now);
-        if let Some(context) = self.reads.question(now, self.settings.raft_tick) {
+        let (tick, me) = (self.settings.raft_tick, self.settings.id);
+        if let Some(context) = self.reads.question(now, tick, me) {
             self.node.read_index(context);
         }
     }

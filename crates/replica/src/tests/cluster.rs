@@ -7,8 +7,8 @@ use model::{CellName, Level, LogIndex, MachineName, ReplicaId, SessionId, Span, 
 
 use super::{Table, user};
 use crate::{
-    Founding, HardState, Input, LogEntry, Message, Output, Persist, Recovered, Refusal, Replica,
-    ReplicaError, Settings, Ticket,
+    Body, ConsensusKind, Founding, HardState, Input, LogEntry, Message, Output, Persist, Recovered,
+    Refusal, Replica, ReplicaError, Settings, Ticket,
 };
 
 /// What a replica has on its disk.
@@ -364,4 +364,47 @@ fn a_disk_that_lost_what_it_had_acknowledged_takes_no_part() {
     let said = cluster.failed.as_ref().map(ToString::to_string).unwrap_or_default();
     assert!(said.contains("it lost what it had acknowledged"), "{said}");
     assert!(cluster.add_machine(id(1), "m2"));
+}
+
+/// A message that was on its way to a process that is no more arrives at the next one.
+#[test]
+fn a_read_is_not_answered_by_what_an_earlier_life_was_told() {
+    let mut cluster = Cluster::of(3);
+    let kind = |message: &Message| match &message.body {
+        Body::Consensus(consensus) => Some(consensus.kind),
+        _ => None,
+    };
+    let is = |message: &Message, wanted| message.to == id(3) && kind(message) == Some(wanted);
+    let host = cluster.hosts.get_mut(&id(3)).expect("a host");
+    host.inbox.push(Input::Read(Ticket(7)));
+    let answers = |cluster: &Cluster| {
+        let mut sent = cluster.network.iter();
+        sent.find(|message| is(message, ConsensusKind::ReadIndexResponse)).cloned()
+    };
+    cluster.until("it is answered", |cluster| answers(cluster).is_some());
+    let late = answers(&cluster).expect("an answer");
+    cluster.crash(id(3));
+    assert!(cluster.add_machine(id(1), "m1"));
+    let acknowledged = cluster.cell(id(1)).index();
+    cluster.start(id(3), LEVEL);
+    // It hears who leads, and gets nothing of what it has missed.
+    let step = |cluster: &mut Cluster| {
+        cluster.network.retain(|message| !is(message, ConsensusKind::Append));
+        cluster.turn();
+    };
+    (0..50).for_each(|_| step(&mut cluster));
+    let host = cluster.hosts.get_mut(&id(3)).expect("a host");
+    host.inbox.push(Input::Read(Ticket(8)));
+    step(&mut cluster);
+    cluster.network.push_front(late);
+    (0..50).for_each(|_| step(&mut cluster));
+    let read = |cluster: &Cluster| {
+        cluster.hosts[&id(3)].outputs.iter().find_map(|output| match output {
+            Output::Readable(Ticket(8), index) => Some(*index),
+            _ => None,
+        })
+    };
+    assert_eq!(read(&cluster), None, "it does not know of {acknowledged}");
+    cluster.until("it has caught up", |cluster| read(cluster).is_some());
+    assert!(read(&cluster).is_some_and(|index| index >= acknowledged));
 }
