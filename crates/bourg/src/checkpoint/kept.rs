@@ -127,7 +127,8 @@ fn what_is_kept_has_every_kind_of_thing() {
     expect![[r#"
         answer MachineRevoked
         answer TokenIssued
-    "#]].assert_eq(&lines(&mut third.difference(&second)));
+    "#]]
+    .assert_eq(&lines(&mut third.difference(&second)));
     expect![[r#"
         answer Done
         answer Drained

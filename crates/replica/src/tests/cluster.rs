@@ -135,7 +135,7 @@ impl Cluster {
         for message in std::mem::take(&mut self.network) {
             let lost = self.cut.contains(&message.from) || self.cut.contains(&message.to);
             let Some(host) = self.hosts.get_mut(&message.to).filter(|_| !lost) else { continue };
-            if let crate::Body::Consensus(consensus) = &message.body
+            if let Body::Consensus(consensus) = &message.body
                 && let Some(snapshot) = &consensus.snapshot
             {
                 self.snapshots += 1;
