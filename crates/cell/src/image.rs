@@ -12,7 +12,7 @@ use thiserror::Error;
 
 use crate::apply::quota::charge;
 use crate::state::bounds::{INDEX_MAX, TIME_MAX};
-use crate::state::{Quota, Session};
+use crate::state::{Quota, Session, Tallied};
 use crate::{Cell, Grant, Job, LEVEL, Machine, Metering, Rescheduling, TaskState, User, attribute};
 
 /// Everything in a cell that is not derived from the rest.
@@ -302,7 +302,7 @@ impl Cell {
         }
         self.recharge(&job.owner, None, charge(&job, &job.spec));
         self.tasks = self.tasks.saturating_add(wants.into());
-        self.tally.add(&job);
+        self.tally.add(Tallied::of(&job));
         self.job_names.insert((job.owner.clone(), job.spec.name.clone(), id));
         self.jobs.insert(id, job);
         Ok(())

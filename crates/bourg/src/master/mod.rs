@@ -158,9 +158,10 @@ pub(crate) fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()
         };
         let serving = rpc::transport::serve(listener, &credentials, routes, limits, stopped);
         let opening = async {
-            core.caught_up().await;
-            opener.open();
-            notify::ready();
+            if core.caught_up().await {
+                opener.open();
+                notify::ready();
+            }
             std::future::pending().await
         };
         tokio::select! {

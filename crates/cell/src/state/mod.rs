@@ -20,7 +20,7 @@ pub(crate) use quota::{Quota, judged_together};
 pub use rescheduling::Rescheduling;
 pub use session::Session;
 pub use tally::Stages;
-pub(crate) use tally::Tally;
+pub(crate) use tally::{Tallied, Tally};
 pub use user::{Act, Certificate, User};
 
 use std::sync::Arc;
