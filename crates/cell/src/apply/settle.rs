@@ -8,7 +8,7 @@ use model::CollectionId;
 
 use super::Events;
 use crate::lifecycle::Transition;
-use crate::state::Tally;
+use crate::state::Tallied;
 use crate::{Cell, Death, EventKind, JobState, KillReason, PendingCause, Subject, TaskState};
 
 impl Cell {
@@ -48,7 +48,7 @@ impl Cell {
             return;
         }
         events.add(Subject::Job(id), EventKind::Enable);
-        let before = Tally::of(job);
+        let before = Tallied::of(job);
         let indexes: Vec<_> = job.tasks().map(|(index, _)| index).collect();
         for index in indexes {
             let cause = PendingCause::Submitted;
@@ -60,7 +60,7 @@ impl Cell {
                 events.add(Subject::Task(instance), EventKind::Enable);
             }
         }
-        self.tally.replace(&before, &Tally::of(job));
+        self.tally.replace(before, Tallied::of(job));
         if job.pending() > 0 {
             self.pending.insert(id);
         }

@@ -8,7 +8,7 @@ use model::{End, Generation, InstanceId, Span};
 
 use super::Events;
 use crate::lifecycle::Transition;
-use crate::state::Tally;
+use crate::state::Tallied;
 use crate::{
     Cell, Death, EventKind, EvictionCause, Job, JobState, LastLife, PendingCause, Placement,
     StopReason, Subject, TaskState,
@@ -34,11 +34,11 @@ impl Cell {
         let Some(job) = self.jobs.get_mut(instance.collection) else { return };
         let (held, limit) = (job.held(instance.index), job.limit(instance.index));
         let (ports, alloc) = (Arc::clone(&placement.ports), placement.alloc());
-        let before = Tally::of(job);
+        let before = Tallied::of(job);
         if job.step(instance.index, Transition::Schedule, TaskState::Running(placement)).is_err() {
             return;
         }
-        self.tally.replace(&before, &Tally::of(job));
+        self.tally.replace(before, Tallied::of(job));
         if let Some(machine) = self.machines.get_mut(id) {
             machine.place(instance, &held, &ports);
             if let Some(alloc) = alloc {
@@ -116,7 +116,7 @@ impl Cell {
             }
         };
         let Some(job) = self.take_off_machine(instance, end, events) else { return };
-        let before = Tally::of(job);
+        let before = Tallied::of(job);
         if job.step(instance.index, transition, TaskState::Dead { at: now, death }).is_err() {
             return;
         }
@@ -129,8 +129,8 @@ impl Cell {
             let instance = instance.task().generation(task.generation);
             events.add(Subject::Task(instance), EventKind::Submit { cause });
         }
-        let (after, pending) = (Tally::of(job), job.pending());
-        self.tally.replace(&before, &after);
+        let (after, pending) = (Tallied::of(job), job.pending());
+        self.tally.replace(before, after);
         // With others pending it is listed already.
         if pending == 1 {
             self.pending.insert(instance.collection);
@@ -160,11 +160,11 @@ impl Cell {
         let (now, id) = (self.time, instance.collection);
         let Some(job) = self.jobs.get_mut(id) else { return };
         let (transition, kind) = (death.transition(), EventKind::of(&death, end));
-        let before = Tally::of(job);
+        let before = Tallied::of(job);
         if job.step(instance.index, transition, TaskState::Dead { at: now, death }).is_err() {
             return;
         }
-        self.tally.replace(&before, &Tally::of(job));
+        self.tally.replace(before, Tallied::of(job));
         if job.pending() == 0 {
             self.pending.remove(&id);
         }

@@ -26,7 +26,7 @@ pub use replicas::{Member, MemberChange, Replica};
 pub use rescheduling::Rescheduling;
 pub use session::Session;
 pub use tally::Stages;
-pub(crate) use tally::Tally;
+pub(crate) use tally::{Tallied, Tally};
 pub use user::{Act, Certificate, User};
 
 use std::sync::Arc;

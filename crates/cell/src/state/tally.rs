@@ -33,12 +33,11 @@ impl Stages {
     }
 }
 
-/// The tasks of a cell by the band of their job, lowest first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Tally(pub(crate) [Stages; Band::ALL.len()]);
+/// The tasks of one job: the band that it is in, and how many are where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Tallied(Band, Stages);
 
-impl Tally {
-    /// Those of one job.
+impl Tallied {
     pub(crate) fn of(job: &Job) -> Self {
         let counts = job.counts();
         let stages = Stages {
@@ -47,44 +46,60 @@ impl Tally {
             running: counts.running.into(),
             dead: job.spec.tasks.saturating_sub(counts.alive()).into(),
         };
-        let band = job.spec.priority.band();
-        Self(Band::ALL.map(|of| if of == band { stages } else { Stages::default() }))
+        Self(job.spec.priority.band(), stages)
     }
+}
 
-    /// The same by looking at every task, without what the jobs keep.
+/// The tasks of a cell by the band of their job, lowest first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tally(pub(crate) [Stages; Band::ALL.len()]);
+
+impl Tally {
+    /// Those of some jobs, by looking at every task and not at what the jobs keep.
     pub(crate) fn counted<'a>(jobs: impl Iterator<Item = &'a Arc<Job>>) -> Self {
         let mut tally = Self::default();
         for job in jobs {
-            let of = tally.0.iter_mut().zip(Band::ALL);
-            let stages = of.filter(|(_, band)| *band == job.spec.priority.band());
-            for (stages, _) in stages {
-                job.tasks().for_each(|(_, task)| stages.add(task.state.stage()));
-            }
+            let stages = tally.of(job.spec.priority.band());
+            job.tasks().for_each(|(_, task)| stages.add(task.state.stage()));
         }
         tally
     }
 
+    fn of(&mut self, band: Band) -> &mut Stages {
+        &mut self.0[band as usize]
+    }
+
     /// With the tasks of a job as well.
-    pub(crate) fn add(&mut self, job: &Job) {
-        self.replace(&Self::default(), &Self::of(job));
+    pub(crate) fn add(&mut self, Tallied(band, more): Tallied) {
+        let kept = self.of(band);
+        kept.queued = kept.queued.saturating_add(more.queued);
+        kept.pending = kept.pending.saturating_add(more.pending);
+        kept.running = kept.running.saturating_add(more.running);
+        kept.dead = kept.dead.saturating_add(more.dead);
     }
 
     /// Without the tasks of a job.
-    pub(crate) fn remove(&mut self, job: &Job) {
-        self.replace(&Self::of(job), &Self::default());
+    pub(crate) fn remove(&mut self, Tallied(band, less): Tallied) {
+        let kept = self.of(band);
+        kept.queued = kept.queued.saturating_sub(less.queued);
+        kept.pending = kept.pending.saturating_sub(less.pending);
+        kept.running = kept.running.saturating_sub(less.running);
+        kept.dead = kept.dead.saturating_sub(less.dead);
     }
 
-    /// Where some were as before, they are as after.
-    pub(crate) fn replace(&mut self, before: &Self, after: &Self) {
-        for ((kept, less), more) in self.0.iter_mut().zip(&before.0).zip(&after.0) {
-            let change =
-                |kept: u64, less: u64, more: u64| kept.saturating_sub(less).saturating_add(more);
-            *kept = Stages {
-                queued: change(kept.queued, less.queued, more.queued),
-                pending: change(kept.pending, less.pending, more.pending),
-                running: change(kept.running, less.running, more.running),
-                dead: change(kept.dead, less.dead, more.dead),
-            };
-        }
+    /// The tasks of a job are not as before any more, but as after.
+    pub(crate) fn replace(&mut self, before: Tallied, after: Tallied) {
+        self.remove(before);
+        self.add(after);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_band_has_its_place() {
+        assert!(Band::ALL.iter().enumerate().all(|(place, band)| *band as usize == place));
     }
 }
