@@ -11,6 +11,7 @@
 //! of the cell: people say who should be, and the leader brings consensus there ([`Op::ChangeMember`](cell::Op)),
 //! one change at a time.
 
+mod behind;
 mod io;
 mod links;
 mod log;

@@ -10,6 +10,7 @@ use model::{Level, LogIndex, Random, ReplicaId, Stamp, Term, Time};
 use raft::eraftpb;
 use raft::{Config, RawNode, SnapshotStatus, StateRole};
 
+use crate::behind::{Behind, PATIENCE_TICKS};
 use crate::io::{
     Founding, Input, Output, Persist, Progress, Recovered, Refusal, ReplicaError, Settings, Ticket,
 };
@@ -80,6 +81,7 @@ pub struct Replica<C> {
     waiting: VecDeque<Waiting>,
     reads: Reads,
     members: Members,
+    behind: Behind,
     /// Messages that say that something is durable, with the number of what has to be first.
     held: VecDeque<(u64, Vec<eraftpb::Message>)>,
     /// What was promised in elections, as it was last handed to the disk.
@@ -160,6 +162,7 @@ impl<C: Codec> Replica<C> {
             waiting: VecDeque::new(),
             reads: Reads::default(),
             members: Members::default(),
+            behind: Behind::default(),
             held: VecDeque::new(),
             hard_state,
             committed: VecDeque::new(),
@@ -278,6 +281,12 @@ impl<C: Codec> Replica<C> {
         if let Some(leader) = self.leader.filter(|leader| *leader != self.settings.id) {
             let (cell, me, epoch) = (&self.cell, &self.settings, self.restore_epoch);
             self.members.describe(now, cell, me, leader, epoch, outputs);
+        }
+        let log = &self.node.raft.raft_log;
+        let (committed, durable) = (LogIndex(log.committed), LogIndex(log.persisted));
+        let patience = self.settings.raft_tick.saturating_mul(PATIENCE_TICKS);
+        if self.behind.is_stuck(now, committed, durable, patience) {
+            self.transfer(None);
         }
     }
 

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use cell::{Mutation, Outcome, Rejection, Reply, RequestId};
-use model::{LogIndex, SessionId, Span, UserName};
+use model::{LogIndex, SessionId, Span, Time, UserName};
 use replica::{Codec, Refusal};
 
 use crate::network::{Fate, Node};
@@ -56,6 +56,8 @@ struct Client {
     /// What it waits for, and which attempt that is.
     asking: bool,
     attempt: u64,
+    /// Since when it wants what it waits for.
+    since: Time,
     /// The last request that was answered, with its answer.
     answered: Option<(RequestId, Mutation, Result<Reply, Rejection>)>,
 }
@@ -70,6 +72,7 @@ impl Clients {
             host: 0,
             asking: false,
             attempt: 0,
+            since: Time::ZERO,
             answered: None,
         };
         Self { all: users.into_iter().map(client).collect() }
@@ -90,6 +93,12 @@ impl Clients {
     /// Whether nobody waits for anything.
     pub(crate) fn are_done(&self) -> bool {
         self.all.iter().all(|client| client.queue.is_empty())
+    }
+
+    /// Since when somebody waits for an answer, of those who do: who has waited longest.
+    pub(crate) fn waits_since(&self) -> Option<Time> {
+        let waiting = self.all.iter().filter(|client| client.asking);
+        waiting.map(|client| client.since).min()
     }
 
     /// Whether one waits for the answer to something of that kind.
@@ -113,6 +122,7 @@ impl<C: Codec> World<C> {
             self.clients.all[client].queue.push_back(mutation);
         }
         if !self.clients.all[client].asking {
+            self.clients.all[client].since = self.now;
             self.attempt(client);
         }
     }
@@ -220,6 +230,7 @@ impl<C: Codec> World<C> {
         }
         self.load.answered(&client.user, &mutation, &answer);
         client.answered = Some((id, mutation, answer));
+        client.since = self.now;
         self.attempt(number);
     }
 

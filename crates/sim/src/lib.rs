@@ -29,6 +29,7 @@ mod network;
 mod pace;
 mod planted;
 mod program;
+mod progress;
 mod promises;
 mod readers;
 mod replay;

@@ -365,6 +365,10 @@ impl<C: Codec> World<C> {
     pub(crate) fn asked(&mut self, asked: Asked) {
         let Asked { host, client, attempt, again, what } = asked;
         if !self.masters[host].is_up() {
+            // Who knows of others does not wait for one that refuses the connection.
+            if self.operator.has_several() {
+                self.answer_client(host, client, attempt, again, Err(Refusal::NotLeading));
+            }
             return;
         }
         let ticket = self.masters[host].ticket(Asker::Client { client, attempt, again });

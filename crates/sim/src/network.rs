@@ -129,6 +129,11 @@ impl Network {
         self.disturbances.iter().any(|(_, disturbance)| cuts(disturbance))
     }
 
+    /// Whether anything is wrong from one to the other.
+    pub(crate) fn is_disturbed(&self, from: Node, to: Node) -> bool {
+        self.disturbances.iter().any(|(_, disturbance)| disturbance.affects(from, to))
+    }
+
     /// Sends a message.
     pub(crate) fn send(&mut self, from: Node, to: Node) -> Fate {
         let mut delay = Span(NEAR.0 + self.random.below(FAR));
@@ -166,7 +171,7 @@ impl Network {
     /// Sends a message on a connection that is made anew when it breaks: they arrive in their order
     /// where nothing is wrong; where something is, they overtake each other and get lost as others do.
     pub(crate) fn connected(&mut self, now: Time, from: Node, to: Node) -> Fate {
-        let disturbed = self.disturbances.iter().any(|(_, trouble)| trouble.affects(from, to));
+        let disturbed = self.is_disturbed(from, to);
         match self.send(from, to) {
             Fate::Arrives(delay, _) if !disturbed => {
                 let last = self.connected.entry((from, to)).or_insert(Time::ZERO);

@@ -69,6 +69,11 @@ impl Operator {
         self.at_first > 1
     }
 
+    /// Whether elections are called, or made to fail, on purpose.
+    pub(crate) fn is_restless(&self) -> bool {
+        self.transfers || self.unlucky
+    }
+
     /// A while of that mean length.
     pub(crate) fn wait(&mut self, mean: Span) -> Span {
         self.random.wait(mean)
@@ -152,7 +157,7 @@ impl<C: Codec> World<C> {
         self.operator.random.one_of(&present).copied().unwrap_or(0)
     }
 
-    fn place_of(&self, id: ReplicaId) -> Option<usize> {
+    pub(crate) fn place_of(&self, id: ReplicaId) -> Option<usize> {
         self.masters.iter().position(|master| master.id() == id)
     }
 
@@ -297,6 +302,7 @@ impl<C: Codec> World<C> {
     /// added as are missing.
     pub(crate) fn operator_looks(&mut self) {
         self.agenda.at(self.now + LOOK, Event::OperatorLooks);
+        self.look_at_progress();
         let Some(leading) = self.leading() else { return };
         let Some(cell) = self.masters[leading].cell() else { return };
         if self.clients.waits(0, of_replicas) {

@@ -177,6 +177,8 @@ pub struct World<C: Codec> {
     /// The replicas that each fault under way concerns, and those by which there is one more.
     pub(crate) concerned: BTreeMap<usize, Vec<usize>>,
     pub(crate) more: BTreeSet<usize>,
+    /// Since when a majority of the replicas is well.
+    pub(crate) well_since: Option<Time>,
     pub(crate) judge: Judge,
     pub(crate) counts: Counts,
     /// Polls and operations by the second.
@@ -231,6 +233,7 @@ impl<C: Codec> World<C> {
             faults,
             concerned: BTreeMap::new(),
             more: BTreeSet::new(),
+            well_since: None,
             judge: Judge::new(setting.planted, setting.checking != Checking::Off),
             counts: Counts::default(),
             polls: Pace::default(),

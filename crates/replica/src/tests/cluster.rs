@@ -47,6 +47,8 @@ struct Cluster {
     hosts: BTreeMap<ReplicaId, Host>,
     network: VecDeque<Message>,
     cut: BTreeSet<ReplicaId>,
+    /// Whose disks write nothing any more.
+    stuck: BTreeSet<ReplicaId>,
     snapshots: usize,
     failed: Option<ReplicaError>,
 }
@@ -70,6 +72,7 @@ impl Cluster {
             hosts: BTreeMap::new(),
             network: VecDeque::new(),
             cut: BTreeSet::new(),
+            stuck: BTreeSet::new(),
             snapshots: 0,
             failed: None,
         };
@@ -143,7 +146,7 @@ impl Cluster {
             }
             host.inbox.push(Input::Received(message));
         }
-        for host in self.hosts.values_mut() {
+        for (id, host) in &mut self.hosts {
             let Some(replica) = &mut host.replica else { continue };
             let mut outputs = vec![];
             if let Err(error) = replica.step(self.now, host.inbox.drain(..), &mut outputs) {
@@ -153,6 +156,7 @@ impl Cluster {
             for output in outputs {
                 match output {
                     Output::Send(message) => self.network.push_back(message),
+                    Output::Persist(_) if self.stuck.contains(id) => {}
                     Output::Persist(persist) => {
                         host.inbox.push(Input::Persisted(persist.number));
                         host.disk.write(persist);
@@ -350,6 +354,18 @@ fn the_leader_hands_over_and_can_be_removed() {
     let leader = cluster.leader().expect("somebody leads");
     assert!(cluster.add_machine(leader, "m2"));
     assert_eq!(cluster.cell(leader).voters().collect::<Vec<_>>(), [id(1), id(3)]);
+}
+
+/// Its followers have what it cannot write: it could acknowledge nothing for as long as it leads.
+#[test]
+fn a_leader_whose_disk_is_stuck_hands_over() {
+    let mut cluster = Cluster::of(3);
+    let first = cluster.leader().expect("it leads");
+    cluster.stuck.insert(first);
+    assert!(!cluster.add_machine(first, "m1"), "nobody knows");
+    cluster.until("another one leads", |cluster| cluster.leader().is_some_and(|id| id != first));
+    let second = cluster.leader().expect("it leads");
+    assert!(cluster.add_machine(second, "m2"));
 }
 
 #[test]
