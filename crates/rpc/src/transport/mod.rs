@@ -17,6 +17,7 @@ mod accept;
 mod admission;
 mod client;
 mod dial;
+mod link;
 mod peer;
 mod refusals;
 mod server;
@@ -26,6 +27,7 @@ use std::error::Error as StdError;
 use std::time::Duration;
 
 pub use client::connect;
+pub use link::{Answer, Link, link};
 pub use peer::{Peer, peer, peer_identity, refuse};
 pub use refusals::{Cause, Refusals};
 pub use server::{Limits, serve};
