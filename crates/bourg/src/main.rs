@@ -8,7 +8,10 @@ mod cli;
 mod clock;
 mod evaluate;
 mod example;
+mod health;
 mod master;
+mod metrics;
+mod notify;
 mod scheduler;
 mod shutdown;
 

@@ -14,7 +14,7 @@ use tonic::Streaming;
 use tonic::transport::Channel;
 
 use crate::clock::Clock;
-use crate::shutdown;
+use crate::{notify, shutdown};
 
 /// How a scheduler is started.
 #[derive(Clone, Debug)]
@@ -23,8 +23,8 @@ pub(crate) struct Options {
     pub(crate) credentials: PathBuf,
     /// The name of its files there.
     pub(crate) stem: String,
-    /// Where the master answers.
-    pub(crate) master: String,
+    /// Where the master's replicas answer.
+    pub(crate) masters: Vec<String>,
 }
 
 /// The wait before a master that does not answer is asked again.
@@ -40,23 +40,31 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     runtime.block_on(async {
         let credentials = Rotating::new(Credentials::read(&options.credentials, &options.stem)?)?;
         let expect = Expect::Role(Role::Master);
-        let channel = rpc::transport::connect(&options.master, &credentials, &expect)?;
-        let most = rpc::transport::MAX_STREAM_MESSAGE_BYTES;
-        let client = SchedulingClient::new(channel).max_decoding_message_size(most);
-        let mut stop = std::pin::pin!(shutdown::requested());
-        loop {
+        let client = |master: &String| {
+            let channel = rpc::transport::connect(master, &credentials, &expect)?;
+            let most = rpc::transport::MAX_STREAM_MESSAGE_BYTES;
+            Ok(SchedulingClient::new(channel).max_decoding_message_size(most))
+        };
+        let clients = options.masters.iter().map(client).collect::<Result<Vec<_>, rpc::Error>>()?;
+        let mut stop = std::pin::pin!(async {
+            shutdown::requested().await;
+            notify::stopping();
+        });
+        // One that is lost, or knows of no leader, is left for the next.
+        for client in clients.iter().cycle() {
             tokio::select! {
-                () = &mut stop => return Ok(()),
+                () = &mut stop => break,
                 ended = follow(client.clone()) => {
                     let Err(error) = ended;
                     tracing::info!("{error:#}: the master is followed anew");
                 }
             }
             tokio::select! {
-                () = &mut stop => return Ok(()),
+                () = &mut stop => break,
                 () = tokio::time::sleep(RETRY) => {}
             }
         }
+        Ok(())
     })
 }
 
@@ -70,6 +78,7 @@ async fn follow(mut client: SchedulingClient<Channel>) -> anyhow::Result<std::co
     // The cell's clock is the master's: ours, which may be set otherwise, only counts on from it.
     let (cell, mut clock) = first_copy(&mut stream).await?;
     let mut scheduler = Scheduler::new(cell);
+    notify::ready();
     tracing::info!("follows the master from index {}", scheduler.cell().index());
     let mut proposal = None;
     let mut next = None;
@@ -99,6 +108,13 @@ async fn follow(mut client: SchedulingClient<Channel>) -> anyhow::Result<std::co
                 None => std::future::pending().await,
             } } => {
                 proposal = None;
+                if let Err(status) = &judged.1 {
+                    anyhow::ensure!(
+                        status.code() != tonic::Code::Unavailable,
+                        "a proposal was not judged: {}",
+                        rpc::transport::explain(status)
+                    );
+                }
                 if settle(&mut scheduler, judged) {
                     rest_until = clock.now() + REFUSED_REST;
                 }

@@ -7,7 +7,9 @@
 //! (design, section 5).
 
 mod decision;
+mod enrolment;
 mod quota;
+mod replicas;
 mod user;
 mod violation;
 
@@ -24,6 +26,7 @@ use model::{InstanceId, MachineId, Resources};
 
 use crate::feasibility::Sums;
 use crate::lifecycle::Stage;
+use crate::state::Tally;
 use crate::state::bounds::{ANSWERS_MAX, ATTRIBUTES_MAX, PLATFORMS_MAX, SESSIONS_MAX};
 use crate::{
     Cell, Counts, Job, JobState, LEVEL, LOST_MACHINES, Machine, MachineState, Placement,
@@ -66,6 +69,8 @@ impl Cell {
         self.check_machines(&loads, &mut found);
         self.check_rescheduling(&mut found);
         self.check_users(&mut found);
+        self.check_replicas(&mut found);
+        self.check_enrolment(&mut found);
         self.check_sessions(&mut found);
         self.check_quota(&mut found);
         found.violations
@@ -99,6 +104,13 @@ impl Cell {
         }
         found.count(Counted::Cell, "jobs", self.jobs.len() as u64, jobs);
         found.count(Counted::Cell, "tasks", self.tasks, tasks);
+        for ((band, kept), counted) in self.stages().zip(Tally::counted(self.jobs()).0) {
+            let of = Counted::Band(band);
+            found.count(of, "queued tasks", kept.queued, counted.queued);
+            found.count(of, "pending tasks", kept.pending, counted.pending);
+            found.count(of, "running tasks", kept.running, counted.running);
+            found.count(of, "dead tasks", kept.dead, counted.dead);
+        }
         loads
     }
 

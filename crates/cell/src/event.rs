@@ -6,11 +6,13 @@ use std::sync::Arc;
 
 use model::{
     Band, Capability, CollectionId, End, GcuFactor, InstanceId, Level, MachineId, MachineName,
-    Resources, UserName,
+    ReplicaId, Resources, Serial, UserName,
 };
 
 use crate::lifecycle::Transition;
-use crate::{Certificate, Death, EvictionCause, Grant, KillReason, PendingCause, StopReason};
+use crate::{
+    Certificate, Death, EvictionCause, Grant, KillReason, MemberChange, PendingCause, StopReason,
+};
 
 /// One thing that happened. Its moment, index and actor are those of the operation that caused it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -213,6 +215,58 @@ pub enum EventKind {
         /// Which one.
         capability: Capability,
     },
+    /// A token was issued with which a machine may join.
+    TokenIssued {
+        /// Which machine.
+        machine: MachineName,
+        /// The token's certificate.
+        token: Certificate,
+    },
+    /// A machine joined with a token.
+    MachineEnrolled {
+        /// The token, by the number of its certificate.
+        token: Serial,
+        /// The certificate that the machine was given.
+        certificate: Certificate,
+    },
+    /// A machine was given another certificate.
+    MachineRenewed {
+        /// Which.
+        certificate: Certificate,
+    },
+    /// Every certificate that a machine had, and every token for it, is refused from now on.
+    MachineRevoked {
+        /// Whose.
+        machine: MachineName,
+    },
+    /// A replica is to join.
+    ReplicaAdded {
+        /// Which one.
+        replica: ReplicaId,
+        /// Where it will answer.
+        address: Arc<str>,
+    },
+    /// A replica is to leave; one that waited has left.
+    ReplicaRemoved {
+        /// Which one.
+        replica: ReplicaId,
+    },
+    /// A replica's part in consensus has changed.
+    ReplicaMember {
+        /// Whose.
+        replica: ReplicaId,
+        /// What became of it.
+        to: MemberChange,
+    },
+    /// A replica said something new of itself, or was recorded as the one that was there.
+    ReplicaDescribed {
+        /// Which one.
+        replica: ReplicaId,
+        /// Where it answers; empty where that is not known.
+        address: Arc<str>,
+        /// The level of the state machine that its build has.
+        level: Level,
+    },
 }
 
 impl EventKind {
@@ -278,8 +332,27 @@ impl EventKind {
             Self::CapabilityGranted { .. } => "GRANT_CAPABILITY",
             Self::CapabilityRevoked { .. } => "REVOKE_CAPABILITY",
             Self::CapabilityUsed { .. } => "USE_CAPABILITY",
+            Self::TokenIssued { .. } => "ISSUE_TOKEN",
+            Self::MachineEnrolled { .. } => "ENROL",
+            Self::MachineRenewed { .. } => "RENEW",
+            Self::MachineRevoked { .. } => "REVOKE_MACHINE",
+            Self::ReplicaAdded { .. } => "REPLICA_ADDED",
+            Self::ReplicaRemoved { .. } => "REPLICA_REMOVED",
+            Self::ReplicaMember { .. } => "REPLICA_MEMBER",
+            Self::ReplicaDescribed { .. } => "REPLICA_DESCRIBED",
             life => life.transition().map_or("", Transition::name),
         }
+    }
+}
+
+/// What became of the replica, in words.
+impl fmt::Display for MemberChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Learner => "learner",
+            Self::Voter => "voter",
+            Self::Out => "out",
+        })
     }
 }
 

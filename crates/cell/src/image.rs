@@ -1,19 +1,24 @@
 //! The image of a cell: all that is not derived, as plain data. Snapshots, state hashes and a
 //! scheduler's first copy are made of it; its form on disk and wire is `proto`'s.
 
+mod restored;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use model::{
-    Capability, CellName, CollectionId, GcuFactor, GrantId, Level, LogIndex, MachineId, SessionId,
-    Time, UserName,
+    Capability, CellName, CollectionId, GcuFactor, GrantId, Level, LogIndex, MachineId,
+    MachineName, ReplicaId, Serial, SessionId, Time, UserName,
 };
 use thiserror::Error;
 
 use crate::apply::quota::charge;
 use crate::state::bounds::{INDEX_MAX, TIME_MAX};
-use crate::state::{Quota, Session};
-use crate::{Cell, Grant, Job, LEVEL, Machine, Metering, Rescheduling, TaskState, User, attribute};
+use crate::state::{FIRST, Member, Quota, Replicas, Session, Tallied};
+use crate::{
+    Cell, Credentials, Grant, Job, LEVEL, Machine, Metering, Replica, Rescheduling, TaskState,
+    Token, User, attribute,
+};
 
 /// Everything in a cell that is not derived from the rest.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,6 +39,12 @@ pub struct Image {
     pub metering: Metering,
     /// What users may do beyond what is their own, by user; each may something.
     pub capabilities: Vec<(UserName, BTreeSet<Capability>)>,
+    /// The replicas that are recorded, by id.
+    pub replicas: Vec<Replica>,
+    /// The join tokens, by the numbers of their certificates.
+    pub tokens: Vec<(Serial, Arc<Token>)>,
+    /// The names of machines that were revoked and are not there.
+    pub revoked_machines: Vec<(MachineName, Arc<Credentials>)>,
     /// The last operation applied.
     pub index: LogIndex,
     /// Its moment.
@@ -46,6 +57,8 @@ pub struct Image {
     pub last_session: SessionId,
     /// The last id given to a grant.
     pub last_grant: GrantId,
+    /// The last id given to a replica: at least 1, which the cell was founded with.
+    pub last_replica: ReplicaId,
     /// The jobs by id.
     pub jobs: Vec<Arc<Job>>,
     /// The machines by id.
@@ -89,6 +102,11 @@ pub enum ImageError {
     /// A cell that is founded and that nobody could change.
     #[error("nobody administers the cell: name at least one user in the head's administrators")]
     NobodyAdministers,
+    /// The replicas are recorded, and none of them votes.
+    #[error(
+        "none of the replicas in the head votes: let at least one be a voter that is not leaving"
+    )]
+    NobodyVotes,
     /// Two objects have what only one may have.
     #[error("{what} {which} is there twice")]
     Twice {
@@ -125,25 +143,7 @@ pub enum ImageError {
     },
 }
 
-/// How many ids of each kind a restored cell leaves out: as many as the cell may have given after
-/// the checkpoint that it was restored from.
-const IDS_LEFT_OUT: u64 = 1_000_000_000;
-
 impl Cell {
-    /// The cell as it goes on from a checkpoint after what came later is lost. Machines and people
-    /// still know of ids that were given in the lost time: those are never given to others, up to a
-    /// billion of each kind.
-    #[must_use]
-    pub fn restored(&self) -> Self {
-        let mut cell = self.clone();
-        cell.last_collection.0 = cell.last_collection.0.saturating_add(IDS_LEFT_OUT);
-        cell.last_machine.0 = cell.last_machine.0.saturating_add(IDS_LEFT_OUT);
-        cell.last_session.0 = cell.last_session.0.saturating_add(IDS_LEFT_OUT);
-        let last_grant = &mut cell.quota.last_grant.0;
-        *last_grant = last_grant.saturating_add(IDS_LEFT_OUT);
-        cell
-    }
-
     /// Its image. Costs a pointer for each object.
     #[must_use]
     pub fn image(&self) -> Image {
@@ -159,12 +159,19 @@ impl Cell {
                 .capabilities()
                 .map(|(user, held)| (user.clone(), held.collect()))
                 .collect(),
+            replicas: self.replicas().cloned().collect(),
+            tokens: self.tokens().map(|(serial, token)| (serial, token.clone())).collect(),
+            revoked_machines: self
+                .revoked_machines()
+                .map(|(name, said)| (name.clone(), said.clone()))
+                .collect(),
             index: self.index,
             time: self.time,
             last_collection: self.last_collection,
             last_machine: self.last_machine,
             last_session: self.last_session,
             last_grant: self.quota.last_grant,
+            last_replica: self.replicas.last,
             jobs: self.jobs.iter().cloned().collect(),
             machines: self.machines.iter().cloned().collect(),
             sessions: self.sessions.iter().map(|(id, session)| (*id, session.clone())).collect(),
@@ -217,6 +224,19 @@ impl Cell {
             let which = user.to_string();
             if cell.capabilities.insert(user, held.into_iter().collect()).is_some() {
                 return Err(ImageError::Twice { what: "the capabilities of", which });
+            }
+        }
+        cell.replicas = replicas(image.replicas, image.last_replica)?;
+        for (serial, token) in image.tokens {
+            if cell.token(serial).is_some() {
+                return Err(ImageError::Twice { what: "join token", which: serial.to_string() });
+            }
+            cell.tokens.keep(serial, token);
+        }
+        for (name, said) in image.revoked_machines {
+            let which = name.to_string();
+            if cell.revoked_machines.insert(name, said).is_some() {
+                return Err(ImageError::Twice { what: "the revoked name", which });
             }
         }
         for grant in image.grants {
@@ -302,10 +322,29 @@ impl Cell {
         }
         self.recharge(&job.owner, None, charge(&job, &job.spec));
         self.tasks = self.tasks.saturating_add(wants.into());
+        self.tally.add(Tallied::of(&job));
         self.job_names.insert((job.owner.clone(), job.spec.name.clone(), id));
         self.jobs.insert(id, job);
         Ok(())
     }
+}
+
+fn replicas(of_image: Vec<Replica>, last: ReplicaId) -> Result<Replicas, ImageError> {
+    given("replica", FIRST.0, last.0)?;
+    let mut replicas = Replicas { last, ..Replicas::default() };
+    let recorded = !of_image.is_empty();
+    for replica in of_image {
+        let id = replica.id;
+        given("replica", id.0, last.0)?;
+        if replicas.records.insert(id, replica).is_some() {
+            return Err(ImageError::Twice { what: "replica", which: id.to_string() });
+        }
+    }
+    let votes = |replica: &Replica| replica.member == Member::Voter && !replica.leaving;
+    if recorded && !replicas.records.values().any(votes) {
+        return Err(ImageError::NobodyVotes);
+    }
+    Ok(replicas)
 }
 
 fn given(what: &'static str, id: u64, last: u64) -> Result<(), ImageError> {

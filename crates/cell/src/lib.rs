@@ -32,15 +32,16 @@ pub use outcome::{
 };
 pub use shortfall::{Oversold, Shortfall};
 pub use state::{
-    Act, Cell, Certificate, Counts, Death, Drain, EvictionCause, FailureDomain, Grant, Health,
-    Held, Job, JobParts, JobState, KillReason, LastLife, Machine, MachineState, Metering,
-    PendingCause, Phase, Placement, Rescheduling, Session, StopReason, Task, TaskState, Total,
-    User, attribute, bounds, crashes, lifecycle,
+    Act, Cell, Certificate, Counts, Credentials, Death, Drain, EvictionCause, FailureDomain, Grant,
+    Health, Held, Job, JobParts, JobState, KillReason, LastLife, Machine, MachineState, Member,
+    MemberChange, Metering, PendingCause, Phase, Placement, Replica, Rescheduling, Session, Stages,
+    StopReason, Task, TaskState, Token, TokenUse, Total, User, attribute, bounds, crashes,
+    lifecycle,
 };
 
 /// The level of the state machine that this build implements. A record that needs a higher one
 /// must not be decoded by this build.
-pub const LEVEL: model::Level = LOST_MACHINES;
+pub const LEVEL: model::Level = ENROLMENT;
 
 /// The level from which on a machine is unreachable before it is down, and rescheduling can be
 /// stopped.
@@ -57,6 +58,12 @@ pub const CAPABILITIES: model::Level = model::Level(2);
 
 /// The level from which on there are alloc sets.
 pub const ALLOCS: model::Level = model::Level(2);
+
+/// The level from which on who the replicas are is recorded.
+pub const REPLICAS: model::Level = model::Level(2);
+
+/// The level from which on machines enrol with tokens, and are revoked.
+pub const ENROLMENT: model::Level = model::Level(3);
 
 /// The level from which on users are added and revoked.
 pub const USERS: model::Level = model::Level(2);

@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use model::{
-    Band, Capability, CellName, CollectionId, End, GcuFactor, GrantId, InstanceId, Level,
-    MachineId, MachineName, MachineReport, Resources, Serial, SessionId, Span, TaskSelection, Time,
-    UserName,
+    Band, Capability, CellName, CollectionId, End, GcuFactor, GrantId, InstanceId, KeyDigest,
+    Level, MachineId, MachineName, MachineReport, ReplicaId, Resources, Serial, SessionId, Span,
+    TaskSelection, Time, UserName,
 };
 use spec::JobSpec;
+
+use crate::MemberChange;
 
 /// One operation, as the log holds it beside the moment at which it happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -96,6 +98,51 @@ pub enum Op {
     /// What has no quota is refused from now on: a cell is founded so. From level 2 on; below, and
     /// where it is so already, it changes nothing.
     MeterQuota,
+    /// A replica's part in consensus changes. It is an entry of consensus itself, which makes the
+    /// change there. From level 2 on; below, and where it is not the replica's next step (waiting, a
+    /// learner, a voter; out when it is leaving), it changes nothing.
+    ChangeMember {
+        /// The replica.
+        replica: ReplicaId,
+        /// What becomes of it.
+        to: MemberChange,
+    },
+    /// What a replica says of itself when it starts. From level 2 on. Where nothing is recorded,
+    /// replica 1 is the voter that the cell was founded with; of one that is not recorded it changes
+    /// nothing.
+    DescribeReplica {
+        /// The replica.
+        replica: ReplicaId,
+        /// Where it answers, as `host:port`. Empty where it does not know: what is known stays.
+        address: String,
+        /// The level of the state machine that its build has.
+        level: Level,
+    },
+    /// A machine joins with a token: it is added, or gets its new address, and its first certificate.
+    /// The token is the key's that used it first, which is answered again. From level 3 on.
+    Enrol {
+        /// The token, by the number of its certificate.
+        token: Serial,
+        /// The digest of the key that asks.
+        key: KeyDigest,
+        /// Where the machine's Borglet answers, as `host:port`.
+        address: String,
+        /// The number of the certificate that it will have.
+        certificate: Serial,
+        /// How long that is valid, from the moment of this.
+        validity: Span,
+    },
+    /// A machine gets another certificate before the one that it has expires. From level 3 on.
+    RenewMachine {
+        /// Which machine.
+        machine: MachineName,
+        /// The number of the certificate with which it asks.
+        old: Serial,
+        /// The number of the one that it will have.
+        certificate: Serial,
+        /// How long that is valid, from the moment of this.
+        validity: Span,
+    },
 }
 
 /// A request's place in its session.
@@ -222,6 +269,33 @@ pub enum Mutation {
         capability: Capability,
         /// Whether they may from now on.
         held: bool,
+    },
+    /// Add a replica of the Borgmaster. It waits until consensus takes it in. From level 2 on.
+    AddReplica {
+        /// Where it will answer, as `host:port`.
+        address: String,
+    },
+    /// Issue a token with which a machine, which may be new, joins once. From level 3 on.
+    IssueToken {
+        /// Which machine.
+        machine: MachineName,
+        /// The number of the token's certificate, by which it is known.
+        serial: Serial,
+        /// How long it is valid, from the moment of this.
+        validity: Span,
+    },
+    /// Refuse every certificate that a machine has, and every token for it. It stays where it is, and
+    /// what runs there runs on as long as a machine that does not answer is waited for. From level 3
+    /// on.
+    RevokeMachine {
+        /// Which machine; it need not be there.
+        machine: MachineName,
+    },
+    /// Remove a replica: at once while it waits, else as soon as consensus has let it go. From level 2
+    /// on.
+    RemoveReplica {
+        /// Which one.
+        replica: ReplicaId,
     },
 }
 

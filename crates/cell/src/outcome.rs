@@ -1,14 +1,16 @@
 //! What an operation gave: an answer or a refusal, and events.
 
 use model::{
-    CollectionId, Dimension, GrantId, InstanceId, JobName, MachineId, MachineName, SessionId, Span,
-    TaskId, UserName,
+    CollectionId, Dimension, GrantId, InstanceId, JobName, MachineId, MachineName, ReplicaId,
+    Serial, SessionId, Span, TaskId, UserName,
 };
 use thiserror::Error;
 
 use crate::feasibility::Misfit;
 use crate::lifecycle::{NotAStep, Stage};
-use crate::state::bounds::{CERTIFICATE_VALIDITY_MAX, CERTIFICATE_VALIDITY_MIN};
+use crate::state::bounds::{
+    CERTIFICATE_VALIDITY_MAX, CERTIFICATE_VALIDITY_MIN, TOKEN_VALIDITY_MAX, TOKEN_VALIDITY_MIN,
+};
 use crate::{Actor, Certificate, Event, Oversold, Shortfall};
 
 /// What [`crate::Cell::apply`] gives back.
@@ -30,7 +32,7 @@ pub struct Applied {
 pub enum Outcome {
     /// Nobody waits for an answer.
     Done,
-    /// To a client.
+    /// To a client, or to a machine that enrols or renews its certificate.
     Request(Result<Reply, Rejection>),
     /// To a scheduler, one for each of its assignments.
     Assigned(Vec<Result<(), AssignmentRefused>>),
@@ -72,6 +74,25 @@ pub enum Reply {
         /// session of theirs. A name that was mistyped is seldom known.
         known: bool,
     },
+    /// The token is issued; it is a certificate.
+    TokenIssued(Certificate),
+    /// The machine has joined with that certificate.
+    Enrolled {
+        /// The machine.
+        machine: MachineId,
+        /// Its certificate.
+        certificate: Certificate,
+    },
+    /// The machine has that certificate.
+    MachineRenewed(Certificate),
+    /// The machine's certificates and tokens are refused.
+    MachineRevoked {
+        /// Whether the cell knew of the machine: it is there, was revoked before, or could have
+        /// joined with a token. A name that was mistyped is seldom known.
+        known: bool,
+    },
+    /// The replica is recorded, and waits.
+    ReplicaAdded(ReplicaId),
     /// It is so now.
     Done,
 }
@@ -268,6 +289,42 @@ pub enum Rejection {
     /// What is asked for means nothing; the text says why.
     #[error("{0}")]
     Impossible(String),
+    /// There is no such token, or no longer.
+    #[error(
+        "join token {0} is not known, or is no longer: it has expired, or its machine was revoked or removed; ask an administrator for another (bourg machine token NAME)"
+    )]
+    NoSuchToken(Serial),
+    /// The token has expired.
+    #[error(
+        "the join token for machine {0} has expired: ask an administrator for another (bourg machine token {0})"
+    )]
+    TokenExpired(MachineName),
+    /// The token is another key's.
+    #[error(
+        "the join token for machine {0} was used before, with another key: where that was not you, have the machine revoked (bourg machine revoke {0}); ask an administrator for another token (bourg machine token {0})"
+    )]
+    TokenUsed(MachineName),
+    /// A token is not valid for so short or long.
+    #[error(
+        "a join token is valid for {TOKEN_VALIDITY_MIN} to {TOKEN_VALIDITY_MAX}, and not for {0}"
+    )]
+    TokenValidity(Span),
+    /// The certificate with which a machine asks is refused.
+    #[error(
+        "the certificates of machine {0} are revoked: ask an administrator for a join token (bourg machine token {0})"
+    )]
+    MachineRevoked(MachineName),
+    /// There is no such replica, or no longer.
+    #[error("there is no replica {0}: look for it with bourg master list")]
+    NoSuchReplica(ReplicaId),
+    /// Another replica answers at that address.
+    #[error("replica {0} already has that address")]
+    ReplicaAddressTaken(ReplicaId),
+    /// Nobody would decide anything any more.
+    #[error(
+        "replica {0} is the last voter that stays, and without one the cell decides nothing: add another first (bourg master add), and wait until it votes"
+    )]
+    LastVoter(ReplicaId),
 }
 
 /// Why an assignment was refused. The task is pending still, and the next pass considers it again.

@@ -2,32 +2,43 @@
 //! when, what to order it, what its report means for the cell, when it counts as unreachable and
 //! when as down, and when dead jobs are forgotten.
 //!
-//! A [`Master`] is deterministic: moments are arguments, and what it wants is returned as
-//! [`Wish`]es: operations to propose and polls to make. What it remembers about machines is not
-//! part of the cell's state; a new leader begins with nothing but the cell and asks every machine.
+//! A [`LinkShard`] is what every replica has: it polls the machines of its [`Part`]. A [`Master`] is what the
+//! leader has beside: it marks machines down that do not answer, and forgets dead jobs. How a replica
+//! drives both is with [`LinkShard`].
 //!
-//! What is deliberately absent: the cell's rules (crate `cell`), consensus (crate `replica`),
-//! sockets and clocks.
+//! Both are deterministic: moments are arguments, and what they want is returned as [`Wish`]es:
+//! operations to propose and polls to make. What they remember about machines is not part of the
+//! cell's state; a new one begins with nothing but the cell.
+//!
+//! What is deliberately absent: the cell's rules (crate `cell`), consensus and what replicas say to
+//! each other (crate `replica`), sockets and clocks.
+
+mod contact;
+mod part;
+mod shard;
 
 mod link;
-mod lost;
 mod observe;
 mod order;
+mod proposal;
+
+mod lost;
 mod rate;
 mod share;
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use borglet::{Order, Report};
-use cell::{Cell, JobState, LOST_MACHINES, MachineState, Mutation, Op};
-use model::{CollectionId, LogIndex, MachineId, MachineName, Span, Stamp, Time};
+use cell::{Cell, JobState, MachineState, Mutation, Op};
+use model::{CollectionId, MachineId, MachineName, Span, Time};
 
-use link::Link;
-use lost::{Decided, Lost};
+pub use contact::Contact;
+use lost::Lost;
+pub use part::{Part, owner};
+pub use shard::LinkShard;
 pub use share::{NoShare, Share};
 
-/// What a master is set to.
+/// What link shards and the master are set to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// How long a Borglet may keep an answer back while it has no news; then it is polled again.
@@ -37,6 +48,9 @@ pub struct Settings {
     pub poll_spacing: Span,
     /// How many polls in a row must fail before a machine is unreachable.
     pub missed_polls_max: u32,
+    /// How long after something was proposed and not applied it is taken to be lost, and proposed
+    /// again; the next time twice as long, and so on up to eight times.
+    pub propose_again: Span,
     /// How many tasks a second are taken from machines that are unreachable, to run elsewhere; at 0,
     /// no machine that has tasks is marked down.
     pub reschedule_rate: u32,
@@ -58,6 +72,7 @@ impl Default for Settings {
             poll_interval: Span::from_secs(2),
             poll_spacing: Span::from_millis(5),
             missed_polls_max: 5,
+            propose_again: Span::from_secs(2),
             reschedule_rate: 10,
             reschedule_burst: 100,
             silent_machines_min: 3,
@@ -68,13 +83,16 @@ impl Default for Settings {
     }
 }
 
-/// Something that the master wants.
+/// Something that a link shard or the master wants.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wish {
     /// Propose an operation.
     Propose(Op),
     /// Poll a machine; an answer or a failure must follow.
     Poll(Poll),
+    /// Tell the link shards that these machines have to miss all their polls once more before they
+    /// are silent ([`LinkShard::begin_anew`]).
+    BeginAnew(Vec<MachineId>),
 }
 
 /// A poll of a machine.
@@ -113,7 +131,7 @@ const FORGET_INTERVAL: Span = Span::from_secs(10);
 /// How many dead jobs one operation forgets at most.
 const FORGET_BATCH: usize = 1_000;
 
-/// The elected master.
+/// The elected master: what the leader decides beside its link shard.
 #[derive(Clone, Debug)]
 pub struct Master {
     settings: Settings,
@@ -123,9 +141,6 @@ pub struct Master {
 /// What a leader knows beside the cell.
 #[derive(Clone, Debug)]
 struct Leading {
-    since: Stamp,
-    links: BTreeMap<MachineId, Link>,
-    due: BTreeSet<(Time, MachineId)>,
     lost: Lost,
     forget: Time,
 }
@@ -137,20 +152,10 @@ impl Master {
         Self { settings, leading: None }
     }
 
-    /// It leads from now on: its first entry is committed, so that every order it issues reflects
-    /// all that was ever acknowledged (design, section 4).
-    pub fn lead(&mut self, now: Time, since: Stamp, cell: &Cell) {
-        let mut leading = Leading {
-            since,
-            links: BTreeMap::new(),
-            due: BTreeSet::new(),
-            lost: Lost::new(now),
-            forget: now + FORGET_INTERVAL,
-        };
-        for machine in cell.machines() {
-            leading.join(now, cell, machine.id, since.index, &self.settings);
-        }
-        self.leading = Some(leading);
+    /// It leads from now on: its first operation is applied. It has heard of no machine yet.
+    pub fn lead(&mut self, now: Time, cell: &Cell) {
+        let lost = Lost::new(now, cell);
+        self.leading = Some(Leading { lost, forget: now + FORGET_INTERVAL });
     }
 
     /// It leads no longer: it wants nothing any more.
@@ -164,194 +169,64 @@ impl Master {
         self.leading.is_some()
     }
 
-    /// An operation has been applied.
-    pub fn applied(
-        &mut self,
-        now: Time,
-        cell: &Cell,
-        op: &Op,
-        reordered: &[MachineId],
-        wishes: &mut Vec<Wish>,
-    ) {
-        let settings = &self.settings;
-        let Some(leading) = &mut self.leading else { return };
-        let index = cell.index();
-        match op {
-            Op::Observe { machine, .. }
-            | Op::DescribeMachine { machine, .. }
-            | Op::MachineUnreachable { machine }
-            | Op::MachineSilent { machine }
-            | Op::MachineBack { machine } => {
-                leading.settle(cell, *machine, op, settings, wishes);
-            }
-            Op::StopRescheduling { .. } | Op::AllowRescheduling => leading.lost.settle(),
-            _ => {}
-        }
-        for machine in reordered {
-            if let Some(link) = leading.links.get_mut(machine) {
-                link.reordered = index;
-                link.agrees = false;
-                leading.schedule(now, *machine);
-            }
-        }
-        let joins = |mutation: &Mutation| {
-            matches!(mutation, Mutation::AddMachine { .. } | Mutation::RemoveMachine { .. })
-        };
-        if let Op::Request { mutation, .. } = op
-            && joins(mutation)
-        {
-            leading.join_new(now, cell, index, settings);
+    /// An operation has been applied; `reordered` as [`LinkShard::applied`] gets it.
+    pub fn applied(&mut self, now: Time, cell: &Cell, op: &Op, reordered: &[MachineId]) {
+        let Some(Leading { lost, .. }) = &mut self.leading else { return };
+        lost.settle(now, cell, op);
+        let here = about(op).into_iter().chain(joining(cell, op));
+        here.for_each(|machine| lost.count(now, cell, machine));
+        if let Op::Request { mutation: Mutation::RemoveMachine { .. }, .. } = op {
+            reordered.iter().for_each(|machine| lost.count(now, cell, *machine));
         }
     }
 
-    /// A poll was answered, or was not.
-    pub fn answered(
-        &mut self,
-        now: Time,
-        cell: &Cell,
-        machine: MachineId,
-        had_order: bool,
-        answer: &Answer,
-        wishes: &mut Vec<Wish>,
-    ) {
-        let settings = self.settings;
-        let Some(leading) = &mut self.leading else { return };
-        let Some(link) = leading.links.get_mut(&machine) else { return };
-        link.answered(now, had_order, answer, &settings);
-        let state = cell.machine(machine).map(|machine| machine.state);
-        let change = match (answer, state) {
-            (Answer::Failed, Some(MachineState::Up))
-                if link.missed >= settings.missed_polls_max =>
-            {
-                Some(match cell.level() >= LOST_MACHINES {
-                    true => Op::MachineUnreachable { machine },
-                    false => Op::MachineSilent { machine },
-                })
-            }
-            (
-                Answer::Report { .. },
-                Some(MachineState::Unreachable { .. } | MachineState::Down { .. }),
-            ) => Some(Op::MachineBack { machine }),
-            _ => None,
-        };
-        if let Some(op) = change
-            && !link.state_proposed
-        {
-            link.state_proposed = true;
-            wishes.push(Wish::Propose(op));
+    /// How machines answer their link shards, as those say: each that is new.
+    pub fn heard(&mut self, now: Time, cell: &Cell, contacts: &[(MachineId, Contact)]) {
+        let Some(Leading { lost, .. }) = &mut self.leading else { return };
+        for (machine, contact) in contacts {
+            lost.hear(now, cell, *machine, *contact);
         }
-        if let Answer::Report { .. } = answer
-            && !link.agrees
-        {
-            observe::compare(cell, machine, link, leading.since, wishes);
-        }
-        leading.lost.count(machine, link, state, &settings);
-        let next = link.next_poll;
-        leading.due.insert((next, machine));
     }
 
     /// Does what is due.
     pub fn tick(&mut self, now: Time, cell: &Cell, wishes: &mut Vec<Wish>) {
-        let settings = self.settings;
+        let settings = &self.settings;
         let Some(leading) = &mut self.leading else { return };
-        while let Some((due, machine)) = leading.due.first().copied()
-            && due <= now
-        {
-            leading.due.pop_first();
-            if let Some(link) = leading.links.get_mut(&machine)
-                && let Some(poll) = link.poll(now, cell, machine, leading.since, &settings)
-            {
-                wishes.push(Wish::Poll(poll));
-            }
-        }
-        leading.lose(now, cell, &settings, wishes);
+        leading.lost.lose(now, cell, settings, wishes);
         if leading.forget <= now {
             leading.forget = now + FORGET_INTERVAL;
-            let collections = forgettable(&settings, now, cell);
+            let collections = forgettable(settings, now, cell);
             if !collections.is_empty() {
                 wishes.push(Wish::Propose(Op::Forget { collections }));
             }
         }
     }
 
-    /// When [`Master::tick`] has something to do next.
+    /// When [`Master::tick`] has something to do next, if nothing is heard or applied before.
     #[must_use]
     pub fn next_tick(&self) -> Option<Time> {
         let leading = self.leading.as_ref()?;
-        let poll = leading.due.first().map(|(due, _)| *due);
-        [poll, leading.lost.wake, Some(leading.forget)].into_iter().flatten().min()
+        [leading.lost.next(), Some(leading.forget)].into_iter().flatten().min()
     }
 }
 
-impl Leading {
-    fn join(
-        &mut self,
-        now: Time,
-        cell: &Cell,
-        machine: MachineId,
-        index: LogIndex,
-        settings: &Settings,
-    ) {
-        let mut link = Link::new(now, index);
-        let state = cell.machine(machine).map(|machine| machine.state);
-        self.lost.count(machine, &mut link, state, settings);
-        self.links.insert(machine, link);
-        self.schedule(now, machine);
+/// The machine that an operation is about, of those operations that shards and the master propose.
+fn about(op: &Op) -> Option<MachineId> {
+    match op {
+        Op::Observe { machine, .. }
+        | Op::DescribeMachine { machine, .. }
+        | Op::MachineUnreachable { machine }
+        | Op::MachineSilent { machine }
+        | Op::MachineBack { machine } => Some(*machine),
+        _ => None,
     }
+}
 
-    /// Marks machines down that are silent for too long, as far as that may be.
-    fn lose(&mut self, now: Time, cell: &Cell, settings: &Settings, wishes: &mut Vec<Wish>) {
-        let Decided { gone, anew } = self.lost.lose(now, cell, settings, wishes);
-        for machine in gone {
-            if let Some(link) = self.links.get_mut(&machine) {
-                link.state_proposed = true;
-            }
-        }
-        for machine in anew {
-            if let Some(link) = self.links.get_mut(&machine) {
-                link.missed = 0;
-            }
-        }
-    }
-
-    /// An operation about one machine is applied.
-    fn settle(
-        &mut self,
-        cell: &Cell,
-        machine: MachineId,
-        op: &Op,
-        settings: &Settings,
-        wishes: &mut Vec<Wish>,
-    ) {
-        let Some(link) = self.links.get_mut(&machine) else { return };
-        link.settle(op);
-        // What it was last seen to report may mean something else now.
-        observe::compare(cell, machine, link, self.since, wishes);
-        let state = cell.machine(machine).map(|machine| machine.state);
-        self.lost.count(machine, link, state, settings);
-    }
-
-    /// A machine was added, or removed.
-    fn join_new(&mut self, now: Time, cell: &Cell, index: LogIndex, settings: &Settings) {
-        let lost = &mut self.lost;
-        self.links.retain(|machine, link| {
-            let stays = cell.machine(*machine).is_some();
-            if !stays {
-                lost.count(*machine, link, None, settings);
-            }
-            stays
-        });
-        let new: Vec<MachineId> = cell
-            .machines()
-            .map(|machine| machine.id)
-            .filter(|id| !self.links.contains_key(id))
-            .collect();
-        new.into_iter().for_each(|id| self.join(now, cell, id, index, settings));
-    }
-
-    fn schedule(&mut self, at: Time, machine: MachineId) {
-        self.due.insert((at, machine));
-    }
+/// The machine that has come by an operation.
+fn joining(cell: &Cell, op: &Op) -> Option<MachineId> {
+    let Op::Request { mutation: Mutation::AddMachine { name, .. }, .. } = op else { return None };
+    let machine = cell.machine_named(name)?;
+    (machine.state == MachineState::Joining).then_some(machine.id)
 }
 
 /// Dead jobs that have been kept long enough, or are too many, oldest first.

@@ -1,19 +1,19 @@
-//! What the leader knows about one machine beside the cell's state.
+//! What a link shard knows about one machine beside the cell's state.
 
 use std::sync::Arc;
 
 use borglet::Report;
-use cell::{Cell, Op};
-use model::{LogIndex, MachineId, Stamp, Time};
+use cell::{Cell, LOST_MACHINES, MachineState, Op};
+use model::{MachineId, Stamp, Time};
 
-use crate::lost::Standing;
-use crate::{Answer, Poll, Settings, order};
+use crate::proposal::Proposal;
+use crate::{Answer, Contact, Poll, Settings, order};
 
 /// The link to a machine.
 #[derive(Clone, Debug)]
 pub(crate) struct Link {
-    /// The index at which the set of instances it is to run changed last.
-    pub(crate) reordered: LogIndex,
+    /// The stamp of the order that says what the machine is to run now.
+    pub(crate) wanted: Stamp,
     /// Its last report, with its version.
     pub(crate) report: Option<Arc<Report>>,
     seen: u64,
@@ -23,50 +23,64 @@ pub(crate) struct Link {
     /// When it is to be polled next, if there is no new order before.
     pub(crate) next_poll: Time,
     /// Polls that failed in a row.
-    pub(crate) missed: u32,
-    /// An observation is proposed and not yet applied.
-    pub(crate) observing: bool,
-    /// A description is proposed and not yet applied.
-    pub(crate) describing: bool,
-    /// Its being unreachable, down or back is proposed and not yet applied.
-    pub(crate) state_proposed: bool,
+    missed: u32,
+    /// A poll was answered since the link began, or began anew.
+    heard: bool,
+    /// An observation.
+    pub(crate) observing: Proposal,
+    /// A description.
+    pub(crate) describing: Proposal,
+    /// Its being unreachable, or back.
+    pub(crate) turning: Proposal,
     /// The cell was seen to have all of its last report, and neither has changed since.
     pub(crate) agrees: bool,
-    /// What it counts as.
-    pub(crate) standing: Standing,
+    /// The stamp of its last report, where the cell has not come so far yet.
+    pub(crate) ahead: Option<Stamp>,
+    /// The contact that was said last, and since when it is the one to be said.
+    pub(crate) said: Option<Contact>,
+    pub(crate) noted: Time,
 }
 
 impl Link {
-    pub(crate) fn new(now: Time, reordered: LogIndex) -> Self {
+    pub(crate) fn new(first_poll: Time, wanted: Stamp) -> Self {
         Self {
-            reordered,
+            wanted,
             report: None,
             seen: 0,
             order_in_flight: false,
             plain_in_flight: false,
-            next_poll: now,
+            next_poll: first_poll,
             missed: 0,
-            observing: false,
-            describing: false,
-            state_proposed: false,
+            heard: false,
+            observing: Proposal::None,
+            describing: Proposal::None,
+            turning: Proposal::None,
             agrees: false,
-            standing: Standing::Away,
+            ahead: None,
+            said: None,
+            noted: first_poll,
         }
     }
 
-    /// Whether its last poll was answered.
-    pub(crate) fn answers(&self) -> bool {
-        self.report.is_some() && self.missed == 0
+    /// How it answers.
+    pub(crate) fn contact(&self, settings: &Settings) -> Contact {
+        match self.missed {
+            0 if self.heard => Contact::Answers,
+            0 => Contact::Unknown,
+            missed if missed >= settings.missed_polls_max => Contact::Silent,
+            _ => Contact::Doubtful,
+        }
     }
 
-    /// The stamp of the order that reflects what the machine is to run now.
-    pub(crate) fn wanted(&self, since: Stamp) -> Stamp {
-        Stamp { index: self.reordered.max(since.index), ..since }
+    /// It has to miss all its polls once more before it is silent.
+    pub(crate) fn begin_anew(&mut self) {
+        self.missed = 0;
+        self.heard = false;
     }
 
     /// Whether the machine has obeyed the newest order.
-    pub(crate) fn is_current(&self, since: Stamp) -> bool {
-        self.report.as_ref().is_some_and(|report| report.stamp >= self.wanted(since))
+    pub(crate) fn is_current(&self) -> bool {
+        self.report.as_ref().is_some_and(|report| report.stamp >= self.wanted)
     }
 
     /// The poll that is due now, if one is.
@@ -75,24 +89,25 @@ impl Link {
         now: Time,
         cell: &Cell,
         machine: MachineId,
-        since: Stamp,
         settings: &Settings,
     ) -> Option<Poll> {
         let known = cell.machine(machine)?;
         let due = self.next_poll <= now;
         // A machine that does not answer is asked at its interval, new order or not.
-        let news = !self.is_current(since) && !self.order_in_flight && (due || self.missed == 0);
+        let news = !self.is_current() && !self.order_in_flight && (due || self.missed == 0);
         let plain = due && !self.order_in_flight && !self.plain_in_flight;
         if !news && !plain {
             return None;
         }
-        let order = news.then(|| order::for_machine(cell, machine, self.wanted(since)));
+        let order = news.then(|| order::for_machine(cell, machine, self.wanted));
         match order {
             Some(_) => self.order_in_flight = true,
             None => self.plain_in_flight = true,
         }
-        let (name, address) = (known.name.clone(), Arc::clone(&known.address));
         let hold = settings.poll_interval;
+        // Unless it has news before.
+        self.next_poll = now + hold;
+        let (name, address) = (known.name.clone(), Arc::clone(&known.address));
         Some(Poll { machine, name, address, order, hold, seen: self.seen })
     }
 
@@ -114,24 +129,84 @@ impl Link {
             }
             Answer::Report { report, version } => {
                 self.missed = 0;
+                self.heard = true;
+                let soon = now + settings.poll_spacing;
                 // A version is counted anew when a Borglet starts: the report itself decides.
                 let known = self.report.as_ref().filter(|_| self.seen == *version);
                 if known.is_none_or(|known| !Arc::ptr_eq(known, report) && known != report) {
                     self.seen = *version;
                     self.report = Some(Arc::clone(report));
                     self.agrees = false;
+                    self.next_poll = soon;
+                } else {
+                    // Another poll has ended the hold of this one. Where that is another shard's, it
+                    // would be asked without end by the two in turn.
+                    self.next_poll = self.next_poll.max(soon);
                 }
-                self.next_poll = now + settings.poll_spacing;
             }
         }
+    }
+
+    /// What is to be proposed of the machine's state in the cell. To be asked when a poll came to its
+    /// end, or such a proposal may be lost, and not for what is applied: two shards that do not see
+    /// the same would answer each other's proposals without end.
+    pub(crate) fn turn(
+        &mut self,
+        now: Time,
+        cell: &Cell,
+        machine: MachineId,
+        settings: &Settings,
+    ) -> Option<Op> {
+        let state = cell.machine(machine)?.state;
+        let op = match (self.contact(settings), state) {
+            (Contact::Silent, MachineState::Up) if cell.level() >= LOST_MACHINES => {
+                Op::MachineUnreachable { machine }
+            }
+            (Contact::Answers, MachineState::Unreachable { .. } | MachineState::Down { .. }) => {
+                Op::MachineBack { machine }
+            }
+            _ => {
+                if self.turning.is_overdue(now) {
+                    self.turning.end();
+                }
+                return None;
+            }
+        };
+        if self.turning.is_awaited(now) {
+            return None;
+        }
+        self.turning.make(now, settings);
+        Some(op)
     }
 
     /// Something that was proposed about the machine is applied.
     pub(crate) fn settle(&mut self, op: &Op) {
         match op {
-            Op::Observe { .. } => self.observing = false,
-            Op::DescribeMachine { .. } => self.describing = false,
-            _ => self.state_proposed = false,
+            Op::Observe { .. } => self.observing.end(),
+            Op::DescribeMachine { .. } => self.describing.end(),
+            _ => self.turning.end(),
         }
+        // What it was last seen to report may mean something else now.
+        self.agrees = false;
+    }
+
+    /// A new term has begun: what was proposed under the leader before and is not applied is lost.
+    /// Whether there is any.
+    pub(crate) fn lose_proposals(&mut self, now: Time) -> bool {
+        for proposal in [&mut self.observing, &mut self.describing, &mut self.turning] {
+            proposal.lose(now);
+        }
+        self.is_overdue(now)
+    }
+
+    /// Whether anything that was proposed is taken to be lost.
+    pub(crate) fn is_overdue(&self, now: Time) -> bool {
+        [self.observing, self.describing, self.turning].iter().any(|made| made.is_overdue(now))
+    }
+
+    /// When the first of what was proposed will be taken to be lost.
+    pub(crate) fn again(&self, now: Time) -> Option<Time> {
+        let all = [self.observing, self.describing, self.turning];
+        all.iter().filter_map(|made| made.again()).filter(|again| *again > now).min()
     }
 }

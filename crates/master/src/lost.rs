@@ -1,8 +1,8 @@
 //! Machines that do not answer: which count as silent, which are marked down and when, and when so
 //! many are silent that none is.
 //!
-//! A machine that missed so many polls is unreachable at once, and down when there are tokens for its
-//! tasks ([`crate::rate`]), those first that have been unreachable for longest. Where more than a
+//! A machine that missed so many polls of its link shard is unreachable at once, and down when there
+//! are tokens for its tasks ([`crate::rate`]), those first that have been unreachable for longest. Where more than a
 //! share of the machines that were up is unreachable, it is more likely that the network or this
 //! master is cut off than that they are all gone: nothing is marked down then, until they answer
 //! again or a person says otherwise. When the first of them answer, the others may be about to: each
@@ -10,45 +10,65 @@
 //! very same moment, machines whose last poll failed count as well while it is decided whether the
 //! first of them may go down.
 //!
-//! The counts are kept with every answer and every operation, so that neither costs more in a large
-//! cell.
+//! What shards say of their machines may be lost on its way, and so may what they are told; they say it
+//! again. Who was to begin anew and is said to be silent as before has not heard of it: it is told again.
+//!
+//! The counts are kept with everything that is heard and every operation, so that neither costs more
+//! in a large cell.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use cell::{Cell, LOST_MACHINES, MachineState, Op, Rescheduling};
 use model::{MachineId, Time};
 
-use crate::link::Link;
+use crate::proposal::Proposal;
 use crate::rate::Bucket;
-use crate::{Settings, Wish};
+use crate::{Contact, Settings, Wish};
 
 /// What a machine counts as.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Standing {
     /// Not among those that should answer: it has not joined yet, or is down.
+    #[default]
     Away,
     /// Its last poll was answered.
     Answers,
-    /// Its last poll was not, or there was none yet.
+    /// Its last poll was not, or nothing was heard of it yet.
     Doubtful,
     /// It is unreachable in the cell.
-    Unreachable {
-        /// Since when.
-        since: Time,
-    },
+    Unreachable,
+}
+
+/// What the leader knows of one machine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Watched {
+    /// What its link shard said of it last.
+    contact: Contact,
+    standing: Standing,
+    /// Its place among those that wait to go down: since when it is unreachable.
+    waits: Option<Time>,
+    /// That it is down.
+    down: Proposal,
 }
 
 /// What the leader knows about machines that do not answer.
 #[derive(Clone, Debug)]
 pub(crate) struct Lost {
+    machines: BTreeMap<MachineId, Watched>,
     counts: Counts,
-    /// Those that are unreachable in the cell and missed enough polls of this leader.
+    /// Those that are unreachable in the cell and silent.
     waiting: BTreeSet<(Time, MachineId)>,
     bucket: Bucket,
-    /// That rescheduling is stopped, or allowed again, is proposed and not yet applied.
-    breaker_proposed: bool,
+    /// That rescheduling is stopped, or allowed again.
+    breaker: Proposal,
+    /// That one of these is down may be lost.
+    again: BTreeSet<(Time, MachineId)>,
+    /// Those whose shards are to be told that they begin anew, and those whose were told and have not
+    /// said anything else of them yet than that they are silent.
+    to_tell: BTreeSet<MachineId>,
+    told: BTreeSet<MachineId>,
     /// When there are tokens for the first that waits.
-    pub(crate) wake: Option<Time>,
+    wake: Option<Time>,
 }
 
 /// What becomes of those that wait.
@@ -59,15 +79,6 @@ enum Verdict {
     Lose,
     /// The cell answers again, and they may be about to.
     BeginAnew,
-}
-
-/// What was decided about machines.
-#[derive(Debug, Default)]
-pub(crate) struct Decided {
-    /// They are to be down, which is proposed.
-    pub(crate) gone: Vec<MachineId>,
-    /// They are to miss all their polls once more before they can be.
-    pub(crate) anew: Vec<MachineId>,
 }
 
 /// How many machines there are of each standing.
@@ -84,7 +95,20 @@ impl Counts {
             Standing::Away => None,
             Standing::Answers => Some(&mut self.answer),
             Standing::Doubtful => Some(&mut self.doubtful),
-            Standing::Unreachable { .. } => Some(&mut self.unreachable),
+            Standing::Unreachable => Some(&mut self.unreachable),
+        }
+    }
+
+    /// A machine that counted as one counts as another.
+    fn change(&mut self, before: Standing, now: Standing) {
+        if before == now {
+            return;
+        }
+        if let Some(count) = self.of(before) {
+            *count = count.saturating_sub(1);
+        }
+        if let Some(count) = self.of(now) {
+            *count = count.saturating_add(1);
         }
     }
 
@@ -100,58 +124,104 @@ fn too_many(settings: &Settings, silent: u32, of: u32) -> bool {
 }
 
 impl Lost {
-    pub(crate) fn new(now: Time) -> Self {
-        Self {
+    /// A leader that has heard of no machine yet.
+    pub(crate) fn new(now: Time, cell: &Cell) -> Self {
+        let mut lost = Self {
+            machines: BTreeMap::new(),
             counts: Counts::default(),
             waiting: BTreeSet::new(),
             bucket: Bucket::empty(now),
-            breaker_proposed: false,
+            breaker: Proposal::None,
+            again: BTreeSet::new(),
+            to_tell: BTreeSet::new(),
+            told: BTreeSet::new(),
             wake: None,
-        }
-    }
-
-    /// Counts a machine as what it is now, by the cell and by its answers. To be called whenever one
-    /// of the two may have changed.
-    pub(crate) fn count(
-        &mut self,
-        id: MachineId,
-        link: &mut Link,
-        state: Option<MachineState>,
-        settings: &Settings,
-    ) {
-        let now = match state {
-            None | Some(MachineState::Joining | MachineState::Down { .. }) => Standing::Away,
-            Some(MachineState::Up) if link.answers() => Standing::Answers,
-            Some(MachineState::Up) => Standing::Doubtful,
-            Some(MachineState::Unreachable { since }) => Standing::Unreachable { since },
         };
-        let before = std::mem::replace(&mut link.standing, now);
-        if before != now {
-            if let Some(count) = self.counts.of(before) {
-                *count = count.saturating_sub(1);
-            }
-            if let Some(count) = self.counts.of(now) {
-                *count = count.saturating_add(1);
-            }
-        }
-        if let Standing::Unreachable { since } = before {
-            self.waiting.remove(&(since, id));
-        }
-        if let Standing::Unreachable { since } = now
-            && link.missed >= settings.missed_polls_max
-            && !link.state_proposed
-        {
-            self.waiting.insert((since, id));
+        cell.machines().for_each(|machine| lost.count(now, cell, machine.id));
+        lost
+    }
+
+    /// Counts a machine as what it is now, by the cell and by what is heard of it. To be called
+    /// whenever one of the two may have changed.
+    pub(crate) fn count(&mut self, now: Time, cell: &Cell, id: MachineId) {
+        let Some(state) = cell.machine(id).map(|machine| machine.state) else {
+            return self.forget(id);
+        };
+        let machine = self.machines.entry(id).or_default();
+        let standing = match state {
+            MachineState::Joining | MachineState::Down { .. } => Standing::Away,
+            MachineState::Up if machine.contact == Contact::Answers => Standing::Answers,
+            MachineState::Up => Standing::Doubtful,
+            MachineState::Unreachable { .. } => Standing::Unreachable,
+        };
+        let waits = match state {
+            MachineState::Unreachable { since } => Some(since),
+            // It never is unreachable there.
+            MachineState::Up if cell.level() < LOST_MACHINES => Some(Time::ZERO),
+            _ => None,
+        };
+        let is_silent = machine.contact == Contact::Silent && !machine.down.is_awaited(now);
+        let waits = waits.filter(|_| is_silent);
+        let before = std::mem::replace(&mut machine.standing, standing);
+        let waited = std::mem::replace(&mut machine.waits, waits);
+        self.counts.change(before, standing);
+        if waited != waits {
+            waited.map(|since| self.waiting.remove(&(since, id)));
+            waits.map(|since| self.waiting.insert((since, id)));
         }
     }
 
-    /// An operation of the breaker is applied.
-    pub(crate) fn settle(&mut self) {
-        self.breaker_proposed = false;
+    /// A machine is removed.
+    fn forget(&mut self, id: MachineId) {
+        let Some(machine) = self.machines.remove(&id) else { return };
+        self.counts.change(machine.standing, Standing::Away);
+        machine.waits.map(|since| self.waiting.remove(&(since, id)));
+        self.to_tell.remove(&id);
+        self.told.remove(&id);
+    }
+
+    /// How a machine answers its link shard.
+    pub(crate) fn hear(&mut self, now: Time, cell: &Cell, id: MachineId, contact: Contact) {
+        let Some(machine) = self.machines.get_mut(&id) else { return };
+        if contact != Contact::Silent {
+            self.told.remove(&id);
+        } else if self.told.contains(&id) {
+            self.to_tell.insert(id);
+            return;
+        }
+        if machine.contact != contact {
+            machine.contact = contact;
+            self.count(now, cell, id);
+        }
+    }
+
+    /// An operation is applied.
+    pub(crate) fn settle(&mut self, now: Time, cell: &Cell, op: &Op) {
+        match op {
+            Op::StopRescheduling { .. } | Op::AllowRescheduling => self.breaker.end(),
+            Op::MachineUnreachable { machine }
+            | Op::MachineSilent { machine }
+            | Op::MachineBack { machine } => {
+                if let Some(machine) = self.machines.get_mut(machine) {
+                    machine.down.end();
+                }
+            }
+            Op::RaiseLevel { .. } => {
+                let all: Vec<MachineId> = self.machines.keys().copied().collect();
+                all.into_iter().for_each(|machine| self.count(now, cell, machine));
+            }
+            _ => {}
+        }
     }
 
     /// Whether machines may be marked down now. Wishes for what changes that.
-    fn verdict(&mut self, cell: &Cell, settings: &Settings, wishes: &mut Vec<Wish>) -> Verdict {
+    fn verdict(
+        &mut self,
+        now: Time,
+        cell: &Cell,
+        settings: &Settings,
+        wishes: &mut Vec<Wish>,
+    ) -> Verdict {
         let Counts { doubtful, unreachable: silent, .. } = self.counts;
         let of = self.counts.all();
         let broken = too_many(settings, silent, of);
@@ -173,68 +243,114 @@ impl Lost {
             (Rescheduling::Resumed { .. }, true) => (None, Verdict::Lose),
             (Rescheduling::Resumed { .. }, false) => (Some(Op::AllowRescheduling), Verdict::Lose),
         };
-        if let Some(op) = change
-            && !self.breaker_proposed
-        {
-            self.breaker_proposed = true;
-            wishes.push(Wish::Propose(op));
+        if !self.breaker.is_awaited(now) {
+            match change {
+                Some(op) => {
+                    self.breaker.make(now, settings);
+                    wishes.push(Wish::Propose(op));
+                }
+                None => self.breaker.end(),
+            }
         }
         verdict
     }
 
-    /// Who goes down now: those for whose tasks there are tokens, while machines may be marked down
-    /// at all. Or else who has to miss all its polls once more.
+    /// Marks machines down that are silent for too long, as far as that may be.
     pub(crate) fn lose(
         &mut self,
         now: Time,
         cell: &Cell,
         settings: &Settings,
         wishes: &mut Vec<Wish>,
-    ) -> Decided {
+    ) {
         self.wake = None;
         self.bucket.fill(now, settings);
-        let mut decided = Decided::default();
+        while let Some((again, machine)) = self.again.first().copied()
+            && again <= now
+        {
+            self.again.pop_first();
+            self.count(now, cell, machine);
+        }
         if cell.level() < LOST_MACHINES {
-            return decided;
-        }
-        match self.verdict(cell, settings, wishes) {
-            Verdict::Wait => return decided,
-            Verdict::BeginAnew => {
-                let waiting = std::mem::take(&mut self.waiting);
-                decided.anew = waiting.into_iter().map(|(_, machine)| machine).collect();
-                return decided;
+            while let Some((_, machine)) = self.waiting.first().copied() {
+                self.goes(now, machine, settings, wishes);
             }
-            Verdict::Lose => {}
+        } else {
+            match self.verdict(now, cell, settings, wishes) {
+                Verdict::Wait => {}
+                Verdict::Lose => self.lose_at_rate(now, cell, settings, wishes),
+                Verdict::BeginAnew => self.begin_anew(),
+            }
         }
+        if !self.to_tell.is_empty() {
+            let tell = std::mem::take(&mut self.to_tell);
+            self.told.extend(&tell);
+            wishes.push(Wish::BeginAnew(tell.into_iter().collect()));
+        }
+    }
+
+    /// Those go down for whose tasks there are tokens.
+    fn lose_at_rate(
+        &mut self,
+        now: Time,
+        cell: &Cell,
+        settings: &Settings,
+        wishes: &mut Vec<Wish>,
+    ) {
         while let Some((_, machine)) = self.waiting.first().copied() {
             let tasks = cell.machine(machine).map_or(0, |known| known.instances().len());
             if let Err(wake) = self.bucket.take(tasks, settings) {
                 self.wake = wake;
-                break;
+                return;
             }
-            self.waiting.pop_first();
-            wishes.push(Wish::Propose(Op::MachineSilent { machine }));
-            decided.gone.push(machine);
+            self.goes(now, machine, settings, wishes);
         }
-        decided
+    }
+
+    /// The first that waits goes down.
+    fn goes(&mut self, now: Time, machine: MachineId, settings: &Settings, wishes: &mut Vec<Wish>) {
+        self.waiting.pop_first();
+        wishes.push(Wish::Propose(Op::MachineSilent { machine }));
+        if let Some(watched) = self.machines.get_mut(&machine) {
+            watched.waits = None;
+            watched.down.make(now, settings);
+            self.again.extend(watched.down.again().map(|again| (again, machine)));
+        }
+    }
+
+    /// All that wait have to miss all their polls once more.
+    fn begin_anew(&mut self) {
+        for (_, machine) in std::mem::take(&mut self.waiting) {
+            if let Some(watched) = self.machines.get_mut(&machine) {
+                (watched.waits, watched.contact) = (None, Contact::Unknown);
+            }
+            self.to_tell.insert(machine);
+        }
+    }
+
+    /// When there is something to do next, if nothing is heard or applied before.
+    pub(crate) fn next(&self) -> Option<Time> {
+        let again = self.again.first().map(|(again, _)| *again);
+        [self.wake, again, self.breaker.again()].into_iter().flatten().min()
     }
 }
 
 #[cfg(test)]
 impl Lost {
+    /// How a machine answers, as was heard last.
+    pub(crate) fn contact(&self, machine: MachineId) -> Contact {
+        self.machines.get(&machine).map_or(Contact::Unknown, |machine| machine.contact)
+    }
+
     /// Whether the counts that are kept are those that a count from the start gives.
-    pub(crate) fn is_right<'a>(
-        &self,
-        cell: &Cell,
-        links: impl Iterator<Item = (&'a MachineId, &'a Link)>,
-        settings: &Settings,
-    ) -> bool {
-        let mut anew = Self::new(Time::ZERO);
-        for (id, link) in links {
-            let mut link = link.clone();
-            link.standing = Standing::Away;
-            anew.count(*id, &mut link, cell.machine(*id).map(|known| known.state), settings);
+    pub(crate) fn is_right(&self, now: Time, cell: &Cell) -> bool {
+        let mut anew = Self::new(now, &Cell::empty());
+        for (id, machine) in &self.machines {
+            let (contact, down) = (machine.contact, machine.down);
+            anew.machines.insert(*id, Watched { contact, down, ..Watched::default() });
+            anew.count(now, cell, *id);
         }
-        (anew.counts, anew.waiting) == (self.counts, self.waiting.clone())
+        (anew.counts, anew.waiting, anew.machines)
+            == (self.counts, self.waiting.clone(), self.machines.clone())
     }
 }

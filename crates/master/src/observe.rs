@@ -9,29 +9,33 @@ use std::collections::BTreeMap;
 
 use borglet::{Report, TaskStatus};
 use cell::{Cell, Health, MachineState, Observation, Op, Phase, Placement};
-use model::{End, InstanceId, MachineId, Stamp};
+use model::{End, InstanceId, MachineId, Time};
 
-use crate::Wish;
 use crate::link::Link;
+use crate::{Settings, Wish};
 
-/// Compares the machine's last report with the cell, and wishes for what follows from it.
+/// Compares the machine's last report with the cell, and wishes for what follows from it. The cell
+/// must have come as far as the report's stamp says: what an older one holds may be over by then.
 pub(crate) fn compare(
+    now: Time,
     cell: &Cell,
     id: MachineId,
     link: &mut Link,
-    since: Stamp,
+    settings: &Settings,
     wishes: &mut Vec<Wish>,
 ) {
     link.agrees = false;
     let (Some(report), Some(machine)) = (link.report.clone(), cell.machine(id)) else { return };
     let said = cell::bounded_report(&report.machine);
     let new = machine.report != said || machine.state == MachineState::Joining;
-    if new && !link.describing {
-        link.describing = true;
+    if !new {
+        link.describing.end();
+    } else if !link.describing.is_awaited(now) {
+        link.describing.make(now, settings);
         let report = said;
         wishes.push(Wish::Propose(Op::DescribeMachine { machine: id, report }));
     }
-    if link.observing {
+    if link.observing.is_awaited(now) {
         return;
     }
     let mut observations = Vec::new();
@@ -47,7 +51,7 @@ pub(crate) fn compare(
                     job.is_some_and(|job| job.spec.health_check(instance.index).is_some());
                 differs(*instance, placement, status, checked, &mut observations);
             }
-            None if link.is_current(since) => {
+            None if link.is_current() => {
                 let end = missing(placement, &report);
                 observations.push(Observation::Ended { instance: *instance, end });
             }
@@ -62,8 +66,10 @@ pub(crate) fn compare(
         Observation::Started { .. } | Observation::Health { .. } => false,
     });
     link.agrees = !new && observations.is_empty();
-    if !observations.is_empty() {
-        link.observing = true;
+    if observations.is_empty() {
+        link.observing.end();
+    } else {
+        link.observing.make(now, settings);
         wishes.push(Wish::Propose(Op::Observe { machine: id, observations }));
     }
 }

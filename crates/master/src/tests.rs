@@ -1,21 +1,29 @@
-//! A leader, its cell and a machine that answers by hand.
+//! The only replica, which leads, its cell and a machine that answers by hand.
 
 mod agreeing;
 mod allocs;
+mod cluster;
+mod contacts;
+mod handover;
 mod lost;
+mod parts;
+mod proposals;
 mod session;
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
 use borglet::{TaskReport, TaskStatus};
 use cell::{Assignment, Mutation, Outcome, RequestId};
 use model::{
-    Bytes, CellName, End, Generation, InstanceId, MachineName, MachineReport, MilliCores,
-    PortRange, Resources, SessionId, TaskIndex, TaskSelection, Term, UserName,
+    Bytes, CellName, End, Generation, InstanceId, LogIndex, MachineName, MachineReport, MilliCores,
+    PortRange, ReplicaId, Resources, SessionId, Stamp, TaskIndex, TaskSelection, Term, UserName,
 };
 use spec::{JobSpec, TaskSpec};
 
 struct World {
     cell: Cell,
+    shard: LinkShard,
     master: Master,
     now: Time,
     wishes: Vec<Wish>,
@@ -29,6 +37,7 @@ impl World {
     fn new() -> Self {
         let mut world = Self {
             cell: Cell::empty(),
+            shard: LinkShard::new(Settings::default()),
             master: Master::new(Settings::default()),
             now: Time(1_000_000),
             wishes: vec![],
@@ -39,7 +48,9 @@ impl World {
         world.apply(&Op::Found { name, administrator: ana.clone() });
         world.apply(&Op::OpenSession { user: ana });
         let since = Stamp { restore_epoch: 0, term: Term(3), index: world.cell.index() };
-        world.master.lead(world.now, since, &world.cell);
+        world.shard.term_began(world.now, &world.cell, since);
+        world.shard.serve(world.now, &world.cell, Some(everything()));
+        world.master.lead(world.now, &world.cell);
         let name = MachineName::new("m1").expect("a name");
         world.request(Mutation::AddMachine { name, address: "h:1".to_owned() });
         world
@@ -47,7 +58,9 @@ impl World {
 
     fn apply(&mut self, op: &Op) -> Outcome {
         let applied = self.cell.apply(self.now, op);
-        self.master.applied(self.now, &self.cell, op, &applied.reordered, &mut self.wishes);
+        let (now, cell, reordered) = (self.now, &self.cell, &applied.reordered);
+        self.shard.applied(now, cell, op, reordered, &mut self.wishes);
+        self.master.applied(now, cell, op, reordered);
         applied.outcome
     }
 
@@ -82,30 +95,56 @@ impl World {
     }
 
     fn tick(&mut self) -> String {
-        self.master.tick(self.now, &self.cell, &mut self.wishes);
+        self.shard.tick(self.now, &self.cell, &mut self.wishes);
+        self.lead();
         self.said()
     }
 
+    /// What the leader makes of what its shard says.
+    fn lead(&mut self) {
+        let (now, cell) = (self.now, &self.cell);
+        self.master.heard(now, cell, &self.shard.contacts_changed());
+        self.master.tick(now, cell, &mut self.wishes);
+    }
+
     fn answer(&mut self, had_order: bool, stamp: u64, tasks: &[(u32, TaskStatus)]) -> String {
+        self.reported(had_order, stamp, tasks);
+        self.said()
+    }
+
+    /// The machine reports; what is proposed for that is not applied.
+    fn reported(&mut self, had_order: bool, stamp: u64, tasks: &[(u32, TaskStatus)]) {
+        let stamp = Stamp { restore_epoch: 0, term: Term(3), index: LogIndex(stamp) };
+        self.reported_of(had_order, stamp, machine(), tasks);
+    }
+
+    fn reported_of(
+        &mut self,
+        had_order: bool,
+        stamp: Stamp,
+        machine: Arc<MachineReport>,
+        tasks: &[(u32, TaskStatus)],
+    ) {
         let tasks = tasks.iter().map(|(index, status)| TaskReport {
             instance: instance(*index, 1),
             status: status.clone(),
         });
-        let report = Report {
-            stamp: Stamp { restore_epoch: 0, term: Term(3), index: LogIndex(stamp) },
-            machine: machine(),
-            tasks: tasks.collect(),
-        };
+        let report = Report { stamp, machine, tasks: tasks.collect() };
         let answer = &Answer::Report { report: Arc::new(report), version: 1 };
         let (now, cell) = (self.now, &self.cell);
-        self.master.answered(now, cell, M1, had_order, answer, &mut self.wishes);
-        self.said()
+        self.shard.answered(now, cell, M1, had_order, answer, &mut self.wishes);
     }
 
     fn fail(&mut self) -> String {
-        let (now, cell) = (self.now, &self.cell);
-        self.master.answered(now, cell, M1, false, &Answer::Failed, &mut self.wishes);
+        self.failed();
+        self.lead();
         self.said()
+    }
+
+    /// The machine does not answer; what is proposed for that is not applied.
+    fn failed(&mut self) {
+        let (now, cell) = (self.now, &self.cell);
+        self.shard.answered(now, cell, M1, false, &Answer::Failed, &mut self.wishes);
     }
 
     /// The wishes so far in words; what is proposed is applied at once.
@@ -115,13 +154,10 @@ impl World {
             for wish in std::mem::take(&mut self.wishes) {
                 match wish {
                     Wish::Propose(op) => {
-                        words.push(match &op {
-                            Op::DescribeMachine { .. } => "describe".to_owned(),
-                            Op::Observe { observations, .. } => format!("{observations:?}"),
-                            other => format!("{other:?}"),
-                        });
+                        words.push(in_words(&op));
                         self.apply(&op);
                     }
+                    Wish::BeginAnew(machines) => self.shard.begin_anew(&machines),
                     Wish::Poll(Poll { order: None, .. }) => words.push("poll".to_owned()),
                     Wish::Poll(Poll { order: Some(order), .. }) => {
                         let tasks = order.tasks.iter().map(|task| task.instance.to_string());
@@ -138,6 +174,18 @@ impl World {
         self.now = self.now + Span::from_millis(ms);
         self.tick()
     }
+}
+
+fn in_words(op: &Op) -> String {
+    match op {
+        Op::DescribeMachine { .. } => "describe".to_owned(),
+        Op::Observe { observations, .. } => format!("{observations:?}"),
+        other => format!("{other:?}"),
+    }
+}
+
+fn everything() -> Part {
+    Part { me: ReplicaId(1), active: vec![ReplicaId(1)] }
 }
 
 fn instance(index: u32, generation: u32) -> InstanceId {

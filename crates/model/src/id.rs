@@ -41,6 +41,11 @@ number!(
     GrantId(u64)
 );
 number!(
+    /// A replica of the Borgmaster, for as long as the cell exists. 1 is the one that the cell was
+    /// founded with.
+    ReplicaId(u64)
+);
+number!(
     /// The place of a task in its job, from 0 (paper, section 2.3).
     TaskIndex(u32)
 );

@@ -8,6 +8,7 @@
 mod address;
 mod capability;
 mod id;
+mod key;
 mod label;
 mod machine;
 mod name;
@@ -20,9 +21,10 @@ mod time;
 pub use address::{Address, AddressError, TaskSelection};
 pub use capability::{Capability, KernelFeature, NotListed};
 pub use id::{
-    CollectionId, Generation, GrantId, InstanceId, Level, LogIndex, MachineId, SessionId, Stamp,
-    TaskId, TaskIndex, Term,
+    CollectionId, Generation, GrantId, InstanceId, Level, LogIndex, MachineId, ReplicaId,
+    SessionId, Stamp, TaskId, TaskIndex, Term,
 };
+pub use key::{KeyDigest, KeyDigestError};
 pub use label::{LabelQuery, LabelQueryError, LabelTerm, Labels};
 pub use machine::{End, MachineReport, PortRange};
 pub use name::{CellName, JobName, MachineName, NameError, PortName, UserName};

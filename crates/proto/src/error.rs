@@ -2,7 +2,9 @@
 
 use std::convert::Infallible;
 
-use model::{NameError, NotListed, PriorityError, SchedulingClassError, SerialError};
+use model::{
+    KeyDigestError, NameError, NotListed, PriorityError, SchedulingClassError, SerialError,
+};
 use spec::{Path, Step};
 use thiserror::Error;
 
@@ -37,6 +39,9 @@ pub enum Fault {
     /// A text is not the number of a certificate.
     #[error(transparent)]
     Serial(#[from] SerialError),
+    /// A text is not the digest of a key.
+    #[error(transparent)]
+    KeyDigest(#[from] KeyDigestError),
     /// A number is not a priority.
     #[error(transparent)]
     Priority(#[from] PriorityError),

@@ -15,6 +15,7 @@ mod read;
 mod borglet;
 mod cause;
 mod cell;
+mod credential;
 mod duration;
 mod enrolment;
 pub mod event;
@@ -22,6 +23,8 @@ pub mod image;
 mod job;
 pub mod json;
 pub mod log;
+mod replica;
+pub mod replication;
 mod task;
 
 pub use duration::{Duration, duration, span};

@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cell::{Assignment, Mutation, Observation, Op, RequestId, Reservation};
-use model::{CollectionId, GrantId, InstanceId, Level, MachineId, SessionId, Time};
+use model::{CollectionId, GrantId, InstanceId, Level, MachineId, ReplicaId, SessionId, Time};
 use prost::Message;
 
 use crate::error::{At, Fault, Malformed};
-use crate::{read, v1};
+use crate::{credential, read, replica, v1};
 use v1::observation::What;
 use v1::op::request::Mutation as MutationMessage;
 use v1::op::{self, Op as Kind};
@@ -44,6 +44,26 @@ pub fn record_time(bytes: &[u8]) -> Option<Time> {
     }
     let when = When::decode(bytes).ok().filter(|_| !bytes.is_empty());
     when.map(|when| Time(when.at))
+}
+
+/// Whether a log record changes who takes part in consensus ([`Op::ChangeMember`]). Of the operation
+/// no more than its kind is looked at; false for what is no record.
+#[must_use]
+pub fn is_membership(bytes: &[u8]) -> bool {
+    /// The beginning of a [`v1::LogRecord`].
+    #[derive(Clone, PartialEq, Message)]
+    struct Record {
+        #[prost(message, tag = "2")]
+        op: Option<Kind>,
+    }
+    /// Of a [`v1::Op`], that one kind.
+    #[derive(Clone, PartialEq, Message)]
+    struct Kind {
+        #[prost(bytes = "vec", optional, tag = "50")]
+        change_member: Option<Vec<u8>>,
+    }
+    let record = Record::decode(bytes).ok().and_then(|record| record.op);
+    record.is_some_and(|kind| kind.change_member.is_some())
 }
 
 impl From<&Op> for v1::Op {
@@ -95,6 +115,26 @@ impl From<&Op> for v1::Op {
             }
             Op::AllowRescheduling => Kind::AllowRescheduling(v1::Nothing {}),
             Op::MeterQuota => Kind::MeterQuota(v1::Nothing {}),
+            Op::Enrol { token, key, address, certificate, validity } => Kind::Enrol(v1::Enrol {
+                token: token.to_string(),
+                key: key.to_string(),
+                address: address.clone(),
+                certificate: certificate.to_string(),
+                validity: Some(crate::duration(*validity)),
+            }),
+            Op::RenewMachine { machine, old, certificate, validity } => {
+                Kind::RenewMachine(v1::RenewMachine {
+                    machine: machine.to_string(),
+                    old: old.to_string(),
+                    certificate: certificate.to_string(),
+                    validity: Some(crate::duration(*validity)),
+                })
+            }
+            Op::ChangeMember { replica, to } => Kind::ChangeMember(replica::change(*replica, *to)),
+            Op::DescribeReplica { replica, address, level } => {
+                let (replica, address, level) = (replica.0, address.clone(), level.0);
+                Kind::DescribeReplica(v1::DescribeReplica { replica, address, level })
+            }
         };
         Self { op: Some(kind) }
     }
@@ -146,6 +186,16 @@ impl TryFrom<v1::Op> for Op {
             }
             Kind::AllowRescheduling(v1::Nothing {}) => Self::AllowRescheduling,
             Kind::MeterQuota(v1::Nothing {}) => Self::MeterQuota,
+            Kind::Enrol(enrol) => credential::enrol_of(enrol).field("enrol")?,
+            Kind::RenewMachine(renew) => credential::renew_of(&renew).field("renewMachine")?,
+            Kind::ChangeMember(change) => {
+                let (replica, to) = replica::change_of(&change).field("changeMember")?;
+                Self::ChangeMember { replica, to }
+            }
+            Kind::DescribeReplica(v1::DescribeReplica { replica, address, level }) => {
+                let (replica, level) = (ReplicaId(replica), Level(level));
+                Self::DescribeReplica { replica, address, level }
+            }
         })
     }
 }
@@ -240,6 +290,18 @@ impl From<&Mutation> for MutationMessage {
                     held: *held,
                 })
             }
+            Mutation::IssueToken { machine, serial, validity } => {
+                Self::IssueToken(v1::IssueToken {
+                    machine: machine.to_string(),
+                    serial: serial.to_string(),
+                    validity: Some(crate::duration(*validity)),
+                })
+            }
+            Mutation::RevokeMachine { machine } => Self::RevokeMachine(machine.to_string()),
+            Mutation::AddReplica { address } => {
+                Self::AddReplica(op::AddReplica { address: address.clone() })
+            }
+            Mutation::RemoveReplica { replica } => Self::RemoveReplica(replica.0),
         }
     }
 }
@@ -294,6 +356,14 @@ impl TryFrom<MutationMessage> for Mutation {
                 from: grant.from.map(Time),
                 until: grant.until.map(Time),
             },
+            MutationMessage::IssueToken(issue) => {
+                credential::issue_of(&issue).field("issueToken")?
+            }
+            MutationMessage::RevokeMachine(machine) => {
+                Self::RevokeMachine { machine: read::name(&machine, "revokeMachine")? }
+            }
+            MutationMessage::AddReplica(add) => Self::AddReplica { address: add.address },
+            MutationMessage::RemoveReplica(id) => Self::RemoveReplica { replica: ReplicaId(id) },
             MutationMessage::RevokeQuota(id) => Self::RevokeQuota { grant: GrantId(id) },
             MutationMessage::Oversell(oversell) => Self::Oversell {
                 band: read::band(&oversell.band, "band").field("oversell")?,

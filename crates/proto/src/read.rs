@@ -7,7 +7,9 @@
 use std::collections::BTreeSet;
 use std::str::FromStr;
 
-use model::{Band, GcuFactor, NameError, NotListed, Serial, SerialError, Span};
+use model::{
+    Band, GcuFactor, KeyDigest, KeyDigestError, NameError, NotListed, Serial, SerialError, Span,
+};
 
 use crate::duration::{self, Duration};
 use crate::error::{At, Fault, Malformed};
@@ -59,6 +61,11 @@ pub(crate) fn optional_name<N: FromStr<Err = NameError>>(
 /// The number of a certificate.
 pub(crate) fn serial(text: &str, field: &str) -> Result<Serial, Malformed> {
     text.parse().map_err(|error: SerialError| Fault::Serial(error)).field(field)
+}
+
+/// The digest of a key.
+pub(crate) fn key(text: &str, field: &str) -> Result<KeyDigest, Malformed> {
+    text.parse().map_err(|error: KeyDigestError| Fault::KeyDigest(error)).field(field)
 }
 
 /// A word of a closed list.

@@ -1,38 +1,70 @@
 //! The log as consensus reads it: the part that is in memory. Records are here as soon as they are
 //! handed to the disk; what is durable is reported to consensus separately.
 
-use std::collections::VecDeque;
+use std::cell::Cell as Shared;
+use std::collections::{BTreeSet, VecDeque};
 
+use bytes::Bytes;
+use cell::Cell;
 use model::{Level, LogIndex, Term};
-use raft::eraftpb::{ConfState, Entry, Snapshot};
+use raft::eraftpb::{self, ConfState, Entry, EntryType};
 use raft::{GetEntriesContext, RaftState, Storage, StorageError};
 
+use crate::message::Snapshot;
 use crate::{HardState, LogEntry};
+
+/// Which records change who the replicas are. Consensus has to know before they are applied.
+pub(crate) trait Memberships {
+    fn is_membership(&self, entry: &LogEntry) -> bool;
+}
 
 #[derive(Debug)]
 pub(crate) struct Memory {
     /// The record before the first that is kept: that of the snapshot, or nothing.
     base: (LogIndex, Term),
     entries: VecDeque<LogEntry>,
+    /// Those of them that change who the replicas are.
+    memberships: BTreeSet<LogIndex>,
     hard_state: HardState,
-    voter: u64,
+    conf_state: ConfState,
+    /// The cell that another replica can go on from.
+    offered: Option<Snapshot>,
+    /// Consensus wants a newer one.
+    wanted: Shared<bool>,
 }
 
 impl Memory {
     pub(crate) fn new(
-        voter: u64,
-        base: (LogIndex, Term),
+        cell: &Cell,
+        term: Term,
         entries: Vec<LogEntry>,
         hard_state: HardState,
+        kinds: &impl Memberships,
     ) -> Self {
-        Self { base, entries: entries.into(), hard_state, voter }
+        let memberships = entries.iter().filter(|entry| kinds.is_membership(entry));
+        let memberships = memberships.map(|entry| entry.index).collect();
+        Self {
+            base: (cell.index(), term),
+            entries: entries.into(),
+            memberships,
+            hard_state,
+            conf_state: conf_state(cell),
+            offered: None,
+            wanted: Shared::new(false),
+        }
     }
 
     /// Adds records; those that contradict earlier ones replace them and all that followed.
-    pub(crate) fn append(&mut self, entries: &[LogEntry]) {
+    pub(crate) fn append(&mut self, entries: &[LogEntry], kinds: &impl Memberships) {
         for entry in entries {
             while self.entries.back().is_some_and(|last| last.index >= entry.index) {
                 self.entries.pop_back();
+            }
+            if self.memberships.last().is_some_and(|last| *last >= entry.index) {
+                self.memberships.split_off(&entry.index);
+            }
+            if kinds.is_membership(entry) {
+                self.memberships.insert(entry.index);
             }
             self.entries.push_back(entry.clone());
         }
@@ -42,9 +74,53 @@ impl Memory {
     pub(crate) fn compact(&mut self, to: LogIndex) {
         while self.entries.front().is_some_and(|first| first.index <= to) {
             if let Some(dropped) = self.entries.pop_front() {
+                self.memberships.remove(&dropped.index);
                 self.base = (dropped.index, dropped.term);
             }
         }
+    }
+
+    /// Goes on from a snapshot.
+    pub(crate) fn restore(&mut self, cell: &Cell, term: Term) {
+        self.base = (cell.index(), term);
+        self.entries.clear();
+        self.memberships.clear();
+        self.offered = None;
+    }
+
+    /// Whether consensus wants a cell for a replica that is too far behind.
+    pub(crate) fn wants_snapshot(&self) -> bool {
+        self.wanted.replace(false)
+    }
+
+    /// Has a cell for a replica that is too far behind.
+    pub(crate) fn offer(&mut self, snapshot: Snapshot) {
+        self.offered = Some(snapshot);
+    }
+
+    /// The one it has.
+    pub(crate) fn offered(&self) -> Option<&Snapshot> {
+        self.offered.as_ref()
+    }
+
+    /// Nobody needs one now.
+    pub(crate) fn withdraw(&mut self) {
+        self.offered = None;
+    }
+
+    /// Whether a record changes who the replicas are.
+    pub(crate) fn is_membership(&self, index: LogIndex) -> bool {
+        self.memberships.contains(&index)
+    }
+
+    /// Whether nothing here changes who the replicas are.
+    pub(crate) fn has_no_membership(&self) -> bool {
+        self.memberships.is_empty()
+    }
+
+    /// The last record's place.
+    pub(crate) fn last(&self) -> LogIndex {
+        self.entries.back().map_or(self.base.0, |entry| entry.index)
     }
 
     fn get(&self, index: u64) -> Option<&LogEntry> {
@@ -53,35 +129,63 @@ impl Memory {
     }
 }
 
-pub(crate) fn to_raft(entry: &LogEntry) -> Entry {
-    let mut to = Entry::default();
-    to.set_index(entry.index.0);
-    to.set_term(entry.term.0);
-    to.set_context(entry.level.0.to_le_bytes().to_vec().into());
-    to.set_data(entry.data.clone());
+/// Who takes part in consensus.
+pub(crate) fn conf_state(cell: &Cell) -> ConfState {
+    let voters = cell.voters().map(|id| id.0).collect();
+    let learners = cell.learners().map(|id| id.0).collect();
+    ConfState { voters, learners, ..Default::default() }
+}
+
+/// What consensus needs to know of a snapshot.
+pub(crate) fn snapshot(snapshot: &Snapshot) -> eraftpb::Snapshot {
+    let mut to = eraftpb::Snapshot::default();
+    let metadata = to.mut_metadata();
+    metadata.index = snapshot.cell.index().0;
+    metadata.term = snapshot.term.0;
+    metadata.set_conf_state(conf_state(&snapshot.cell));
     to
 }
 
-pub(crate) fn from_raft(entry: &Entry) -> LogEntry {
-    let level = entry.get_context().try_into().map_or(0, u32::from_le_bytes);
-    LogEntry {
-        term: Term(entry.term),
-        index: LogIndex(entry.index),
-        level: Level(level),
-        data: entry.data.clone(),
+/// A record that changes the replicas has its operation in the context: the library looks into the
+/// data of those, when they are proposed, for its own form of the change.
+pub(crate) fn to_raft(entry: &LogEntry, membership: bool) -> Entry {
+    let mut to = Entry::default();
+    to.set_index(entry.index.0);
+    to.set_term(entry.term.0);
+    if membership {
+        to.set_entry_type(EntryType::EntryConfChangeV2);
+        to.set_context(context(entry.level, &entry.data).into());
+    } else {
+        to.set_context(context(entry.level, &[]).into());
+        to.set_data(entry.data.clone());
     }
+    to
+}
+
+/// What goes with a record.
+pub(crate) fn context(level: Level, data: &[u8]) -> Vec<u8> {
+    [&level.0.to_le_bytes(), data].concat()
+}
+
+pub(crate) fn from_raft(entry: &Entry) -> LogEntry {
+    let context = entry.get_context();
+    let level = context.first_chunk().map_or(0, |level| u32::from_le_bytes(*level));
+    let data = match entry.get_entry_type() {
+        EntryType::EntryNormal => entry.data.clone(),
+        _ => Bytes::copy_from_slice(context.get(size_of::<u32>()..).unwrap_or_default()),
+    };
+    LogEntry { term: Term(entry.term), index: LogIndex(entry.index), level: Level(level), data }
 }
 
 impl Storage for Memory {
     fn initial_state(&self) -> raft::Result<RaftState> {
-        let hard_state = raft::eraftpb::HardState {
+        let hard_state = eraftpb::HardState {
             term: self.hard_state.term.0,
             vote: self.hard_state.vote,
-            commit: self.base.0.0,
+            commit: self.hard_state.agreed.clamp(self.base.0, self.last()).0,
             ..Default::default()
         };
-        let conf_state = ConfState { voters: vec![self.voter], ..Default::default() };
-        Ok(RaftState::new(hard_state, conf_state))
+        Ok(RaftState::new(hard_state, self.conf_state.clone()))
     }
 
     fn entries(
@@ -105,7 +209,7 @@ impl Storage for Memory {
             if size > most && !entries.is_empty() {
                 break;
             }
-            entries.push(to_raft(entry));
+            entries.push(to_raft(entry, self.memberships.contains(&entry.index)));
         }
         Ok(entries)
     }
@@ -126,11 +230,17 @@ impl Storage for Memory {
     }
 
     fn last_index(&self) -> raft::Result<u64> {
-        Ok(self.entries.back().map_or(self.base.0.0, |entry| entry.index.0))
+        Ok(self.last().0)
     }
 
-    fn snapshot(&self, _: u64, _: u64) -> raft::Result<Snapshot> {
-        // A cell of one replica has nobody to send a snapshot to.
-        Err(raft::Error::Store(StorageError::SnapshotTemporarilyUnavailable))
+    fn snapshot(&self, at_least: u64, _: u64) -> raft::Result<eraftpb::Snapshot> {
+        let good = |offered: &&Snapshot| {
+            let index = offered.cell.index();
+            index.0 >= at_least && index >= self.base.0
+        };
+        self.offered.as_ref().filter(good).map(snapshot).ok_or_else(|| {
+            self.wanted.set(true);
+            raft::Error::Store(StorageError::SnapshotTemporarilyUnavailable)
+        })
     }
 }

@@ -17,35 +17,41 @@ pub struct LogEntry {
     pub data: Bytes,
 }
 
-/// What a replica must not forget about elections.
+/// What a replica must not forget about elections and who takes part in them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HardState {
     /// The newest term it has seen.
     pub term: Term,
     /// For which replica it voted in that term; 0 for none.
     pub vote: u64,
+    /// Up to here it knows that all agree, as far as it matters who takes part: a record that
+    /// changes that is applied only after this is durable. 0 where none ever was.
+    pub agreed: LogIndex,
 }
 
 impl HardState {
-    /// How many bytes [`HardState::to_bytes`] gives.
-    pub const BYTES: usize = 16;
+    /// How many bytes the form without and with [`Self::agreed`] has.
+    const BYTES: [usize; 2] = [16, 24];
 
-    /// Its form on disk: term and vote, little-endian.
+    /// Its form on disk: term, vote and what is agreed upon, little-endian; the last of them left
+    /// out where it is 0, as builds before it do not know it.
     #[must_use]
-    pub fn to_bytes(self) -> [u8; Self::BYTES] {
-        let mut bytes = [0; Self::BYTES];
-        bytes[..8].copy_from_slice(&self.term.0.to_le_bytes());
-        bytes[8..].copy_from_slice(&self.vote.to_le_bytes());
+    pub fn to_bytes(self) -> Vec<u8> {
+        let mut bytes = [self.term.0.to_le_bytes(), self.vote.to_le_bytes()].concat();
+        if self.agreed > LogIndex(0) {
+            bytes.extend(self.agreed.0.to_le_bytes());
+        }
         bytes
     }
 
     /// Reads that form; none where it is not one.
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        let (term, vote) = (bytes.get(..8)?, bytes.get(8..16)?);
-        (bytes.len() == Self::BYTES).then_some(Self {
-            term: Term(u64::from_le_bytes(term.try_into().ok()?)),
-            vote: u64::from_le_bytes(vote.try_into().ok()?),
+        let number = |at: usize| Some(u64::from_le_bytes(*bytes.get(at..)?.first_chunk()?));
+        Self::BYTES.contains(&bytes.len()).then_some(Self {
+            term: Term(number(0)?),
+            vote: number(8)?,
+            agreed: LogIndex(number(16).unwrap_or(0)),
         })
     }
 }

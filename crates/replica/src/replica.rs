@@ -1,15 +1,24 @@
 //! The step function.
 
+mod exchange;
+
 use std::collections::VecDeque;
 
-use bytes::Bytes;
-use cell::{Applied, Assignment, Cell, LEVEL, Mutation, Op, Outcome, RequestId};
-use master::{Answer, Master, Poll, Wish};
-use model::{CellName, Level, LogIndex, MachineId, Random, Span, Stamp, Term, Time, UserName};
-use raft::{Config, RawNode, StateRole};
-use thiserror::Error;
+use cell::{Applied, Cell, LEVEL, MemberChange, Op};
+use master::{Master, Wish};
+use model::{Level, LogIndex, Random, ReplicaId, Stamp, Term, Time};
+use raft::eraftpb;
+use raft::{Config, RawNode, SnapshotStatus, StateRole};
 
-use crate::log::{Memory, from_raft};
+use crate::behind::{Behind, PATIENCE_TICKS};
+use crate::io::{
+    Founding, Input, Output, Persist, Progress, Recovered, Refusal, ReplicaError, Settings, Ticket,
+};
+use crate::links::Links;
+use crate::log::{self, Memberships, Memory, from_raft};
+use crate::members::{self, Members};
+use crate::message::{Body, Snapshot};
+use crate::reads::Reads;
 use crate::{HardState, LogEntry, UnknownOperation};
 
 /// The form of operations in the log. It is the wire formats' business (crate `proto`), which lie
@@ -24,162 +33,22 @@ pub trait Codec {
     /// Says what is wrong with it.
     fn decode(&self, payload: &[u8]) -> Result<(Time, Op), String>;
 
+    /// Whether a payload is an operation that changes who takes part in consensus
+    /// ([`Op::ChangeMember`]): that has to be known before it is decoded. False for what is none.
+    fn is_membership(&self, payload: &[u8]) -> bool;
+
     /// What an operation caused, for whoever keeps the events; empty where it caused nothing. The
     /// cell is as it is right after the operation.
     fn events(&self, cell: &Cell, applied: &Applied) -> Vec<u8>;
 }
 
-/// What a replica is set to.
-#[derive(Clone, Copy, Debug)]
-pub struct Settings {
-    /// Which replica of its cell this is, from 1.
-    pub id: u64,
-    /// The pace of consensus: heartbeats are 2 of it, elections 10 to 20.
-    pub raft_tick: Span,
-    /// How many requests may wait for their record to be committed.
-    pub waiting_max: usize,
-    /// Where its randomness begins.
-    pub seed: u64,
-    /// What the master is set to.
-    pub master: master::Settings,
-}
+/// What a codec knows of records before they are decoded.
+struct Kinds<'a, C>(&'a C);
 
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            id: 1,
-            raft_tick: Span::from_millis(50),
-            waiting_max: 10_000,
-            seed: 0,
-            master: master::Settings::default(),
-        }
+impl<C: Codec> Memberships for Kinds<'_, C> {
+    fn is_membership(&self, entry: &LogEntry) -> bool {
+        !entry.data.is_empty() && self.0.is_membership(&entry.data)
     }
-}
-
-/// Who founds the cell, where its log is empty.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Founding {
-    /// The cell's name.
-    pub name: CellName,
-    /// Who administers it.
-    pub administrator: UserName,
-    /// Whether what has no quota is refused in it from its beginning on.
-    pub quota: bool,
-}
-
-/// What was found on the disk.
-#[derive(Clone, Debug, Default)]
-pub struct Recovered {
-    /// The cell of the newest checkpoint, and the term of its last record.
-    pub checkpoint: Option<(Cell, Term)>,
-    /// The records after it, in order.
-    pub entries: Vec<LogEntry>,
-    /// What was promised in elections.
-    pub hard_state: HardState,
-    /// How often the cell was restored from a checkpoint by hand; the first part of every stamp.
-    pub restore_epoch: u64,
-}
-
-/// A number by which whoever asked is found again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Ticket(pub u64);
-
-/// Something that came in.
-#[derive(Debug)]
-pub enum Input {
-    /// A client opens a session.
-    OpenSession(Ticket, UserName),
-    /// A client's request.
-    Request(Ticket, RequestId, UserName, Mutation),
-    /// A scheduler's proposal.
-    Propose(Ticket, Vec<Assignment>),
-    /// A poll was answered, or was not.
-    Answered {
-        /// Which machine.
-        machine: MachineId,
-        /// Whether the poll carried an order.
-        had_order: bool,
-        /// The answer.
-        answer: Answer,
-    },
-    /// The records of this number, and all before it, are durable.
-    Persisted(u64),
-    /// Records up to this index are covered by a durable checkpoint.
-    Checkpointed(LogIndex),
-}
-
-/// Something to be done.
-#[derive(Debug)]
-pub enum Output {
-    /// Make records durable, then say so ([`Input::Persisted`]). In order.
-    Persist(Persist),
-    /// Answer whoever asked: their operation is committed and was judged at this index.
-    Reply(Ticket, LogIndex, Outcome),
-    /// Tell whoever asked that it was not done, or that nobody knows.
-    Refused(Ticket, Refusal),
-    /// Poll a machine, then say what came of it ([`Input::Answered`]).
-    Poll(Poll),
-    /// An operation is committed and applied.
-    Committed {
-        /// Its record; followers of the cell get it.
-        entry: LogEntry,
-        /// The cell's time right after it.
-        at: Time,
-        /// What it caused, as [`Codec::events`] gives it.
-        events: Vec<u8>,
-    },
-    /// This replica leads from now on.
-    Leads(Term),
-    /// This replica leads no longer.
-    Follows,
-}
-
-/// Records to make durable.
-#[derive(Debug)]
-pub struct Persist {
-    /// By which [`Input::Persisted`] names them.
-    pub number: u64,
-    /// The records.
-    pub entries: Vec<LogEntry>,
-    /// What was promised in elections, where it changed.
-    pub hard_state: Option<HardState>,
-}
-
-/// Why a request has no answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum Refusal {
-    /// Nothing was done.
-    #[error("this replica does not lead the cell: ask again in a moment")]
-    NotLeading,
-    /// Nothing was done.
-    #[error("the master has too many requests to answer: ask again in a moment")]
-    Overloaded,
-    /// Nothing was done.
-    #[error(
-        "the cell is at level {is} of the state machine, and that needs level {needs}: ask again when every replica runs a build that has it"
-    )]
-    Level {
-        /// The level that it needs.
-        needs: Level,
-        /// The cell's level.
-        is: Level,
-    },
-    /// It was proposed, and the leader changed before it was known to be done.
-    #[error(
-        "the leader changed meanwhile and it is not known whether this was done: repeat it in the same session"
-    )]
-    Unknown,
-}
-
-/// Why a replica cannot go on.
-#[derive(Debug, Error)]
-pub enum ReplicaError {
-    /// A committed record cannot be applied.
-    #[error(transparent)]
-    UnknownOperation(#[from] UnknownOperation),
-    /// Consensus refuses what it is given.
-    #[error("consensus: {0}")]
-    Consensus(#[from] raft::Error),
 }
 
 /// Somebody waits for the operation of this record.
@@ -193,6 +62,10 @@ struct Waiting {
 const OUTPUTS_MAX: usize = 4_096;
 /// How many bytes of committed records are applied in one go.
 const COMMITTED_BYTES_MAX: u64 = 256 << 10;
+/// How many bytes of records are in one message.
+const MESSAGE_BYTES_MAX: u64 = 1 << 20;
+/// How many messages with records may be on their way to another replica.
+const INFLIGHT_MAX: usize = 256;
 
 /// One replica.
 pub struct Replica<C> {
@@ -201,12 +74,37 @@ pub struct Replica<C> {
     founding: Option<Founding>,
     node: RawNode<Memory>,
     cell: Cell,
+    /// The term of the record that was applied last.
+    applied_term: Term,
     master: Master,
+    links: Links,
     waiting: VecDeque<Waiting>,
+    reads: Reads,
+    members: Members,
+    behind: Behind,
+    /// Messages that say that something is durable, with the number of what has to be first.
+    held: VecDeque<(u64, Vec<eraftpb::Message>)>,
+    /// What was promised in elections, as it was last handed to the disk.
+    hard_state: HardState,
+    /// Records that are committed and not applied yet.
+    committed: VecDeque<LogEntry>,
+    /// Up to here it is durable that the records which change who takes part are agreed upon.
+    agreed: LogIndex,
+    /// The same that the disk does not have yet, each with the number of what has to be durable.
+    agreeing: VecDeque<(u64, LogIndex)>,
+    /// The number of what was last handed to the disk, and of what is durable.
+    handed: u64,
+    durable: u64,
+    /// A snapshot that came, until consensus takes it or does not.
+    arrived: Option<Snapshot>,
+    /// One that was taken, until the disk has it: consensus is told then that it is applied.
+    installing: Option<(u64, LogIndex)>,
     /// The moment last stamped on a record.
     stamped: Time,
     next_raft_tick: Time,
     role: StateRole,
+    leader: Option<ReplicaId>,
+    term: Term,
     wishes: Vec<Wish>,
     restore_epoch: u64,
 }
@@ -225,14 +123,13 @@ impl<C: Codec> Replica<C> {
         founding: Option<Founding>,
     ) -> Result<Self, ReplicaError> {
         let (cell, term) = recovered.checkpoint.unwrap_or_default();
-        let base = (cell.index(), term);
         let config = Config {
-            id: settings.id,
+            id: settings.id.0,
             election_tick: 10,
             heartbeat_tick: 2,
-            applied: base.0.0,
-            max_size_per_msg: 1 << 20,
-            max_inflight_msgs: 256,
+            applied: cell.index().0,
+            max_size_per_msg: MESSAGE_BYTES_MAX,
+            max_inflight_msgs: INFLIGHT_MAX,
             max_committed_size_per_ready: COMMITTED_BYTES_MAX,
             pre_vote: true,
             check_quorum: true,
@@ -240,28 +137,53 @@ impl<C: Codec> Replica<C> {
         };
         // Whoever has a state of a term has seen that term, and has voted for nobody in it.
         let hard_state = match recovered.hard_state {
-            older if older.term < term => HardState { term, vote: 0 },
+            older if older.term < term => HardState { term, vote: 0, ..older },
             newest => newest,
         };
-        let memory = Memory::new(settings.id, base, recovered.entries, hard_state);
+        let kinds = Kinds(&codec);
+        let memory = Memory::new(&cell, term, recovered.entries, hard_state, &kinds);
         let logger = slog::Logger::root(slog::Discard, slog::o!());
-        let mut node = RawNode::new(&config, memory, &logger)?;
         // The only voter has nobody to wait for.
-        node.campaign()?;
-        Ok(Self {
-            settings,
+        let alone = cell.voters().eq([settings.id]) && memory.has_no_membership();
+        let mut node = RawNode::new(&config, memory, &logger)?;
+        if alone {
+            node.campaign()?;
+        }
+        let mut replica = Self {
             codec,
             founding,
             node,
             master: Master::new(settings.master),
+            links: Links::new(settings.id, settings.master),
+            settings,
             stamped: cell.time(),
             cell,
+            applied_term: term,
             waiting: VecDeque::new(),
+            reads: Reads::default(),
+            members: Members::default(),
+            behind: Behind::default(),
+            held: VecDeque::new(),
+            hard_state,
+            committed: VecDeque::new(),
+            agreed: hard_state.agreed,
+            agreeing: VecDeque::new(),
+            handed: 0,
+            durable: 0,
+            arrived: None,
+            installing: None,
             next_raft_tick: now,
             role: StateRole::Follower,
+            leader: None,
+            term: Term(0),
             wishes: Vec::new(),
             restore_epoch: recovered.restore_epoch,
-        })
+        };
+        replica.pin_election_timeout();
+        if replica.cell.index() > LogIndex(0) {
+            replica.began(now, term);
+        }
+        Ok(replica)
     }
 
     /// The cell's state as far as this replica has applied it.
@@ -270,27 +192,63 @@ impl<C: Codec> Replica<C> {
         &self.cell
     }
 
+    /// What this replica sees of each that takes part, itself included; nothing where it does not
+    /// lead.
+    #[must_use]
+    pub fn progress(&self) -> Vec<Progress> {
+        if self.role != StateRole::Leader {
+            return Vec::new();
+        }
+        let progress = self.node.raft.prs().iter();
+        let mut progress: Vec<_> = progress
+            .map(|(id, of)| Progress {
+                replica: ReplicaId(*id),
+                answers: of.recent_active || *id == self.settings.id.0,
+                index: LogIndex(of.matched),
+            })
+            .collect();
+        progress.sort_unstable_by_key(|of| of.replica);
+        progress
+    }
+
+    /// The term of consensus that it is in.
+    #[must_use]
+    pub fn term(&self) -> Term {
+        Term(self.node.raft.term)
+    }
+
+    /// The newest record that it knows to be committed.
+    #[must_use]
+    pub fn commit_index(&self) -> LogIndex {
+        LogIndex(self.node.raft.raft_log.committed)
+    }
+
     /// Takes in what came and says what is to be done. Drain whatever is waiting before a step:
     /// all that is proposed in one step becomes durable together.
     ///
     /// # Errors
-    /// Where this build cannot apply what is committed; the replica must stop then.
+    /// Where this build cannot apply what is committed, or its disk lost what it had acknowledged;
+    /// the replica must stop then.
     pub fn step(
         &mut self,
         now: Time,
         inputs: impl IntoIterator<Item = Input>,
         outputs: &mut Vec<Output>,
     ) -> Result<(), ReplicaError> {
-        self.tick_consensus(now);
+        self.tick_consensus(now, outputs);
         for input in inputs {
-            self.take_in(now, input, outputs);
+            self.take_in(now, input, outputs)?;
         }
-        self.master.tick(now, &self.cell, &mut self.wishes);
-        self.fulfil(now, outputs);
+        self.decide(now, outputs);
         while self.node.has_ready() && outputs.len() < OUTPUTS_MAX {
             self.ready(now, outputs)?;
-            self.master.tick(now, &self.cell, &mut self.wishes);
-            self.fulfil(now, outputs);
+            self.decide(now, outputs);
+        }
+        let readable = self.reads.readable(self.cell.index());
+        outputs.extend(readable.map(|ticket| Output::Readable(ticket, self.cell.index())));
+        if self.node.store().wants_snapshot() {
+            let snapshot = Snapshot { term: self.applied_term, cell: self.cell.clone() };
+            self.node.mut_store().offer(snapshot);
         }
         Ok(())
     }
@@ -302,18 +260,33 @@ impl<C: Codec> Replica<C> {
         if self.node.has_ready() {
             return Time::ZERO;
         }
-        self.master.next_tick().map_or(self.next_raft_tick, |next| next.min(self.next_raft_tick))
+        let ticks = [self.master.next_tick(), self.links.shard.next_tick()];
+        ticks.into_iter().flatten().fold(self.next_raft_tick, Time::min)
     }
 
-    fn tick_consensus(&mut self, now: Time) {
+    fn tick_consensus(&mut self, now: Time, outputs: &mut Vec<Output>) {
         // After a pause, time that nobody saw is not made up for: that would end a healthy term.
         if now.since(self.next_raft_tick) > self.settings.raft_tick.saturating_mul(5) {
             self.next_raft_tick = now;
         }
         while self.next_raft_tick <= now {
-            self.node.tick();
             self.next_raft_tick = self.next_raft_tick + self.settings.raft_tick;
-            self.pin_election_timeout();
+            // It cannot stand for election while it has neither the log before its snapshot nor
+            // the snapshot itself.
+            if self.installing.is_none() {
+                self.node.tick();
+                self.pin_election_timeout();
+            }
+        }
+        if let Some(leader) = self.leader.filter(|leader| *leader != self.settings.id) {
+            let (cell, me, epoch) = (&self.cell, &self.settings, self.restore_epoch);
+            self.members.describe(now, cell, me, leader, epoch, outputs);
+        }
+        let log = &self.node.raft.raft_log;
+        let (committed, durable) = (LogIndex(log.committed), LogIndex(log.persisted));
+        let patience = self.settings.raft_tick.saturating_mul(PATIENCE_TICKS);
+        if self.behind.is_stuck(now, committed, durable, patience) {
+            self.transfer(None);
         }
     }
 
@@ -321,12 +294,17 @@ impl<C: Codec> Replica<C> {
     /// the seed and the term, so that a run can be repeated.
     fn pin_election_timeout(&mut self) {
         let base = self.node.raft.election_timeout();
-        let seed = self.settings.seed ^ (self.settings.id << 48) ^ self.node.raft.term;
+        let seed = self.settings.seed ^ (self.settings.id.0 << 48) ^ self.node.raft.term;
         let extra = Random::new(seed).index(base);
         self.node.raft.set_randomized_election_timeout(base + extra);
     }
 
-    fn take_in(&mut self, now: Time, input: Input, outputs: &mut Vec<Output>) {
+    fn take_in(
+        &mut self,
+        now: Time,
+        input: Input,
+        outputs: &mut Vec<Output>,
+    ) -> Result<(), ReplicaError> {
         match input {
             Input::OpenSession(ticket, user) => {
                 self.request(now, ticket, &Op::OpenSession { user }, outputs);
@@ -337,13 +315,26 @@ impl<C: Codec> Replica<C> {
             Input::Propose(ticket, assignments) => {
                 self.request(now, ticket, &Op::Assign(assignments), outputs);
             }
+            Input::Read(ticket) => match self.reads.len() < self.settings.waiting_max {
+                true => self.reads.ask(ticket),
+                false => outputs.push(Output::Refused(ticket, Refusal::Overloaded)),
+            },
+            Input::Received(message) => self.received(now, message)?,
+            Input::Unreachable(replica) => self.node.report_unreachable(replica.0),
+            Input::SnapshotSent(replica, taken) => {
+                let status = if taken { SnapshotStatus::Finish } else { SnapshotStatus::Failure };
+                self.node.report_snapshot(replica.0, status);
+                self.node.mut_store().withdraw();
+            }
+            Input::Transfer(to) => self.transfer(to),
             Input::Answered { machine, had_order, answer } => {
                 let (cell, wishes) = (&self.cell, &mut self.wishes);
-                self.master.answered(now, cell, machine, had_order, &answer, wishes);
+                self.links.shard.answered(now, cell, machine, had_order, &answer, wishes);
             }
-            Input::Persisted(number) => self.node.on_persist_ready(number),
+            Input::Persisted(number) => self.persisted(now, number, outputs)?,
             Input::Checkpointed(index) => self.node.mut_store().compact(index),
         }
+        Ok(())
     }
 
     fn request(&mut self, now: Time, ticket: Ticket, op: &Op, outputs: &mut Vec<Output>) {
@@ -368,7 +359,11 @@ impl<C: Codec> Replica<C> {
         let payload = self.codec.encode(at, op);
         // Replicas of an older build apply it until the cell is at a level that they do not have.
         let level = self.cell.level().max(op.needs());
-        if self.node.propose(level.0.to_le_bytes().to_vec(), payload).is_err() {
+        let proposed = match members::conf_change(op) {
+            None => self.node.propose(log::context(level, &[]), payload),
+            Some(change) => self.node.propose_conf_change(log::context(level, &payload), change),
+        };
+        if proposed.is_err() {
             return false;
         }
         self.stamped = at;
@@ -378,42 +373,185 @@ impl<C: Codec> Replica<C> {
         true
     }
 
-    fn fulfil(&mut self, now: Time, outputs: &mut Vec<Output>) {
+    /// What the link shard and the leader want by themselves.
+    fn decide(&mut self, now: Time, outputs: &mut Vec<Output>) {
+        self.links.tick(now, &self.cell);
+        self.links.shard.tick(now, &self.cell, &mut self.wishes);
+        let contacts = self.links.shard.contacts_changed();
+        if self.master.is_leading() {
+            if let Some((others, active)) = self.links.say(now, &self.cell) {
+                self.tell(&others, &Body::Active(active), outputs);
+            }
+            self.master.heard(now, &self.cell, &contacts);
+            self.master.tick(now, &self.cell, &mut self.wishes);
+        }
+        let mut proposals = Vec::new();
         for wish in std::mem::take(&mut self.wishes) {
             match wish {
-                Wish::Propose(op) => drop(self.propose(now, &op, None)),
+                Wish::Propose(op) if self.master.is_leading() => {
+                    self.propose(now, &op, None);
+                }
+                Wish::Propose(op) => proposals.push(op),
                 Wish::Poll(poll) => outputs.push(Output::Poll(poll)),
+                Wish::BeginAnew(machines) => {
+                    self.links.shard.begin_anew(&machines);
+                    let others: Vec<_> =
+                        self.cell.voters().filter(|id| *id != self.settings.id).collect();
+                    self.tell(&others, &Body::BeginAnew(machines), outputs);
+                }
+            }
+        }
+        // While nobody leads it is lost, and said again.
+        let leader = self.leader.filter(|leader| *leader != self.settings.id);
+        let says = !proposals.is_empty() || !contacts.is_empty();
+        if let Some(leader) = leader.filter(|_| says && !self.master.is_leading()) {
+            self.tell(&[leader], &Body::Heard { proposals, contacts }, outputs);
+        }
+        self.reconcile(now);
+        let (tick, me) = (self.settings.raft_tick, self.settings.id);
+        if let Some(context) = self.reads.question(now, tick, me) {
+            self.node.read_index(context);
+        }
+    }
+
+    /// A term begins in what is applied, or the cell is another one.
+    fn began(&mut self, now: Time, term: Term) {
+        let (restore_epoch, index) = (self.restore_epoch, self.cell.index());
+        let since = Stamp { restore_epoch, term, index };
+        self.links.shard.term_began(now, &self.cell, since);
+    }
+
+    /// Brings who takes part, and the level, nearer to what the cell says.
+    fn reconcile(&mut self, now: Time) {
+        if !self.master.is_leading() || self.members.proposed.is_some() {
+            return;
+        }
+        let next = members::next(&self.cell, &self.settings, self.node.raft.prs());
+        match next {
+            None => {}
+            Some(members::Step::Resign) => self.transfer(None),
+            Some(members::Step::Propose(op)) => {
+                let proposed = self.propose(now, &op, None);
+                let last = LogIndex(self.node.raft.raft_log.last_index());
+                self.members.proposed = proposed.then_some(last);
             }
         }
     }
 
+    fn persisted(
+        &mut self,
+        now: Time,
+        number: u64,
+        outputs: &mut Vec<Output>,
+    ) -> Result<(), ReplicaError> {
+        self.durable = self.durable.max(number);
+        self.node.on_persist_ready(number);
+        if let Some((_, index)) = self.installing.take_if(|(installed, _)| *installed <= number) {
+            self.node.advance_apply_to(index.0);
+        }
+        while let Some((_, messages)) = self.held.pop_front_if(|(after, _)| *after <= number) {
+            self.send(messages, outputs);
+        }
+        while let Some((_, agreed)) = self.agreeing.pop_front_if(|(after, _)| *after <= number) {
+            self.agreed = agreed;
+            self.apply_committed(now, outputs)?;
+        }
+        Ok(())
+    }
+
     fn ready(&mut self, now: Time, outputs: &mut Vec<Output>) -> Result<(), ReplicaError> {
         let mut ready = self.node.ready();
-        if let Some(role) = ready.ss().map(|state| state.raft_state) {
-            self.changed_role(role, outputs);
+        let number = ready.number();
+        self.send(ready.take_messages(), outputs);
+        if let Some(state) = ready.ss() {
+            let (role, leader) = (state.raft_state, state.leader_id);
+            self.changed_role(role, leader, outputs);
         }
+        for read in ready.take_read_states() {
+            self.reads.answered(&read.request_ctx, LogIndex(read.index));
+        }
+        let restart = self.install(now, ready.snapshot(), outputs);
         let entries: Vec<LogEntry> = ready.entries().iter().map(from_raft).collect();
-        self.node.mut_store().append(&entries);
-        // A commit index that is lost is found again by the next leader: it needs no fsync.
-        let hard_state = ready
-            .hs()
-            .filter(|_| ready.must_sync())
-            .map(|state| HardState { term: Term(state.term), vote: state.vote });
-        if ready.must_sync() {
-            let number = ready.number();
-            outputs.push(Output::Persist(Persist { number, entries, hard_state }));
-        }
+        self.node.mut_store().append(&entries, &Kinds(&self.codec));
         let committed = ready.take_committed_entries();
+        self.committed.extend(committed.iter().map(from_raft));
+        let promised = ready.hs().filter(|_| ready.must_sync());
+        let before = self.hard_state.agreed;
+        let hard_state = self.promise(promised.map(|state| (Term(state.term), state.vote)));
+        if ready.must_sync() || hard_state.is_some() {
+            self.handed = number;
+            if self.hard_state.agreed > before {
+                self.agreeing.push_back((number, self.hard_state.agreed));
+            }
+            outputs.push(Output::Persist(Persist { number, restart, entries, hard_state }));
+        }
+        if let Some((index, _)) = restart {
+            self.installing = Some((number, index));
+        }
+        let messages = ready.take_persisted_messages();
+        match self.handed <= self.durable {
+            true => self.send(messages, outputs),
+            false if messages.is_empty() => {}
+            false => self.held.push_back((self.handed, messages)),
+        }
         self.node.advance_append_async(ready);
-        let last = committed.last().map(raft::eraftpb::Entry::get_index);
-        for entry in &committed {
-            self.apply(now, from_raft(entry), outputs)?;
-        }
-        if let Some(last) = last {
-            self.node.advance_apply_to(last);
-        }
+        self.apply_committed(now, outputs)?;
         self.pin_election_timeout();
         Ok(())
+    }
+
+    /// What the disk has to remember from now on, where that has changed. A commit index that is
+    /// lost is found again by the next leader, and needs no fsync; only that a change of who takes
+    /// part is agreed upon must not be forgotten by a replica that has acted on it, or it could
+    /// elect a leader among those of before.
+    fn promise(&mut self, promised: Option<(Term, u64)>) -> Option<HardState> {
+        let mut memberships = self.committed.iter().rev().map(|entry| entry.index);
+        let changed = memberships.find(|index| self.node.store().is_membership(*index));
+        let before = self.hard_state;
+        if let Some((term, vote)) = promised {
+            (self.hard_state.term, self.hard_state.vote) = (term, vote);
+        }
+        self.hard_state.agreed = self.hard_state.agreed.max(changed.unwrap_or_default());
+        (self.hard_state != before || promised.is_some()).then_some(self.hard_state)
+    }
+
+    /// Applies what is committed, up to a record that changes who takes part and waits for the disk.
+    fn apply_committed(
+        &mut self,
+        now: Time,
+        outputs: &mut Vec<Output>,
+    ) -> Result<(), ReplicaError> {
+        let mut last = None;
+        while let Some(entry) = self.committed.pop_front_if(|entry| {
+            entry.index <= self.agreed || !self.node.store().is_membership(entry.index)
+        }) {
+            last = Some(entry.index);
+            self.apply(now, entry, outputs)?;
+        }
+        if let Some(last) = last {
+            self.node.advance_apply_to(last.0);
+        }
+        Ok(())
+    }
+
+    /// Goes on from the snapshot that consensus has taken, if it has taken one.
+    fn install(
+        &mut self,
+        now: Time,
+        taken: &eraftpb::Snapshot,
+        outputs: &mut Vec<Output>,
+    ) -> Option<(LogIndex, Term)> {
+        let index = taken.get_metadata().index;
+        let Snapshot { term, cell } =
+            self.arrived.take_if(|arrived| index > 0 && arrived.cell.index().0 == index)?;
+        let index = cell.index();
+        self.node.mut_store().restore(&cell, term);
+        self.stamped = self.stamped.max(cell.time());
+        (self.cell, self.applied_term) = (cell, term);
+        self.members.proposed = None;
+        self.began(now, term);
+        outputs.push(Output::Restored { term, restore_epoch: self.restore_epoch });
+        Some((index, term))
     }
 
     fn apply(
@@ -427,12 +565,19 @@ impl<C: Codec> Replica<C> {
         let (at, op) = self.decode(&entry)?;
         self.stamped = self.stamped.max(at);
         let applied = self.cell.apply(at, &op);
-        self.master.applied(now, &self.cell, &op, &applied.reordered, &mut self.wishes);
+        let (cell, reordered) = (&self.cell, &applied.reordered);
+        self.links.shard.applied(now, cell, &op, reordered, &mut self.wishes);
+        self.master.applied(now, cell, &op, reordered);
+        if std::mem::replace(&mut self.applied_term, entry.term) != entry.term {
+            self.began(now, entry.term);
+        }
+        self.applied_members(&op, &applied, outputs)?;
         let mine =
             |waiting: &mut Waiting| waiting.index == entry.index && waiting.term == entry.term;
         if let Some(Waiting { ticket, .. }) = self.waiting.pop_front_if(mine) {
             outputs.push(Output::Reply(ticket, self.cell.index(), applied.outcome.clone()));
         }
+        self.members.proposed.take_if(|proposed| *proposed <= entry.index);
         let begins_term = entry.term.0 == self.node.raft.term;
         let events = self.codec.events(&self.cell, &applied);
         outputs.push(Output::Committed { entry, at: self.cell.time(), events });
@@ -442,13 +587,31 @@ impl<C: Codec> Replica<C> {
         Ok(())
     }
 
+    /// Tells consensus who takes part from now on, where that has changed.
+    fn applied_members(
+        &mut self,
+        op: &Op,
+        applied: &Applied,
+        outputs: &mut Vec<Output>,
+    ) -> Result<(), ReplicaError> {
+        let Some(change) = members::conf_change(op).filter(|_| !applied.events.is_empty()) else {
+            return Ok(());
+        };
+        self.node.apply_conf_change(&change)?;
+        let out = Op::ChangeMember { replica: self.settings.id, to: MemberChange::Out };
+        if *op == out {
+            outputs.push(Output::Dismissed);
+        }
+        Ok(())
+    }
+
     fn decode(&self, entry: &LogEntry) -> Result<(Time, Op), UnknownOperation> {
         if entry.data.is_empty() {
             return Ok((self.cell.time(), Op::Nothing));
         }
-        let index = entry.index;
-        if entry.level > LEVEL || entry.level == Level(0) {
-            return Err(UnknownOperation::Level { index, needs: entry.level, knows: LEVEL });
+        let (index, knows) = (entry.index, self.settings.level.min(LEVEL));
+        if entry.level > knows || entry.level == Level(0) {
+            return Err(UnknownOperation::Level { index, needs: entry.level, knows });
         }
         let decoded = self.codec.decode(&entry.data);
         decoded.map_err(|what| UnknownOperation::Malformed { index, what })
@@ -457,20 +620,17 @@ impl<C: Codec> Replica<C> {
     /// Its first entry is committed: it knows all that was ever acknowledged.
     fn lead(&mut self, now: Time, outputs: &mut Vec<Output>) {
         let term = Term(self.node.raft.term);
-        let (restore_epoch, index) = (self.restore_epoch, self.cell.index());
-        let since = Stamp { restore_epoch, term, index };
-        self.master.lead(now, since, &self.cell);
+        self.master.lead(now, &self.cell);
+        self.links.lead(now, &self.cell);
+        self.members.proposed = None;
         outputs.push(Output::Leads(term));
+        self.reads.again();
         if self.cell.name().is_none()
             && let Some(Founding { name, administrator, .. }) = self.founding.clone()
         {
             self.propose(now, &Op::Found { name, administrator }, None);
         }
-        // A replica that cannot follow a raised level stops. The only one there is can; where there
-        // are several, this has to wait until all have said so.
-        if self.cell.level() < LEVEL && self.node.raft.prs().is_singleton() {
-            self.propose(now, &Op::RaiseLevel { to: LEVEL }, None);
-        }
+        self.reconcile(now);
         // Until the first session is open: a founding that the disk holds in part is completed.
         let quota = self.founding.as_ref().is_some_and(|founding| founding.quota);
         if quota && self.cell.is_untouched() && !self.cell.metering().on {
@@ -478,7 +638,7 @@ impl<C: Codec> Replica<C> {
         }
     }
 
-    fn changed_role(&mut self, role: StateRole, outputs: &mut Vec<Output>) {
+    fn changed_role(&mut self, role: StateRole, leader: u64, outputs: &mut Vec<Output>) {
         let led = self.role == StateRole::Leader;
         self.role = role;
         if led && role != StateRole::Leader {
@@ -488,15 +648,11 @@ impl<C: Codec> Replica<C> {
             let unknown = |waiting: Waiting| Output::Refused(waiting.ticket, Refusal::Unknown);
             outputs.extend(waiting.map(unknown));
         }
-    }
-}
-
-impl Recovered {
-    /// Adds what was promised and recorded, in the order in which it was read.
-    pub fn entry(&mut self, term: Term, index: LogIndex, level: Level, data: &[u8]) {
-        let covered = self.checkpoint.as_ref().is_some_and(|(cell, _)| index <= cell.index());
-        if !covered {
-            self.entries.push(LogEntry { term, index, level, data: Bytes::copy_from_slice(data) });
+        let (leader, term) = ((leader > 0).then_some(ReplicaId(leader)), Term(self.node.raft.term));
+        if (leader, term) != (self.leader, self.term) {
+            (self.leader, self.term) = (leader, term);
+            self.reads.again();
+            outputs.push(Output::Leader(leader, term));
         }
     }
 }

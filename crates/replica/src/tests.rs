@@ -1,5 +1,7 @@
 //! One replica, a disk of two vectors, and a clock that is told the time.
 
+mod cluster;
+
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -26,6 +28,10 @@ impl Codec for Table {
         let place: [u8; 8] = payload.try_into().map_err(|_| "not eight bytes".to_owned())?;
         let place = usize::try_from(u64::from_le_bytes(place)).unwrap_or(usize::MAX);
         self.0.borrow().get(place).cloned().ok_or_else(|| "not in the table".to_owned())
+    }
+
+    fn is_membership(&self, payload: &[u8]) -> bool {
+        matches!(self.decode(payload), Ok((_, Op::ChangeMember { .. })))
     }
 
     fn events(&self, cell: &Cell, applied: &Applied) -> Vec<u8> {
@@ -134,10 +140,14 @@ fn a_cell_is_at_the_level_of_its_only_replica() {
     assert_eq!(world.replica.cell().level(), cell::LEVEL);
     let levels: Vec<u32> = world.disk.iter().map(|entry| entry.level.0).collect();
     let newest = cell::LEVEL.0;
-    assert_eq!(levels, [0, 1, newest], "older builds stop before they apply what raises it");
+    assert_eq!(
+        levels,
+        [0, 1, newest, newest],
+        "older builds stop before they apply what raises it"
+    );
     let mut world = world.restart();
     world.settle(vec![]);
-    assert_eq!(world.disk.len(), 4, "the entry of the new term alone");
+    assert_eq!(world.disk.len(), 5, "the entry of the new term alone");
 }
 
 #[test]
@@ -232,8 +242,8 @@ fn events_are_those_of_their_operation() {
     let counts: Vec<u8> = first.iter().map(|(_, events)| events[8]).collect();
     assert_eq!(
         counts,
-        [0, 1, 1, 0, 1, 1, 0],
-        "a term, the founding, a level, a session, two machines"
+        [0, 1, 1, 1, 0, 1, 1, 0],
+        "a term, the founding, a level, the replica itself, a session, two machines"
     );
     for (index, events) in &first {
         assert_eq!(events[..8], index.to_le_bytes(), "the cell was at that operation");
@@ -300,7 +310,8 @@ fn a_record_of_a_higher_level_stops_the_replica_and_says_why() {
     assert_eq!(
         said.to_string(),
         format!(
-            "record {index} needs level 99 of the state machine, this program knows 2: start a newer one"
+            "record {index} needs level 99 of the state machine, this program knows {}: start a newer one",
+            cell::LEVEL
         )
     );
 }
@@ -337,11 +348,11 @@ fn a_restored_cell_goes_on_after_its_checkpoint_and_its_orders_are_newer_than_al
     world.disk.clear();
     world.outputs.clear();
     world.settle(vec![]);
-    // The entry of its term, and the level that this build has.
+    // The entry of its term, the level that this build has, and the replica itself.
     let next = |after| (Term(8), LogIndex(cell.index().0 + after));
     assert_eq!(
         world.disk.iter().map(|entry| (entry.term, entry.index)).collect::<Vec<_>>(),
-        [next(1), next(2)]
+        [next(1), next(2), next(3)]
     );
     let order = world.outputs.iter().find_map(|output| match output {
         Output::Poll(poll) => poll.order.as_ref(),

@@ -33,6 +33,8 @@ pub struct Plan {
     pub families: Vec<Family>,
     /// Of the seed's faults, those that are played; all of them where nothing is said.
     pub only: Option<Vec<usize>>,
+    /// How many replicas its Borgmaster has.
+    pub replicas: usize,
     /// So many machines; as the seed says where nothing is said.
     pub machines: Option<usize>,
     /// A mistake that is made on purpose.
@@ -59,11 +61,11 @@ pub struct Verdict {
 }
 
 impl Plan {
-    /// All faults, for a time that follows from the seed.
+    /// All faults, for a time, with one replica.
     #[must_use]
     pub fn of(seed: u64, lasts: Span) -> Self {
         let families = Family::ALL.to_vec();
-        Self { seed, lasts, families, only: None, machines: None, planted: None }
+        Self { seed, lasts, families, only: None, replicas: 1, machines: None, planted: None }
     }
 
     fn size(&self, random: &mut Random) -> usize {
@@ -80,7 +82,7 @@ impl Plan {
     pub fn faults(&self) -> Vec<(Fault, bool)> {
         let mut random = Random::new(self.seed);
         let machines = self.size(&mut random);
-        let all = faults(&mut random.fork(), &self.families, machines, self.lasts);
+        let all = faults(&mut random.fork(), &self.families, (machines, self.replicas), self.lasts);
         let played = |number: usize| self.only.as_ref().is_none_or(|only| only.contains(&number));
         all.into_iter().enumerate().map(|(number, fault)| (fault, played(number))).collect()
     }
@@ -96,6 +98,7 @@ impl Plan {
         let setting = Setting {
             seed: random.number(),
             machines: machines(count, RACK, capacity(cores, gib)),
+            replicas: self.replicas,
             replica: replica::Settings::default(),
             checking: Checking::Every { full: FULL_CHECK },
             checkpoint_every: random.within(50..2_000),

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use cell::{Mutation, Outcome, Rejection, Reply, RequestId};
-use model::{LogIndex, SessionId, Span, UserName};
+use model::{LogIndex, SessionId, Span, Time, UserName};
 use replica::{Codec, Refusal};
 
 use crate::network::{Fate, Node};
@@ -20,6 +20,8 @@ const QUEUE_MAX: usize = 100_000;
 /// A request on its way.
 #[derive(Clone, Debug)]
 pub(crate) struct Asked {
+    /// Which replica is asked.
+    pub(crate) host: usize,
     pub(crate) client: usize,
     pub(crate) attempt: u64,
     /// The request that it is, where that was answered before.
@@ -49,9 +51,13 @@ struct Client {
     session: Option<SessionId>,
     sequence: u64,
     queue: VecDeque<Mutation>,
+    /// Which replica it asks.
+    host: usize,
     /// What it waits for, and which attempt that is.
     asking: bool,
     attempt: u64,
+    /// Since when it wants what it waits for.
+    since: Time,
     /// The last request that was answered, with its answer.
     answered: Option<(RequestId, Mutation, Result<Reply, Rejection>)>,
 }
@@ -63,8 +69,10 @@ impl Clients {
             session: None,
             sequence: 1,
             queue: VecDeque::new(),
+            host: 0,
             asking: false,
             attempt: 0,
+            since: Time::ZERO,
             answered: None,
         };
         Self { all: users.into_iter().map(client).collect() }
@@ -87,6 +95,17 @@ impl Clients {
         self.all.iter().all(|client| client.queue.is_empty())
     }
 
+    /// Since when somebody waits for an answer, of those who do: who has waited longest.
+    pub(crate) fn waits_since(&self) -> Option<Time> {
+        let waiting = self.all.iter().filter(|client| client.asking);
+        waiting.map(|client| client.since).min()
+    }
+
+    /// Whether one waits for the answer to something of that kind.
+    pub(crate) fn waits(&self, client: usize, is: impl Fn(&Mutation) -> bool) -> bool {
+        self.all.get(client).is_some_and(|client| client.queue.iter().any(is))
+    }
+
     /// The cell went on from a backup, which does not know their sessions.
     pub(crate) fn forget_sessions(&mut self) {
         self.all.iter_mut().for_each(|client| {
@@ -103,6 +122,7 @@ impl<C: Codec> World<C> {
             self.clients.all[client].queue.push_back(mutation);
         }
         if !self.clients.all[client].asking {
+            self.clients.all[client].since = self.now;
             self.attempt(client);
         }
     }
@@ -125,13 +145,16 @@ impl<C: Codec> World<C> {
             }
         };
         client.asking = true;
-        self.send_request(Asked { client: number, attempt, again: None, what });
+        let host = client.host;
+        self.send_request(Asked { host, client: number, attempt, again: None, what });
         let given_up = Event::GivesUp { client: number, attempt };
         self.agenda.at(self.now + PATIENCE, given_up);
     }
 
     fn send_request(&mut self, asked: Asked) {
-        if let Fate::Arrives(delay, again) = self.network.send(Node::Clients, Node::Master) {
+        if let Fate::Arrives(delay, again) =
+            self.network.send(Node::Clients, Node::Master(asked.host))
+        {
             if let Some(again) = again {
                 self.agenda.at(self.now + again, Event::Asked(Box::new(asked.clone())));
             }
@@ -142,18 +165,21 @@ impl<C: Codec> World<C> {
     pub(crate) fn gives_up(&mut self, number: usize, attempt: u64) {
         let client = &self.clients.all[number];
         if client.asking && client.attempt == attempt {
+            // It does not answer, or does not lead.
+            self.clients.all[number].host = self.another_master(client.host);
             self.attempt(number);
         }
     }
 
     pub(crate) fn answer_client(
         &mut self,
+        host: usize,
         client: usize,
         attempt: u64,
         again: Option<RequestId>,
         answer: Result<(LogIndex, Outcome), Refusal>,
     ) {
-        if let Fate::Arrives(delay, _) = self.network.send(Node::Master, Node::Clients) {
+        if let Fate::Arrives(delay, _) = self.network.send(Node::Master(host), Node::Clients) {
             let told = Told { client, attempt, again, answer };
             self.agenda.at(self.now + delay, Event::Told(Box::new(told)));
         }
@@ -204,6 +230,7 @@ impl<C: Codec> World<C> {
         }
         self.load.answered(&client.user, &mutation, &answer);
         client.answered = Some((id, mutation, answer));
+        client.since = self.now;
         self.attempt(number);
     }
 
@@ -211,8 +238,8 @@ impl<C: Codec> World<C> {
     pub(crate) fn repeat(&mut self, number: usize) {
         let client = &self.clients.all[number];
         if let Some((id, mutation, _)) = client.answered.clone() {
-            let (again, what) = (Some(id), Some((id, mutation)));
-            self.send_request(Asked { client: number, attempt: 0, again, what });
+            let (host, again, what) = (client.host, Some(id), Some((id, mutation)));
+            self.send_request(Asked { host, client: number, attempt: 0, again, what });
         }
     }
 

@@ -7,11 +7,23 @@ use cell::Cell;
 use model::{LogIndex, Random, Span, Term};
 use replica::{HardState, LogEntry, Persist, Recovered};
 
+use crate::planted::Planted;
+
 /// One record of the log.
 #[derive(Clone, Debug)]
 enum Record {
     Promise(HardState),
     Entry(LogEntry),
+    /// The log begins anew after this record: the cell up to there came from another replica.
+    Restart(LogIndex),
+}
+
+/// What is written for it.
+fn records(persist: Persist) -> impl Iterator<Item = Record> {
+    let restart = persist.restart.map(|(index, _)| Record::Restart(index));
+    let promise = persist.hard_state.map(Record::Promise);
+    let entries = persist.entries.into_iter().map(Record::Entry);
+    restart.into_iter().chain(promise).chain(entries)
 }
 
 /// A durable checkpoint.
@@ -48,8 +60,10 @@ pub(crate) struct Disk {
     pub(crate) slow: Span,
     /// It says that it has synced, and has not.
     pub(crate) lies: bool,
-    /// It says that it has written, and has not: only where that mistake is planted.
-    pub(crate) acknowledges_early: bool,
+    /// Something that it had said was synced is gone.
+    pub(crate) lost: bool,
+    /// A mistake that is made on purpose.
+    pub(crate) planted: Option<Planted>,
 }
 
 impl Disk {
@@ -64,7 +78,8 @@ impl Disk {
             full: false,
             slow: Span::ZERO,
             lies: false,
-            acknowledges_early: false,
+            lost: false,
+            planted: None,
         }
     }
 
@@ -79,13 +94,11 @@ impl Disk {
         if self.full {
             return false;
         }
-        if self.acknowledges_early {
+        if self.planted == Some(Planted::LostWrite) {
             return true;
         }
         while let Some(persist) = self.queue.pop_front_if(|persist| persist.number <= number) {
-            let promise = persist.hard_state.map(Record::Promise);
-            self.written.extend(promise);
-            self.written.extend(persist.entries.into_iter().map(Record::Entry));
+            self.written.extend(records(persist));
         }
         if !self.lies {
             self.synced = self.written.len();
@@ -100,12 +113,9 @@ impl Disk {
 
     /// The process is gone, or the machine: what was being written is there in part.
     pub(crate) fn crash(&mut self, how: Crash) {
-        let records = |persist: Persist| {
-            let promise = persist.hard_state.map(Record::Promise);
-            promise.into_iter().chain(persist.entries.into_iter().map(Record::Entry))
-        };
+        let said = self.written.len();
         let unwritten: Vec<Record> = self.queue.drain(..).flat_map(records).collect();
-        if !self.full && !self.acknowledges_early {
+        if !self.full && self.planted != Some(Planted::LostWrite) {
             let some = self.random.index(unwritten.len() + 1);
             self.written.extend(unwritten.into_iter().take(some));
         }
@@ -113,6 +123,7 @@ impl Disk {
             let unsynced = self.written.len() - self.synced;
             let survive = self.random.index(unsynced + 1);
             self.written.truncate(self.synced + survive);
+            self.lost |= self.written.len() < said;
         }
         if how == Crash::PowerLost || !self.lies {
             self.synced = self.written.len();
@@ -122,6 +133,13 @@ impl Disk {
     /// Whether there is a backup to go on from.
     pub(crate) fn has_checkpoint(&self) -> bool {
         !self.checkpoints.is_empty()
+    }
+
+    /// Whether a checkpoint up to an index can be made durable, and is newer than what is there: while
+    /// one was being written, a newer one may have come from another replica.
+    pub(crate) fn takes_checkpoint(&self, index: LogIndex) -> bool {
+        let newest = self.checkpoints.last().map_or(LogIndex(0), |newest| newest.cell.index());
+        !self.full && !self.lies && newest < index
     }
 
     /// A checkpoint is durable: the log is kept back to the one before. Up to which index it is not
@@ -136,7 +154,7 @@ impl Disk {
         let (promise, unsynced) = (self.promise(), self.written.len() - self.synced);
         let covered = |record: &Record| match record {
             Record::Promise(_) => true,
-            Record::Entry(entry) => entry.index <= needed_from,
+            Record::Entry(LogEntry { index, .. }) | Record::Restart(index) => *index <= needed_from,
         };
         // Only a beginning that is synced goes; promises are written anew before what is left.
         let goes = self.written[..self.synced].iter().take_while(|record| covered(record)).count();
@@ -151,13 +169,13 @@ impl Disk {
     fn promise(&self) -> HardState {
         let newest = self.written.iter().rev().find_map(|record| match record {
             Record::Promise(promise) => Some(*promise),
-            Record::Entry(_) => None,
+            Record::Entry(_) | Record::Restart(_) => None,
         });
         newest.unwrap_or_default()
     }
 
-    /// What a process finds that starts.
-    pub(crate) fn recover(&self) -> Recovered {
+    /// What a process finds that starts; none where the log begins after the checkpoint that it has.
+    pub(crate) fn recover(&mut self) -> Option<Recovered> {
         let newest = self.checkpoints.last();
         let mut recovered = Recovered {
             checkpoint: newest.map(|newest| (newest.cell.clone(), newest.term)),
@@ -165,15 +183,50 @@ impl Disk {
             restore_epoch: self.restore_epoch,
             ..Recovered::default()
         };
-        let from = newest.map_or(LogIndex(0), |newest| newest.cell.index());
+        match self.planted {
+            Some(Planted::ForgottenVote) => recovered.hard_state.vote = 0,
+            Some(Planted::ForgottenAgreement) => recovered.hard_state.agreed = LogIndex(0),
+            _ => {}
+        }
+        let (from, term) =
+            newest.map_or_else(Default::default, |newest| (newest.cell.index(), newest.term));
+        let (mut begins, mut last) = (LogIndex(0), LogIndex(0));
         for record in &self.written {
-            let Record::Entry(entry) = record else { continue };
-            while recovered.entries.pop_if(|last| last.index >= entry.index).is_some() {}
-            if entry.index > from {
-                recovered.entries.push(entry.clone());
+            match record {
+                Record::Promise(_) => {}
+                Record::Restart(index) => {
+                    recovered.entries.clear();
+                    recovered.diverged = false;
+                    (begins, last) = (*index, *index);
+                }
+                Record::Entry(entry) => {
+                    while recovered.entries.pop_if(|last| last.index >= entry.index).is_some() {}
+                    last = entry.index;
+                    if entry.index > from {
+                        recovered.entries.push(entry.clone());
+                    } else {
+                        recovered.diverged = entry.index == from && entry.term != term;
+                    }
+                }
             }
         }
-        recovered
+        if recovered.diverged || last < from {
+            recovered.entries.clear();
+            self.written.push(Record::Restart(from));
+            self.synced = self.written.len();
+        }
+        (begins <= from).then_some(recovered)
+    }
+
+    /// Whether the cell and what came after it would be there without the newest checkpoint.
+    pub(crate) fn can_do_without_newest(&self) -> bool {
+        let before = self.checkpoints.iter().rev().nth(1).map(|before| before.cell.index());
+        let restarts = |record: &Record| match record {
+            Record::Restart(index) => Some(*index),
+            Record::Promise(_) | Record::Entry(_) => None,
+        };
+        let begins = self.written.iter().filter_map(restarts).max();
+        before.is_some_and(|before| begins.is_none_or(|begins| begins <= before))
     }
 
     /// The newest checkpoint cannot be read any more. The one before it is why the log is kept back
@@ -185,9 +238,9 @@ impl Disk {
     /// Goes on from the older checkpoint that is kept, as an operator does who loads a backup: what
     /// came after it is lost, and machines obey none but the restored cell. The cell of that
     /// checkpoint; none where there is no checkpoint yet.
-    pub(crate) fn restore(&mut self) -> Option<Cell> {
+    pub(crate) fn restore(&mut self, alone: impl Fn(Cell) -> Cell) -> Option<Cell> {
         let oldest = self.checkpoints.first()?.clone();
-        let restored = Checkpoint { cell: oldest.cell.restored(), term: oldest.term };
+        let restored = Checkpoint { cell: alone(oldest.cell.restored()), term: oldest.term };
         let cell = restored.cell.clone();
         self.checkpoints = vec![restored];
         self.written.clear();
@@ -215,8 +268,9 @@ mod tests {
     }
 
     fn persist(number: u64, range: std::ops::RangeInclusive<u64>) -> Persist {
-        let hard_state = (number == 1).then_some(HardState { term: Term(1), vote: 1 });
-        Persist { number, entries: entries(range), hard_state }
+        let hard_state =
+            (number == 1).then_some(HardState { term: Term(1), vote: 1, ..HardState::default() });
+        Persist { number, restart: None, entries: entries(range), hard_state }
     }
 
     fn checkpoint(index: u64) -> Checkpoint {
@@ -226,8 +280,8 @@ mod tests {
     }
 
     /// What is found: from which checkpoint on, and up to which record.
-    fn found(disk: &Disk) -> (u64, u64) {
-        let recovered = disk.recover();
+    fn found(disk: &mut Disk) -> (u64, u64) {
+        let recovered = disk.recover().expect("a whole log");
         let from = recovered.checkpoint.map_or(0, |(cell, _)| cell.index().0);
         let indexes: Vec<u64> = recovered.entries.iter().map(|entry| entry.index.0).collect();
         let expected: Vec<u64> = (from + 1..).take(indexes.len()).collect();
@@ -245,7 +299,7 @@ mod tests {
             disk.write(persist(2, 11..=15));
             happens(&mut disk);
             assert_eq!(disk.promise().term, Term(1));
-            found(&disk).1
+            found(&mut disk).1
         });
         let last: Vec<u64> = last.collect();
         let (least, most) = (last.iter().min(), last.iter().max());
@@ -299,10 +353,10 @@ mod tests {
         disk.full = true;
         disk.write(persist(1, 1..=3));
         disk.write(persist(2, 4..=6));
-        assert_eq!((disk.finish(1), disk.waiting(), found(&disk)), (false, Some(2), (0, 0)));
+        assert_eq!((disk.finish(1), disk.waiting(), found(&mut disk)), (false, Some(2), (0, 0)));
         disk.full = false;
         assert!(disk.finish(2));
-        assert_eq!((disk.waiting(), found(&disk)), (None, (0, 6)));
+        assert_eq!((disk.waiting(), found(&mut disk)), (None, (0, 6)));
     }
 
     #[test]
@@ -312,7 +366,7 @@ mod tests {
             disk.write(persist(number, range));
             assert!(disk.finish(number));
         }
-        assert_eq!(found(&disk), (0, 5));
+        assert_eq!(found(&mut disk), (0, 5));
     }
 
     #[test]
@@ -322,24 +376,27 @@ mod tests {
         assert!(disk.finish(1) && !disk.has_checkpoint());
         for (at, needed_from) in [(5, 5), (9, 5), (14, 9)] {
             assert_eq!(disk.checkpoint(checkpoint(at)), LogIndex(needed_from));
-            assert_eq!(found(&disk), (at, 20));
+            assert_eq!(found(&mut disk), (at, 20));
             assert_eq!(disk.promise().term, Term(1), "a promise outlives the log before it");
         }
         disk.newest_checkpoint_rots();
-        assert_eq!(found(&disk), (9, 20));
+        assert_eq!(found(&mut disk), (9, 20));
         disk.newest_checkpoint_rots();
-        assert_eq!(found(&disk), (9, 20));
+        assert_eq!(found(&mut disk), (9, 20));
     }
 
     #[test]
     fn a_backup_is_the_older_checkpoint_and_nothing_after_it() {
         let mut disk = Disk::new(Random::new(1));
-        assert!(disk.restore().is_none());
+        assert!(disk.restore(|cell| cell).is_none());
         disk.write(persist(1, 1..=20));
         assert!(disk.finish(1));
         disk.checkpoint(checkpoint(5));
         disk.checkpoint(checkpoint(9));
-        let restored = disk.restore().map(|cell| cell.index());
-        assert_eq!((restored, disk.restore_epoch, found(&disk)), (Some(LogIndex(5)), 1, (5, 5)));
+        let restored = disk.restore(|cell| cell).map(|cell| cell.index());
+        assert_eq!(
+            (restored, disk.restore_epoch, found(&mut disk)),
+            (Some(LogIndex(5)), 1, (5, 5))
+        );
     }
 }

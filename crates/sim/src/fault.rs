@@ -39,27 +39,49 @@ pub enum FaultKind {
     Smaller(usize),
     /// A task's shim is killed with it: which task, of which machine.
     Task(usize, usize),
-    /// The master comes to an end, and is started again when the fault ends.
-    Master(Crash),
-    /// The master stands still.
-    MasterFrozen,
+    /// A master comes to an end, and is started again when the fault ends; where there are several,
+    /// each at its own time until then.
+    Master(Who, Crash),
+    /// A master stands still.
+    MasterFrozen(Who),
     /// The scheduler is killed, and started again when the fault ends.
     Scheduler,
     /// The scheduler stands still.
     SchedulerFrozen,
     /// Every write takes up to so long.
-    SlowDisk(Span),
-    /// The master's disk is full.
-    FullDisk,
-    /// The master's disk says that it has synced, and has not; in the end it loses power, and the
-    /// cell goes on from the older checkpoint that is kept.
-    LyingDisk,
+    SlowDisk(Who, Span),
+    /// A master's disk is full.
+    FullDisk(Who),
+    /// A master's disk says that it has synced, and has not; in the end it loses power. The only
+    /// replica's cell goes on from the older checkpoint that is kept; one of several is replaced.
+    LyingDisk(Who),
     /// The newest checkpoint cannot be read, and the master's machine loses power.
-    RottenCheckpoint,
+    RottenCheckpoint(Who),
     /// Somebody loads the older checkpoint that is kept.
     Restore,
     /// Another scheduler proposes whatever it likes, and evicts whom it may.
     Rival,
+    /// There is one replica more.
+    MoreReplicas,
+    /// A replica is removed, and another one is added when the fault ends.
+    FewerReplicas(Who),
+    /// A replica is removed, and another one is added at once.
+    Replaced(Who),
+    /// That another one should lead, again and again.
+    Transfers,
+    /// Replicas lose power right after they have voted, half of the times, and start again at once.
+    Unlucky,
+}
+
+/// Which replica of the Borgmaster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Who {
+    /// The elected one; the first where nobody leads.
+    Elected,
+    /// The one of that number, from 0, of those that are there.
+    Nth(usize),
+    /// All of them.
+    All,
 }
 
 /// A family of faults, to choose by.
@@ -75,12 +97,14 @@ pub enum Family {
     Scheduler,
     /// The master's disk, and backups.
     Disk,
+    /// Who the replicas are, and who leads: nothing where there is one.
+    Replicas,
 }
 
 impl Family {
     /// All of them.
-    pub const ALL: [Self; 5] =
-        [Self::Network, Self::Machines, Self::Master, Self::Scheduler, Self::Disk];
+    pub const ALL: [Self; 6] =
+        [Self::Network, Self::Machines, Self::Master, Self::Scheduler, Self::Disk, Self::Replicas];
 
     /// Its name on the command line.
     #[must_use]
@@ -91,6 +115,7 @@ impl Family {
             Self::Master => "master",
             Self::Scheduler => "scheduler",
             Self::Disk => "disk",
+            Self::Replicas => "replicas",
         }
     }
 }
@@ -109,9 +134,11 @@ pub(crate) const RACK: usize = 4;
 pub fn faults(
     random: &mut Random,
     families: &[Family],
-    machines: usize,
+    (machines, replicas): (usize, usize),
     within: Span,
 ) -> Vec<Fault> {
+    let there = |family: &Family| *family != Family::Replicas || replicas > 1;
+    let families: Vec<Family> = families.iter().copied().filter(there).collect();
     let mut faults = Vec::new();
     let mut after = Span::from_secs(20);
     loop {
@@ -120,55 +147,118 @@ pub fn faults(
         if after + lasts > within {
             return faults;
         }
-        if let Some(family) = random.one_of(families) {
-            let kind = kind(random, *family, machines);
+        if let Some(family) = random.one_of(&families) {
+            let kind = kind(random, *family, machines, replicas);
             faults.push(Fault { after, lasts, kind });
         }
     }
 }
 
-fn kind(random: &mut Random, family: Family, machines: usize) -> FaultKind {
+fn kind(random: &mut Random, family: Family, machines: usize, replicas: usize) -> FaultKind {
     let machine = random.index(machines);
     let rack = machine / RACK * RACK;
     let some =
         if random.chance(250) { rack..(rack + RACK).min(machines) } else { machine..machine + 1 };
-    match (family, random.below(10)) {
-        (Family::Network, _) => FaultKind::Network(disturbance(random, some)),
-        (Family::Machines, 0..3) => FaultKind::Off(some),
-        (Family::Machines, 3..5) => FaultKind::Frozen(some),
-        (Family::Machines, 5..7) => FaultKind::Borglet(machine),
-        (Family::Machines, 7) => FaultKind::Task(machine, random.index(4)),
-        (Family::Machines, 8) => FaultKind::BorgletFrozen(machine),
-        (Family::Machines, _) => FaultKind::Smaller(machine),
-        (Family::Master, 0..4) => FaultKind::Master(Crash::Killed),
-        (Family::Master, 4..8) => FaultKind::Master(Crash::PowerLost),
-        (Family::Master, _) => FaultKind::MasterFrozen,
-        (Family::Scheduler, 0..2) => FaultKind::Scheduler,
-        (Family::Scheduler, 2..4) => FaultKind::SchedulerFrozen,
-        (Family::Scheduler, _) => FaultKind::Rival,
-        (Family::Disk, 0..3) => FaultKind::SlowDisk(Span::from_millis(1 << random.below(12))),
-        (Family::Disk, 3..6) => FaultKind::FullDisk,
-        (Family::Disk, 6) => FaultKind::LyingDisk,
-        (Family::Disk, 7) => FaultKind::Restore,
-        (Family::Disk, _) => FaultKind::RottenCheckpoint,
+    let number = random.below(10);
+    match family {
+        Family::Network if replicas > 1 && number < 5 => {
+            FaultKind::Network(between_replicas(random, replicas))
+        }
+        Family::Network => FaultKind::Network(disturbance(random, some, replicas)),
+        Family::Machines => match number {
+            0..3 => FaultKind::Off(some),
+            3..5 => FaultKind::Frozen(some),
+            5..7 => FaultKind::Borglet(machine),
+            7 => FaultKind::Task(machine, random.index(4)),
+            8 => FaultKind::BorgletFrozen(machine),
+            _ => FaultKind::Smaller(machine),
+        },
+        Family::Scheduler => match number {
+            0..2 => FaultKind::Scheduler,
+            2..4 => FaultKind::SchedulerFrozen,
+            _ => FaultKind::Rival,
+        },
+        Family::Master | Family::Disk | Family::Replicas => {
+            let who = who(random, replicas);
+            of_masters(random, family, number, who)
+        }
     }
 }
 
-fn disturbance(random: &mut Random, some: Range<usize>) -> Disturbance {
-    let trouble = match random.below(6) {
+fn of_masters(random: &mut Random, family: Family, number: u64, who: Who) -> FaultKind {
+    match family {
+        Family::Master => match number {
+            0..4 => FaultKind::Master(who, Crash::Killed),
+            4..8 => FaultKind::Master(who, Crash::PowerLost),
+            _ => FaultKind::MasterFrozen(who),
+        },
+        Family::Disk => match number {
+            0..3 => FaultKind::SlowDisk(who, Span::from_millis(1 << random.below(12))),
+            3..6 => FaultKind::FullDisk(who),
+            6 => FaultKind::LyingDisk(who),
+            7 => FaultKind::Restore,
+            _ => FaultKind::RottenCheckpoint(who),
+        },
+        _ => match number {
+            0..2 => FaultKind::MoreReplicas,
+            2..4 => FaultKind::FewerReplicas(who),
+            4..6 => FaultKind::Replaced(who),
+            6..8 => FaultKind::Transfers,
+            _ => FaultKind::Unlucky,
+        },
+    }
+}
+
+/// The elected one as often as any, and sometimes all.
+fn who(random: &mut Random, replicas: usize) -> Who {
+    if replicas == 1 {
+        return Who::Elected;
+    }
+    match random.below(10) {
+        0..4 => Who::Elected,
+        4..9 => Who::Nth(random.index(replicas)),
+        _ => Who::All,
+    }
+}
+
+fn trouble(random: &mut Random) -> Trouble {
+    match random.below(6) {
         0..3 => Trouble::Cut,
         3 => Trouble::Loss(1 << random.below(9)),
         4 => Trouble::Delay(Span::from_millis(1 << random.below(13))),
         _ => Trouble::Twice(8 << random.below(7)),
-    };
-    let (master, both_ways) = (Nodes::One(Node::Master), random.chance(500));
+    }
+}
+
+fn disturbance(random: &mut Random, some: Range<usize>, replicas: usize) -> Disturbance {
+    let trouble = trouble(random);
+    let both_ways = random.chance(500);
     let other = match random.below(6) {
         0 => Nodes::One(Node::Scheduler),
         1 => Nodes::One(Node::Clients),
         2 => Nodes::All,
         _ => Nodes::Machines(some),
     };
-    let (from, to) = if random.chance(500) { (master, other) } else { (other, master) };
+    let swapped = !random.chance(500);
+    let master = match replicas {
+        1 => Nodes::MASTERS,
+        _ if random.chance(300) => Nodes::MASTERS,
+        _ => Nodes::One(Node::Master(random.index(replicas))),
+    };
+    let (from, to) = if swapped { (other, master) } else { (master, other) };
+    Disturbance { from, to, both_ways, trouble }
+}
+
+/// One replica from the others, or some from some.
+fn between_replicas(random: &mut Random, replicas: usize) -> Disturbance {
+    let (trouble, both_ways) = (trouble(random), random.chance(500));
+    let part = random.index(replicas.saturating_sub(1)) + 1;
+    let one = Nodes::One(Node::Master(random.index(replicas)));
+    let (from, to) = match random.below(4) {
+        0 => (Nodes::Masters(0..part), Nodes::Masters(part..usize::MAX)),
+        1 => (Nodes::MASTERS, one),
+        _ => (one, Nodes::MASTERS),
+    };
     Disturbance { from, to, both_ways, trouble }
 }
 
@@ -187,54 +277,29 @@ impl<C: Codec> World<C> {
             (FaultKind::BorgletFrozen(machine), false) => self.thaw_borglet(machine),
             (FaultKind::Smaller(machine), begins) => self.shrink(machine, begins),
             (FaultKind::Task(machine, which), true) => self.lose_task(machine, which),
-            (FaultKind::Master(how), true) => self.crash_master(how, lasts),
-            (FaultKind::MasterFrozen, begins) => self.freeze_master(begins),
             (FaultKind::Scheduler, true) => self.restart_scheduler(lasts),
             (FaultKind::SchedulerFrozen, begins) => self.freeze_scheduler(begins),
-            (FaultKind::SlowDisk(slow), true) => self.master.disk.slow = slow,
-            (FaultKind::SlowDisk(_), false) => self.master.disk.slow = Span::ZERO,
-            (FaultKind::FullDisk, true) => self.master.disk.full = true,
-            (FaultKind::FullDisk, false) => self.disk_has_room(),
-            // Without a backup there would be no way back, and nothing to be learned.
-            (FaultKind::LyingDisk, true) => {
-                self.master.disk.lies = self.master.disk.has_checkpoint();
-            }
-            (FaultKind::LyingDisk, false) if self.master.disk.lies => {
-                self.crash_master(Crash::PowerLost, Span::from_secs(2));
-            }
-            (FaultKind::RottenCheckpoint, true) => {
-                self.master.disk.newest_checkpoint_rots();
-                self.crash_master(Crash::PowerLost, Span::from_secs(2));
-            }
-            (FaultKind::Restore, true) => {
-                self.crash_master(Crash::Killed, Span::from_secs(2));
-                self.restore();
-            }
             (FaultKind::Rival, begins) => {
                 self.rival.active = begins;
                 if begins {
                     self.agenda.at(self.now, Event::RivalTurn);
                 }
             }
-            (
-                FaultKind::Borglet(_)
-                | FaultKind::Task(..)
-                | FaultKind::Master(_)
-                | FaultKind::Scheduler
-                | FaultKind::LyingDisk
-                | FaultKind::RottenCheckpoint
-                | FaultKind::Restore,
-                false,
-            ) => {}
+            (FaultKind::Borglet(_) | FaultKind::Task(..) | FaultKind::Scheduler, false) => {}
+            (kind, begins) => self.fault_of_masters(number, &kind, lasts, begins),
         }
     }
 
     /// A part of the network is disturbed; the number is that by which it ends.
     pub(crate) fn disturb(&mut self, number: usize, disturbance: Disturbance) {
-        let stream = self.network.is_cut(Node::Master, Node::Scheduler);
+        let follows = self.scheduler.follows();
+        let cut = |world: &Self| {
+            follows.is_some_and(|host| world.network.is_cut(Node::Master(host), Node::Scheduler))
+        };
+        let before = cut(self);
         self.network.disturb(number, disturbance);
-        if !stream && self.network.is_cut(Node::Master, Node::Scheduler) {
-            self.stream_breaks(Span::from_secs(5));
+        if !before && cut(self) {
+            self.stream_breaks(None, Span::from_secs(5));
         }
     }
 
@@ -249,25 +314,10 @@ impl<C: Codec> World<C> {
             self.boot(machine);
             self.shrink(machine, false);
         }
-        self.freeze_master(false);
+        self.heal_masters();
         self.freeze_scheduler(false);
         self.rival.active = false;
-        self.master.disk.slow = Span::ZERO;
-        self.disk_has_room();
         self.add_machines();
-    }
-
-    /// The operator loads the older checkpoint, where there is one and no master runs.
-    pub(crate) fn restore(&mut self) {
-        if self.master.is_up() {
-            return;
-        }
-        if let Some(cell) = self.master.disk.restore() {
-            self.judge.restored(&cell);
-            self.clients.forget_sessions();
-            // Of machines that joined since, the cell does not know.
-            self.add_machines();
-        }
     }
 }
 
@@ -300,17 +350,32 @@ impl fmt::Display for FaultKind {
             Self::BorgletFrozen(machine) => write!(f, "the Borglet of m{machine} frozen"),
             Self::Smaller(machine) => write!(f, "m{machine} with half of its memory"),
             Self::Task(machine, which) => write!(f, "task {which} on m{machine} lost"),
-            Self::Master(Crash::Killed) => f.write_str("the master killed"),
-            Self::Master(Crash::PowerLost) => f.write_str("the master's machine off"),
-            Self::MasterFrozen => f.write_str("the master frozen"),
+            Self::Master(who, Crash::Killed) => write!(f, "{who} killed"),
+            Self::Master(who, Crash::PowerLost) => write!(f, "the machine of {who} off"),
+            Self::MasterFrozen(who) => write!(f, "{who} frozen"),
             Self::Scheduler => f.write_str("the scheduler killed"),
             Self::SchedulerFrozen => f.write_str("the scheduler frozen"),
-            Self::SlowDisk(by) => write!(f, "each write of the master takes up to {by}"),
-            Self::FullDisk => f.write_str("the master's disk full"),
-            Self::LyingDisk => f.write_str("the master's disk lies about syncs"),
-            Self::RottenCheckpoint => f.write_str("the newest checkpoint unreadable"),
+            Self::SlowDisk(who, by) => write!(f, "each write of {who} takes up to {by}"),
+            Self::FullDisk(who) => write!(f, "the disk of {who} full"),
+            Self::LyingDisk(who) => write!(f, "the disk of {who} lies about syncs"),
+            Self::RottenCheckpoint(who) => write!(f, "the newest checkpoint of {who} unreadable"),
             Self::Restore => f.write_str("the older checkpoint loaded"),
             Self::Rival => f.write_str("another scheduler"),
+            Self::MoreReplicas => f.write_str("a replica more"),
+            Self::FewerReplicas(who) => write!(f, "{who} removed for a while"),
+            Self::Replaced(who) => write!(f, "{who} replaced"),
+            Self::Transfers => f.write_str("another one has to lead, again and again"),
+            Self::Unlucky => f.write_str("whoever has voted loses power, often"),
+        }
+    }
+}
+
+impl fmt::Display for Who {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Elected => f.write_str("the master"),
+            Self::Nth(number) => write!(f, "replica {}", number + 1),
+            Self::All => f.write_str("every replica"),
         }
     }
 }
@@ -336,11 +401,16 @@ impl fmt::Display for Trouble {
 impl fmt::Display for Nodes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::One(Node::Master) => f.write_str("the master"),
+            Self::One(Node::Master(number)) => write!(f, "replica {}", number + 1),
             Self::One(Node::Scheduler) => f.write_str("the scheduler"),
             Self::One(Node::Clients) => f.write_str("the clients"),
             Self::One(Node::Machine(number)) => write!(f, "m{number}"),
             Self::Machines(range) => Machines(range).fmt(f),
+            Self::Masters(Range { start: 0, end: usize::MAX }) => f.write_str("the master"),
+            Self::Masters(Range { start, end: usize::MAX }) => {
+                write!(f, "replicas from {} on", start + 1)
+            }
+            Self::Masters(Range { start, end }) => write!(f, "replicas {} to {end}", start + 1),
             Self::All => f.write_str("everybody"),
         }
     }

@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use cell::{Applied, AssignmentRefused, Cell, Event, EventKind, KillReason, Mutation, Subject};
 use master::Poll;
 use model::{
-    CollectionId, End, Generation, InstanceId, LogIndex, MachineId, Span, Stamp, TaskId, Time,
-    UserName,
+    CollectionId, End, Generation, InstanceId, LogIndex, MachineId, ReplicaId, Span, Stamp, TaskId,
+    Term, Time, UserName,
 };
 use replica::LogEntry;
 
@@ -27,6 +27,10 @@ pub(crate) struct Judge {
     events: blake3::Hasher,
     /// A digest of every committed record, by index from 1.
     records: Vec<u64>,
+    /// A digest of the whole state, at some places.
+    states: BTreeMap<LogIndex, u64>,
+    /// Who was elected in each term, and how often the cell had been restored by then.
+    leaders: BTreeMap<(u64, Term), ReplicaId>,
     /// Since when, and from which record on, it is counted how many there are.
     pace: (Time, u64),
     /// What was acknowledged reaches up to here.
@@ -59,7 +63,7 @@ struct Reader {
 const PACE: Span = Span::from_secs(10);
 const OPERATIONS_MAX: u64 = 10_000;
 
-fn digest(of: &[&[u8]]) -> u64 {
+pub(crate) fn digest(of: &[&[u8]]) -> u64 {
     let mut hasher = blake3::Hasher::new();
     for part in of {
         hasher.update(part);
@@ -77,6 +81,8 @@ impl Judge {
             violation: None,
             events: blake3::Hasher::new(),
             records: Vec::new(),
+            states: BTreeMap::new(),
+            leaders: BTreeMap::new(),
             pace: (Time::ZERO, 0),
             acknowledged: LogIndex(0),
             started: BTreeSet::new(),
@@ -134,7 +140,8 @@ impl Judge {
             return false;
         }
         if self.active || index <= known {
-            let record = digest(&[&entry.term.0.to_le_bytes(), &entry.data, events]);
+            let record =
+                digest(&[&entry.term.0.to_le_bytes(), &at.0.to_le_bytes(), &entry.data, events]);
             if index <= known {
                 let place = usize::try_from(index.saturating_sub(1)).unwrap_or(0);
                 if self.active && self.records.get(place) != Some(&record) {
@@ -190,10 +197,40 @@ impl Judge {
         }
     }
 
+    /// The most that was acknowledged so far.
+    pub(crate) fn floor(&self) -> LogIndex {
+        self.acknowledged
+    }
+
+    /// Somebody who asked when so much was acknowledged may read now.
+    pub(crate) fn read(&mut self, replica: ReplicaId, floor: LogIndex, index: LogIndex) {
+        if index < floor {
+            self.violated(format!(
+                "replica {replica} read up to record {index}, and {floor} had been acknowledged when it was asked"
+            ));
+        }
+    }
+
+    /// A replica says who leads in a term.
+    pub(crate) fn elected(&mut self, epoch: u64, term: Term, leader: ReplicaId) {
+        let first = *self.leaders.entry((epoch, term)).or_insert(leader);
+        if first != leader {
+            self.violated(format!("in term {term} replica {first} was elected, and {leader}"));
+        }
+    }
+
+    /// The whole state of a replica, at a place: that of all others there.
+    pub(crate) fn state(&mut self, index: LogIndex, state: u64) {
+        if *self.states.entry(index).or_insert(state) != state {
+            self.violated(format!("at record {index} two replicas have states that differ"));
+        }
+    }
+
     /// The cell goes on from a backup: what came after it is lost, and everybody knows that.
     pub(crate) fn restored(&mut self, cell: &Cell) {
         let index = cell.index();
         self.records.truncate(usize::try_from(index.0).unwrap_or(usize::MAX));
+        self.states.split_off(&LogIndex(index.0 + 1));
         self.acknowledged = index;
         self.pace.1 = index.0;
         self.names = placed(cell).collect();

@@ -56,7 +56,8 @@ impl<C: Codec> World<C> {
     }
 
     pub(crate) fn wish(&mut self) {
-        let wishes = self.load.wish(self.now, self.master.cell(), &mut self.random);
+        let cell = self.knowing().and_then(|host| self.masters[host].cell());
+        let wishes = self.load.wish(self.now, cell, &mut self.random);
         for wish in wishes {
             match wish {
                 Wish::Ask(client, mutation) if client < self.clients.count() => {

@@ -59,8 +59,9 @@ pub(crate) struct Held {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Call {
     pub(crate) number: u64,
-    /// Which life of the master made it.
-    pub(crate) master: u64,
+    /// Which replica of the master made it, and in which of its lives.
+    pub(crate) master: usize,
+    pub(crate) life: u64,
     pub(crate) machine: MachineId,
     pub(crate) had_order: bool,
     /// When the master gives it up.
@@ -510,6 +511,7 @@ mod tests {
         let mut machine = machine();
         let call = Call {
             number: 1,
+            life: 1,
             master: 0,
             machine: MachineId(1),
             had_order: false,

@@ -186,7 +186,7 @@ impl<C: Codec> World<C> {
         if call.ghost {
             return;
         }
-        match self.network.send(Node::Machine(number), Node::Master) {
+        match self.network.send(Node::Machine(number), Node::Master(call.master)) {
             Fate::Lost => self.gives_call_up(call),
             Fate::Arrives(delay, _) if self.now + delay > call.deadline => {
                 self.gives_call_up(call);

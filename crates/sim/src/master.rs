@@ -1,28 +1,30 @@
-//! The Borgmaster's process: a real replica over a simulated disk, and who waits for what.
+//! A Borgmaster's process: a real replica over a simulated disk, and who waits for what.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use cell::{Applied, Cell, Outcome};
-use master::{Answer, Poll};
-use model::{LogIndex, Span, Term, Time, UserName};
-use replica::{Codec, Founding, Input, LogEntry, Output, Refusal, Replica, Settings, Ticket};
+use model::{LogIndex, ReplicaId, Span, Term, Time, UserName};
+use replica::{
+    Codec, Founding, Input, LogEntry, Output, Persist, Refusal, Replica, ReplicaError, Settings,
+    Ticket,
+};
 
 use crate::clients::Asked;
 use crate::disk::{Checkpoint, Crash, Disk};
-use crate::machine::{Call, Machine};
-use crate::network::{Fate, Node};
-use crate::tap::Tap;
+use crate::machine::Machine;
+use crate::network::Node;
+use crate::planted::Planted;
+use crate::tap::{Seen, Tap};
 use crate::world::{Event, World, cell_name, number_of};
 
 /// From something coming in until the step that takes it: what comes meanwhile is in the same step.
 const BATCH: Span = Span(30);
-/// How long an answer may take beyond the time for which it may be held back.
-const PATIENCE: Span = Span::from_secs(3);
 /// How long a checkpoint takes to be written.
 const CHECKPOINT_TAKES: Span = Span::from_millis(400);
 
-/// Whoever waits for an answer of the master.
+/// Whoever waits for an answer of a master.
 #[derive(Clone, Debug)]
 pub(crate) enum Asker {
     Client {
@@ -36,26 +38,34 @@ pub(crate) enum Asker {
         number: u64,
         instances: Vec<model::InstanceId>,
     },
+    /// Somebody who reads: what was acknowledged by then.
+    Reader(LogIndex),
 }
 
-/// The process, or the place where it was.
+/// The process of one replica, or the place where it was.
 pub(crate) struct MasterHost<C: Codec> {
-    settings: Settings,
+    pub(crate) settings: Settings,
+    /// Who administers the cell that it founds, where it founds one.
     founder: Option<UserName>,
     pub(crate) disk: Disk,
     /// Counts its lives: what belongs to an earlier one does not happen any more.
     pub(crate) life: u64,
     replica: Option<Replica<Tap<C>>>,
+    pub(crate) seen: Rc<RefCell<Seen>>,
     frozen: bool,
+    /// It is not started any more.
+    pub(crate) gone: bool,
     backlog: Vec<Event>,
     inbox: Vec<Input>,
     wakes: Option<Time>,
     askers: BTreeMap<Ticket, Asker>,
     last_ticket: u64,
     pub(crate) leads: Option<Term>,
-    term: Term,
+    /// The term of the record that it applied last.
+    pub(crate) term: Term,
     checkpoint_every: u64,
-    last_checkpoint: LogIndex,
+    pub(crate) last_checkpoint: LogIndex,
+    /// When what it sent to the scheduler last arrives.
     pub(crate) last_sent: Time,
 }
 
@@ -65,6 +75,7 @@ impl<C: Codec> MasterHost<C> {
         disk: Disk,
         founder: Option<UserName>,
         checkpoint_every: u64,
+        seen: Rc<RefCell<Seen>>,
     ) -> Self {
         Self {
             settings,
@@ -72,7 +83,9 @@ impl<C: Codec> MasterHost<C> {
             disk,
             life: 0,
             replica: None,
+            seen,
             frozen: false,
+            gone: false,
             backlog: Vec::new(),
             inbox: Vec::new(),
             wakes: None,
@@ -84,6 +97,10 @@ impl<C: Codec> MasterHost<C> {
             last_checkpoint: LogIndex(0),
             last_sent: Time::ZERO,
         }
+    }
+
+    pub(crate) fn id(&self) -> ReplicaId {
+        self.settings.id
     }
 
     pub(crate) fn cell(&self) -> Option<&Cell> {
@@ -119,7 +136,7 @@ impl<C: Codec> MasterHost<C> {
         true
     }
 
-    fn ticket(&mut self, asker: Asker) -> Ticket {
+    pub(crate) fn ticket(&mut self, asker: Asker) -> Ticket {
         self.last_ticket += 1;
         let ticket = Ticket(self.last_ticket);
         self.askers.insert(ticket, asker);
@@ -128,126 +145,179 @@ impl<C: Codec> MasterHost<C> {
 }
 
 impl<C: Codec> World<C> {
-    /// Starts the master with what its disk holds.
-    pub(crate) fn start_master(&mut self) {
-        if self.master.is_up() {
+    /// Starts a replica with what its disk holds.
+    pub(crate) fn start_master(&mut self, host: usize) {
+        if self.masters[host].is_up() || self.masters[host].gone {
             return;
         }
-        let recovered = self.master.disk.recover();
-        let tap = Tap::new(Rc::clone(&self.codec), Rc::clone(&self.seen));
-        let administrator = self.master.founder.clone();
-        let founding = cell_name().zip(administrator);
+        let Some(recovered) = self.masters[host].disk.recover() else {
+            return self.lose_replica(host);
+        };
+        let tap = Tap::new(Rc::clone(&self.codec), Rc::clone(&self.masters[host].seen));
+        let founding = cell_name().zip(self.masters[host].founder.clone());
         let founding = founding.map(|(name, administrator)| {
             // Its load is of more users than anybody grants quota to.
             Founding { name, administrator, quota: false }
         });
-        let (settings, now) = (self.master.settings, self.now);
+        let term = recovered.checkpoint.as_ref().map_or(Term(0), |(_, term)| *term);
+        let (settings, now) = (self.masters[host].settings.clone(), self.now);
         match Replica::new(settings, tap, now, recovered, founding) {
             Ok(replica) => {
                 self.counts.masters += 1;
-                self.seen.borrow_mut().begin(replica.cell());
-                self.master.last_checkpoint = replica.cell().index();
-                self.master.replica = Some(replica);
-                self.wake_master(now);
+                let master = &mut self.masters[host];
+                master.seen.borrow_mut().begin(replica.cell());
+                (master.term, master.last_checkpoint) = (term, replica.cell().index());
+                master.replica = Some(replica);
+                self.wake_master(host, now);
             }
             Err(error) => self.judge.violated(format!("the master cannot start: {error}")),
         }
     }
 
-    /// The master stops for a while, and goes on as if nothing had been.
-    pub(crate) fn freeze_master(&mut self, frozen: bool) {
-        self.master.frozen = frozen && self.master.is_up();
-        if !self.master.frozen {
-            for event in std::mem::take(&mut self.master.backlog) {
+    /// A replica stops for a while, and goes on as if nothing had been.
+    pub(crate) fn freeze_master(&mut self, host: usize, frozen: bool) {
+        let master = &mut self.masters[host];
+        master.frozen = frozen && master.is_up();
+        if !master.frozen {
+            for event in std::mem::take(&mut master.backlog) {
                 self.agenda.at(self.now, event);
             }
         }
     }
 
-    /// The disk has room again: what waited for it is written.
-    pub(crate) fn disk_has_room(&mut self) {
-        self.master.disk.full = false;
-        if let Some(number) = self.master.disk.waiting() {
-            let life = self.master.life;
-            self.agenda.at(self.now + Span::from_millis(1), Event::Written { life, number });
+    /// A disk has room again: what waited for it is written.
+    pub(crate) fn disk_has_room(&mut self, host: usize) {
+        self.masters[host].disk.full = false;
+        if let Some(number) = self.masters[host].disk.waiting() {
+            let life = self.masters[host].life;
+            self.agenda.at(self.now + Span::from_millis(1), Event::Written { host, life, number });
         }
     }
 
-    fn wake_master(&mut self, at: Time) {
-        let at = at.max(self.now);
-        if self.master.wakes.is_none_or(|wakes| at < wakes) {
-            self.master.wakes = Some(at);
-            self.agenda.at(at, Event::MasterStep { life: self.master.life });
+    fn wake_master(&mut self, host: usize, at: Time) {
+        let (at, master) = (at.max(self.now), &mut self.masters[host]);
+        if master.wakes.is_none_or(|wakes| at < wakes) {
+            master.wakes = Some(at);
+            self.agenda.at(at, Event::MasterStep { host, life: master.life });
         }
     }
 
-    pub(crate) fn tell_master(&mut self, input: Input) {
-        self.master.inbox.push(input);
-        self.wake_master(self.now + BATCH);
+    pub(crate) fn tell_master(&mut self, host: usize, input: Input) {
+        self.masters[host].inbox.push(input);
+        self.wake_master(host, self.now + BATCH);
     }
 
-    pub(crate) fn master_wakes(&mut self, life: u64) {
-        if life != self.master.life || self.master.wakes.is_none_or(|wakes| wakes > self.now) {
+    pub(crate) fn master_wakes(&mut self, host: usize, life: u64) {
+        let master = &mut self.masters[host];
+        if life != master.life || master.wakes.is_none_or(|wakes| wakes > self.now) {
             return;
         }
-        self.master.wakes = None;
-        let Some(replica) = &mut self.master.replica else { return };
+        master.wakes = None;
+        let Some(replica) = &mut master.replica else { return };
         self.counts.steps += 1;
         let mut outputs = Vec::new();
-        let stepped = replica.step(self.now, self.master.inbox.drain(..), &mut outputs);
+        let stepped = replica.step(self.now, master.inbox.drain(..), &mut outputs);
         let next = replica.next_step();
+        let applied = self.look_at(host);
         if let Err(error) = stepped {
-            self.judge.violated(format!("the master cannot go on: {error}"));
-            return;
+            outputs.retain(|output| matches!(output, Output::Committed { .. }));
+            self.stops(host, &error);
         }
-        let (applied, found) = {
-            let mut seen = self.seen.borrow_mut();
-            (std::mem::take(&mut seen.applied), std::mem::take(&mut seen.violations))
-        };
-        found.into_iter().for_each(|violation| self.judge.violated(violation));
         for output in outputs {
-            self.put_out(output, &applied);
+            self.put_out(host, output, &applied);
         }
-        self.consider_checkpoint();
-        self.wake_master(next);
+        // It may have come to its end by what it put out.
+        if self.masters[host].life == life {
+            self.consider_checkpoint(host);
+            self.wake_master(host, next);
+        }
     }
 
-    fn put_out(&mut self, output: Output, applied: &[(LogIndex, Applied)]) {
+    /// What a replica has applied for the first time; what is wrong with it is told.
+    fn look_at(&mut self, host: usize) -> Vec<(LogIndex, Applied)> {
+        let mut seen = self.masters[host].seen.borrow_mut();
+        for violation in std::mem::take(&mut seen.violations) {
+            self.judge.violated(violation);
+        }
+        for (index, state) in std::mem::take(&mut seen.states) {
+            self.judge.state(index, state);
+        }
+        std::mem::take(&mut seen.applied)
+    }
+
+    fn put_out(&mut self, host: usize, output: Output, applied: &[(LogIndex, Applied)]) {
         match output {
-            Output::Persist(persist) => {
-                let (life, number) = (self.master.life, persist.number);
-                let takes = self.master.disk.write(persist);
-                self.agenda.at(self.now + takes, Event::Written { life, number });
-            }
+            Output::Persist(persist) => self.persist(host, persist),
+            Output::Send(message) => self.send_message(host, message),
             Output::Reply(ticket, index, outcome) => {
                 self.judge.acknowledged(index);
-                self.reply(ticket, index, outcome, applied);
+                self.reply(host, ticket, index, outcome, applied);
             }
-            Output::Refused(ticket, refusal) => self.refuse(ticket, refusal),
-            Output::Poll(poll) => self.poll(poll),
+            Output::Readable(ticket, index) => {
+                if let Some(Asker::Reader(floor)) = self.masters[host].askers.remove(&ticket) {
+                    self.counts.reads += 1;
+                    self.judge.read(self.masters[host].id(), floor, index);
+                }
+            }
+            Output::Refused(ticket, refusal) => self.refuse(host, ticket, refusal),
+            Output::Poll(poll) => self.poll(host, poll),
             Output::Committed { entry, at, events } => {
-                self.master.term = entry.term;
+                self.masters[host].term = entry.term;
                 let applied = applied_at(applied, entry.index);
                 if self.judge.committed(&entry, at, &events, applied) {
                     self.counts.operations += 1;
                     self.operations.count(self.age());
-                    self.really_ended();
+                    self.really_ended(host);
+                    applied.into_iter().for_each(|applied| self.members_changed(host, applied));
                 }
-                self.stream(entry);
+                self.stream(host, entry);
+            }
+            Output::Restored { term, .. } => {
+                self.masters[host].term = term;
+                self.restored_from_snapshot(host);
             }
             Output::Leads(term) => {
-                self.master.leads = Some(term);
-                let index = self.master.cell().map_or(LogIndex(0), Cell::index);
+                self.masters[host].leads = Some(term);
+                let index = self.masters[host].cell().map_or(LogIndex(0), Cell::index);
                 self.judge.leads(index);
             }
-            Output::Follows => self.master.leads = None,
+            Output::Follows => self.masters[host].leads = None,
+            Output::Leader(leader, term) => self.elected(host, leader, term),
+            Output::Dismissed => self.dismissed(host),
         }
     }
 
+    fn persist(&mut self, host: usize, persist: Persist) {
+        let master = &mut self.masters[host];
+        let (life, number) = (master.life, persist.number);
+        let votes = persist.hard_state.is_some_and(|promised| promised.vote > 0);
+        let only_votes = votes && persist.entries.is_empty();
+        let follows = master.leads.is_none();
+        let takes = master.disk.write(persist);
+        self.agenda.at(self.now + takes, Event::Written { host, life, number });
+        if only_votes {
+            self.voted(host, takes);
+        }
+        if self.planted == Some(Planted::EarlyAcknowledgement) && follows {
+            self.tell_master(host, Input::Persisted(number));
+        }
+    }
+
+    /// A replica that cannot go on has stopped; whether it may.
+    fn stops(&mut self, host: usize, error: &ReplicaError) {
+        let forgets = matches!(error, ReplicaError::Forgot { .. });
+        if !forgets || !self.masters[host].disk.lost {
+            let id = self.masters[host].id();
+            self.judge.violated(format!("the master cannot go on: {error} (replica {id})"));
+            return;
+        }
+        self.lose_replica(host);
+    }
+
     /// What the cell says has ended on a machine does not run there.
-    fn really_ended(&mut self) {
+    fn really_ended(&mut self, host: usize) {
         for (id, machine) in self.judge.take_ended() {
-            let machine = self.master.cell().and_then(|cell| cell.machine(machine));
+            let machine = self.masters[host].cell().and_then(|cell| cell.machine(machine));
             let number = machine.and_then(|machine| number_of(&machine.address));
             let there = number.and_then(|number| self.machines.get(number));
             let runs = |there: &Machine| there.running().any(|running| running == id);
@@ -259,147 +329,108 @@ impl<C: Codec> World<C> {
 
     fn reply(
         &mut self,
+        host: usize,
         ticket: Ticket,
         index: LogIndex,
         outcome: Outcome,
         applied: &[(LogIndex, Applied)],
     ) {
-        match self.master.askers.remove(&ticket) {
+        match self.masters[host].askers.remove(&ticket) {
             Some(Asker::Client { client, attempt, again }) => {
-                self.answer_client(client, attempt, again, Ok((index, outcome)));
+                self.answer_client(host, client, attempt, again, Ok((index, outcome)));
             }
             Some(Asker::Scheduler { life, number, instances }) => {
                 let Outcome::Assigned(results) = outcome else { return };
                 self.judge.assigned(&instances, &results, applied_at(applied, index));
                 let judged = instances.into_iter().zip(results);
                 let refused = judged.filter(|(_, result)| result.is_err()).map(|(id, _)| id);
-                self.answer_scheduler(life, number, Some(refused.collect()));
+                self.answer_scheduler(host, life, number, Some(refused.collect()));
             }
-            None => {}
+            Some(Asker::Reader(_)) | None => {}
         }
     }
 
-    fn refuse(&mut self, ticket: Ticket, refusal: Refusal) {
-        match self.master.askers.remove(&ticket) {
+    fn refuse(&mut self, host: usize, ticket: Ticket, refusal: Refusal) {
+        match self.masters[host].askers.remove(&ticket) {
             Some(Asker::Client { client, attempt, again }) => {
-                self.answer_client(client, attempt, again, Err(refusal));
+                self.answer_client(host, client, attempt, again, Err(refusal));
             }
             Some(Asker::Scheduler { life, number, .. }) => {
-                self.answer_scheduler(life, number, None);
+                self.answer_scheduler(host, life, number, None);
             }
-            None => {}
+            Some(Asker::Reader(_)) | None => {}
         }
     }
 
     pub(crate) fn asked(&mut self, asked: Asked) {
-        if !self.master.is_up() {
+        let Asked { host, client, attempt, again, what } = asked;
+        if !self.masters[host].is_up() {
+            // Who knows of others does not wait for one that refuses the connection.
+            if self.operator.has_several() {
+                self.answer_client(host, client, attempt, again, Err(Refusal::NotLeading));
+            }
             return;
         }
-        let Asked { client, attempt, again, what } = asked;
-        let ticket = self.master.ticket(Asker::Client { client, attempt, again });
+        let ticket = self.masters[host].ticket(Asker::Client { client, attempt, again });
         let user = self.clients.user(client);
-        self.tell_master(match what {
+        let input = match what {
             None => Input::OpenSession(ticket, user),
             Some((id, mutation)) => Input::Request(ticket, id, user, mutation),
-        });
+        };
+        self.tell_master(host, input);
     }
 
     pub(crate) fn proposed(
         &mut self,
+        host: usize,
         life: Option<u64>,
         number: u64,
         assignments: Vec<cell::Assignment>,
     ) {
-        if self.master.is_up() {
+        if self.masters[host].is_up() {
             let instances = assignments.iter().map(|assignment| assignment.instance).collect();
-            let ticket = self.master.ticket(Asker::Scheduler { life, number, instances });
-            self.tell_master(Input::Propose(ticket, assignments));
+            let ticket = self.masters[host].ticket(Asker::Scheduler { life, number, instances });
+            self.tell_master(host, Input::Propose(ticket, assignments));
         }
     }
 
-    pub(crate) fn written(&mut self, life: u64, number: u64) {
-        if life == self.master.life && self.master.disk.finish(number) {
-            self.tell_master(Input::Persisted(number));
+    pub(crate) fn written(&mut self, host: usize, life: u64, number: u64) {
+        if life == self.masters[host].life && self.masters[host].disk.finish(number) {
+            self.tell_master(host, Input::Persisted(number));
         }
     }
 
-    /// Sends a poll; in the end it is answered, or given up.
-    fn poll(&mut self, mut poll: Poll) {
-        self.counts.polls += 1;
-        self.polls.count(self.age());
-        let (number, hold) = (self.next_call(), poll.hold);
-        let call = Call {
-            number,
-            master: self.master.life,
-            machine: poll.machine,
-            had_order: poll.order.is_some(),
-            deadline: self.now + hold + PATIENCE,
-            ghost: false,
-        };
-        self.judge.orders(&mut poll);
-        let Some(machine) = number_of(&poll.address).filter(|number| *number < self.machines.len())
-        else {
-            return self.agenda.at(call.deadline, Event::Answered { call, answer: Answer::Failed });
-        };
-        match self.network.send(Node::Master, Node::Machine(machine)) {
-            Fate::Lost => self.gives_call_up(call),
-            Fate::Arrives(delay, again) => {
-                if let Some(again) = again {
-                    let (call, poll) = (Call { ghost: true, ..call }, Box::new(poll.clone()));
-                    self.agenda.at(self.now + again, Event::Polled { machine, call, poll });
-                }
-                let poll = Box::new(poll);
-                self.agenda.at(self.now + delay, Event::Polled { machine, call, poll });
-            }
-        }
-    }
-
-    /// The master hears nothing of a call, and gives it up when its time is over.
-    pub(crate) fn gives_call_up(&mut self, call: Call) {
-        if !call.ghost {
-            let at = call.deadline.max(self.now);
-            self.agenda.at(at, Event::Answered { call, answer: Answer::Failed });
-        }
-    }
-
-    pub(crate) fn answered(&mut self, call: Call, answer: Answer) {
-        if call.master == self.master.life && !call.ghost {
-            let Call { machine, had_order, .. } = call;
-            if let Answer::Report { .. } = answer {
-                self.seen.borrow_mut().heard(machine, self.now);
-            }
-            self.tell_master(Input::Answered { machine, had_order, answer });
-        }
-    }
-
-    fn consider_checkpoint(&mut self) {
-        let Some(cell) = self.master.cell() else { return };
-        if cell.index().0 < self.master.last_checkpoint.0 + self.master.checkpoint_every {
+    fn consider_checkpoint(&mut self, host: usize) {
+        let master = &mut self.masters[host];
+        let Some(cell) = master.cell() else { return };
+        if cell.index().0 < master.last_checkpoint.0 + master.checkpoint_every {
             return;
         }
-        let (cell, term, life) = (Box::new(cell.clone()), self.master.term, self.master.life);
-        self.master.last_checkpoint = cell.index();
-        self.agenda.at(self.now + CHECKPOINT_TAKES, Event::Checkpointed { life, cell, term });
+        let (cell, term, life) = (Box::new(cell.clone()), master.term, master.life);
+        master.last_checkpoint = cell.index();
+        let event = Event::Checkpointed { host, life, cell, term };
+        self.agenda.at(self.now + CHECKPOINT_TAKES, event);
     }
 
-    pub(crate) fn checkpointed(&mut self, life: u64, cell: Cell, term: Term) {
-        if life != self.master.life || self.master.disk.full || self.master.disk.lies {
+    pub(crate) fn checkpointed(&mut self, host: usize, life: u64, cell: Cell, term: Term) {
+        let master = &mut self.masters[host];
+        if life != master.life || !master.disk.takes_checkpoint(cell.index()) {
             return;
         }
-        let needed_from = self.master.disk.checkpoint(Checkpoint { cell, term });
-        self.tell_master(Input::Checkpointed(needed_from));
+        let needed_from = master.disk.checkpoint(Checkpoint { cell, term });
+        self.tell_master(host, Input::Checkpointed(needed_from));
     }
 
-    /// Every follower gets a committed record.
-    fn stream(&mut self, entry: LogEntry) {
-        let Some(life) = self.scheduler.followed_by(self.master.life) else { return };
-        let last = self.master.last_sent;
-        match self.network.stream(self.now, last, Node::Master, Node::Scheduler) {
+    /// Its follower gets a committed record.
+    fn stream(&mut self, host: usize, entry: LogEntry) {
+        let Some(life) = self.scheduler.followed_by(host, self.masters[host].life) else { return };
+        let last = self.masters[host].last_sent;
+        match self.network.stream(self.now, last, Node::Master(host), Node::Scheduler) {
             Some(arrives) => {
-                self.master.last_sent = arrives;
+                self.masters[host].last_sent = arrives;
                 self.agenda.at(arrives, Event::Followed { life, entry });
             }
-            None => self.stream_breaks(Span::from_secs(5)),
+            None => self.stream_breaks(Some(host), Span::from_secs(5)),
         }
     }
 }

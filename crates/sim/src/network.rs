@@ -2,6 +2,7 @@
 //!
 //! Messages of one stream keep their order, as TCP keeps it; those of separate calls do not.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use model::{Random, Span, Time};
@@ -9,8 +10,8 @@ use model::{Random, Span, Time};
 /// Somebody who sends and receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Node {
-    /// The Borgmaster.
-    Master,
+    /// A replica of the Borgmaster, by its number from 0: it came as that one into the world.
+    Master(usize),
     /// The scheduler.
     Scheduler,
     /// Whoever asks the master for something.
@@ -26,16 +27,22 @@ pub enum Nodes {
     One(Node),
     /// Machines of consecutive numbers, such as a rack.
     Machines(Range<usize>),
+    /// Replicas of the Borgmaster of consecutive numbers.
+    Masters(Range<usize>),
     /// Everybody.
     All,
 }
 
 impl Nodes {
+    /// Every replica of the Borgmaster.
+    pub const MASTERS: Self = Self::Masters(0..usize::MAX);
+
     fn has(&self, node: Node) -> bool {
         match (self, node) {
             (Self::One(one), node) => *one == node,
-            (Self::Machines(range), Node::Machine(number)) => range.contains(&number),
-            (Self::Machines(_), _) => false,
+            (Self::Machines(range), Node::Machine(number))
+            | (Self::Masters(range), Node::Master(number)) => range.contains(&number),
+            (Self::Machines(_) | Self::Masters(_), _) => false,
             (Self::All, _) => true,
         }
     }
@@ -88,6 +95,8 @@ pub(crate) enum Fate {
 pub(crate) struct Network {
     random: Random,
     disturbances: Vec<(usize, Disturbance)>,
+    /// When what was sent last on each connection arrives.
+    connected: BTreeMap<(Node, Node), Time>,
 }
 
 /// The shortest way.
@@ -99,7 +108,7 @@ const AGAIN: Span = Span::from_secs(10);
 
 impl Network {
     pub(crate) fn new(random: Random) -> Self {
-        Self { random, disturbances: Vec::new() }
+        Self { random, disturbances: Vec::new(), connected: BTreeMap::new() }
     }
 
     /// Something goes wrong; the number is that by which it ends.
@@ -118,6 +127,11 @@ impl Network {
             disturbance.trouble == Trouble::Cut && disturbance.affects(from, to)
         };
         self.disturbances.iter().any(|(_, disturbance)| cuts(disturbance))
+    }
+
+    /// Whether anything is wrong from one to the other.
+    pub(crate) fn is_disturbed(&self, from: Node, to: Node) -> bool {
+        self.disturbances.iter().any(|(_, disturbance)| disturbance.affects(from, to))
     }
 
     /// Sends a message.
@@ -153,6 +167,20 @@ impl Network {
         };
         Some((now + delay).max(last))
     }
+
+    /// Sends a message on a connection that is made anew when it breaks: they arrive in their order
+    /// where nothing is wrong; where something is, they overtake each other and get lost as others do.
+    pub(crate) fn connected(&mut self, now: Time, from: Node, to: Node) -> Fate {
+        let disturbed = self.is_disturbed(from, to);
+        match self.send(from, to) {
+            Fate::Arrives(delay, _) if !disturbed => {
+                let last = self.connected.entry((from, to)).or_insert(Time::ZERO);
+                *last = (now + delay).max(*last);
+                Fate::Arrives(last.since(now), None)
+            }
+            fate => fate,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -168,14 +196,15 @@ mod tests {
     #[test]
     fn a_cut_is_where_it_is_said_and_one_way_if_said_so() {
         let rack = || Nodes::Machines(2..4);
-        let master = || Nodes::One(Node::Master);
+        let master = || Nodes::One(Node::Master(0));
         for (both_ways, from, to, lost) in [
-            (true, Node::Master, Node::Machine(2), true),
-            (true, Node::Machine(3), Node::Master, true),
-            (true, Node::Master, Node::Machine(4), false),
-            (true, Node::Scheduler, Node::Master, false),
-            (false, Node::Master, Node::Machine(2), true),
-            (false, Node::Machine(2), Node::Master, false),
+            (true, Node::Master(0), Node::Machine(2), true),
+            (true, Node::Machine(3), Node::Master(0), true),
+            (true, Node::Master(0), Node::Machine(4), false),
+            (true, Node::Scheduler, Node::Master(0), false),
+            (true, Node::Machine(3), Node::Master(1), false),
+            (false, Node::Master(0), Node::Machine(2), true),
+            (false, Node::Machine(2), Node::Master(0), false),
         ] {
             let mut network = disturbed(master(), rack(), both_ways, Trouble::Cut);
             assert_eq!(network.send(from, to) == Fate::Lost, lost, "{from:?} to {to:?}");
@@ -188,12 +217,13 @@ mod tests {
     #[test]
     fn what_is_lost_and_what_comes_twice_is_so_many_in_a_thousand() {
         let mut network = disturbed(Nodes::All, Nodes::All, false, Trouble::Loss(100));
-        let lost = |network: &mut Network| network.send(Node::Master, Node::Clients) == Fate::Lost;
+        let lost =
+            |network: &mut Network| network.send(Node::Master(0), Node::Clients) == Fate::Lost;
         let count = (0..10_000).filter(|_| lost(&mut network)).count();
         assert!((900..1_100).contains(&count), "{count}");
         let mut network = disturbed(Nodes::All, Nodes::All, false, Trouble::Twice(500));
         let twice = |network: &mut Network| {
-            matches!(network.send(Node::Master, Node::Clients), Fate::Arrives(_, Some(_)))
+            matches!(network.send(Node::Master(0), Node::Clients), Fate::Arrives(_, Some(_)))
         };
         let count = (0..10_000).filter(|_| twice(&mut network)).count();
         assert!((4_800..5_200).contains(&count), "{count}");
@@ -205,7 +235,7 @@ mod tests {
         let mut network = disturbed(Nodes::All, Nodes::All, false, trouble);
         let mut last = Time(0);
         for now in 0..1_000 {
-            let arrives = network.stream(Time(now), last, Node::Master, Node::Scheduler);
+            let arrives = network.stream(Time(now), last, Node::Master(0), Node::Scheduler);
             assert!(arrives.is_some_and(|arrives| arrives >= last));
             last = arrives.expect("not cut");
         }

@@ -25,11 +25,20 @@ pub enum Planted {
     DeadName,
     /// A scheduler's copy misses an operation.
     MissedOperation,
+    /// A follower acknowledges records while they are on their way to the disk.
+    EarlyAcknowledgement,
+    /// A replica that restarts does not know for whom it has voted.
+    ForgottenVote,
+    /// One that restarts does not know that a change of who takes part is agreed upon: as if it had
+    /// acted on it before that was durable.
+    ForgottenAgreement,
+    /// A replica that believes that it leads answers reads from what it knows.
+    LeaderReads,
 }
 
 impl Planted {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 13] = [
         Self::LostWrite,
         Self::StaleAssignment,
         Self::OldOrder,
@@ -39,6 +48,10 @@ impl Planted {
         Self::SkippedEvent,
         Self::DeadName,
         Self::MissedOperation,
+        Self::EarlyAcknowledgement,
+        Self::ForgottenVote,
+        Self::ForgottenAgreement,
+        Self::LeaderReads,
     ];
 }
 

@@ -26,8 +26,11 @@ pub(crate) struct SchedulerHost {
     frozen: bool,
     backlog: Vec<Event>,
     scheduler: Option<Scheduler>,
-    /// Which life of the master sends it what is committed.
-    follows: Option<u64>,
+    /// Which replica it asks, and which one it proposes to.
+    host: usize,
+    proposes_to: usize,
+    /// Which replica sends it what is committed, in which of its lives.
+    follows: Option<(usize, u64)>,
     proposal: Option<(u64, Vec<InstanceId>)>,
     proposals: u64,
     next: Option<Time>,
@@ -36,9 +39,9 @@ pub(crate) struct SchedulerHost {
 }
 
 impl SchedulerHost {
-    /// Its life, where it is that master's follower.
-    pub(crate) fn followed_by(&self, master: u64) -> Option<u64> {
-        (self.follows == Some(master)).then_some(self.life)
+    /// Its life, where it follows that life of a replica.
+    pub(crate) fn followed_by(&self, host: usize, life: u64) -> Option<u64> {
+        (self.follows == Some((host, life))).then_some(self.life)
     }
 
     /// Its copy of the cell.
@@ -46,10 +49,16 @@ impl SchedulerHost {
         self.scheduler.as_ref().map(Scheduler::cell)
     }
 
+    /// Which replica it follows.
+    pub(crate) fn follows(&self) -> Option<usize> {
+        self.follows.map(|(host, _)| host)
+    }
+
     /// It is gone, with everything it knew.
     fn end(&mut self) {
         let (life, proposals) = (self.life + 1, self.proposals);
-        *self = Self { life, proposals, ..Self::default() };
+        let (host, proposes_to) = (self.host, self.proposes_to);
+        *self = Self { life, proposals, host, proposes_to, ..Self::default() };
     }
 }
 
@@ -106,32 +115,44 @@ impl<C: Codec> World<C> {
         }
     }
 
-    /// Nothing comes to it any more, which it finds after a while.
-    pub(crate) fn stream_breaks(&mut self, found_after: Span) {
-        if self.scheduler.follows.take().is_some() {
+    /// Nothing comes to it any more from a replica, or from any, which it finds after a while.
+    pub(crate) fn stream_breaks(&mut self, from: Option<usize>, found_after: Span) {
+        let breaks = |(host, _): &mut (usize, u64)| from.is_none_or(|from| from == *host);
+        if self.scheduler.follows.take_if(breaks).is_some() {
             let life = self.scheduler.life;
             self.agenda.at(self.now + found_after, Event::StreamEnds { life });
         }
     }
 
     fn connect_scheduler(&mut self) {
-        let there = self.network.stream(self.now, self.now, Node::Scheduler, Node::Master);
-        let back = self.network.stream(self.now, self.now, Node::Master, Node::Scheduler);
+        let host = self.scheduler.host;
+        let master = Node::Master(host);
+        let there = self.network.stream(self.now, self.now, Node::Scheduler, master);
+        let back = self.network.stream(self.now, self.now, master, Node::Scheduler);
         let life = self.scheduler.life;
-        // A master takes in followers when it knows all that was acknowledged.
-        let cell = match (there, back, self.master.leads) {
-            (Some(_), Some(_), Some(_)) if !self.master.is_frozen() => self.master.cell().cloned(),
+        let cell = match (there, back) {
+            (Some(_), Some(_)) if self.takes_followers(host) => self.masters[host].cell().cloned(),
             _ => None,
         };
         match cell {
             Some(cell) => {
                 let arrives = back.unwrap_or(self.now) + Span::from_millis(1);
-                self.scheduler.follows = Some(self.master.life);
-                self.master.last_sent = arrives;
+                self.scheduler.follows = Some((host, self.masters[host].life));
+                self.masters[host].last_sent = arrives;
                 self.agenda.at(arrives, Event::Copied { life, cell: Box::new(cell) });
             }
-            None => self.agenda.at(self.now + RETRY, Event::SchedulerConnects { life }),
+            None => {
+                self.scheduler.host = self.another_master(host);
+                self.agenda.at(self.now + RETRY, Event::SchedulerConnects { life });
+            }
         }
+    }
+
+    /// Whether somebody who follows the cell can begin at a replica: the only one takes in followers
+    /// when it knows all that was acknowledged.
+    fn takes_followers(&self, host: usize) -> bool {
+        let master = &self.masters[host];
+        !master.is_frozen() && (master.leads.is_some() || self.operator.has_several())
     }
 
     fn follow(&mut self, entry: &LogEntry) {
@@ -195,8 +216,9 @@ impl<C: Codec> World<C> {
 
     fn propose(&mut self, number: u64, assignments: Vec<Assignment>) {
         let life = self.scheduler.life;
-        if let Fate::Arrives(delay, _) = self.network.send(Node::Scheduler, Node::Master) {
-            let event = Event::Proposed { life: Some(life), number, assignments };
+        let host = self.scheduler.proposes_to;
+        if let Fate::Arrives(delay, _) = self.network.send(Node::Scheduler, Node::Master(host)) {
+            let event = Event::Proposed { host, life: Some(life), number, assignments };
             self.agenda.at(self.now + delay, event);
         }
         let given_up = Event::Judged { life, number, refused: None };
@@ -206,12 +228,13 @@ impl<C: Codec> World<C> {
     /// A proposal was judged by the master, or refused as a whole.
     pub(crate) fn answer_scheduler(
         &mut self,
+        host: usize,
         life: Option<u64>,
         number: u64,
         refused: Option<Vec<InstanceId>>,
     ) {
         let Some(life) = life else { return };
-        if let Fate::Arrives(delay, _) = self.network.send(Node::Master, Node::Scheduler) {
+        if let Fate::Arrives(delay, _) = self.network.send(Node::Master(host), Node::Scheduler) {
             self.agenda.at(self.now + delay, Event::Judged { life, number, refused });
         }
     }
@@ -228,12 +251,13 @@ impl<C: Codec> World<C> {
             None => {
                 let count = instances.len();
                 scheduler.not_judged(instances);
+                self.scheduler.proposes_to = self.another_master(self.scheduler.proposes_to);
                 count
             }
         };
         self.counts.refused += count as u64;
         if count > 0 {
-            host.rest_until = self.now + REFUSED_REST;
+            self.scheduler.rest_until = self.now + REFUSED_REST;
         }
         self.plan_turn(self.now + BATCH);
     }
@@ -278,13 +302,15 @@ impl<C: Codec> World<C> {
         if let Some(cell) = &self.rival.copy {
             let assignments = proposals(cell, self.now, &mut self.rival.random);
             if !assignments.is_empty() {
-                let event = Event::Proposed { life: None, number: 0, assignments };
+                let host = self.any_master();
+                let event = Event::Proposed { host, life: None, number: 0, assignments };
                 self.agenda.at(self.now + Span::from_millis(1), event);
             }
         }
         // Now and then it looks again; what it saw may be a minute old by then.
         if self.rival.copy.is_none() || self.rival.random.chance(100) {
-            self.rival.copy = self.master.cell().cloned();
+            let host = self.any_master();
+            self.rival.copy = self.masters[host].cell().cloned();
         }
         let wait = self.rival.random.wait(self.rival.pace);
         self.agenda.at(self.now + wait, Event::RivalTurn);

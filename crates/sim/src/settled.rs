@@ -14,10 +14,10 @@ impl<C: Codec> World<C> {
     /// task that fits somewhere is placed, what is placed runs and nothing else does, the dead are
     /// explained, and everybody's copy of the cell is the same.
     pub fn unsettled(&mut self) -> Option<String> {
-        let Some(cell) = self.master.cell().cloned() else {
+        let Some(cell) = self.cell().cloned() else {
             return Some("there is no master".to_owned());
         };
-        if self.master.leads.is_none() {
+        if self.leading().is_none() {
             return Some("nobody leads".to_owned());
         }
         if !self.clients.are_done() {
@@ -27,8 +27,10 @@ impl<C: Codec> World<C> {
         if *cell.rescheduling() != Rescheduling::Allowed {
             return Some(format!("rescheduling is {:?}", cell.rescheduling()));
         }
-        let machines = self.unsettled_machine(&cell);
-        machines.or_else(|| self.unsettled_task(&cell)).or_else(|| self.unsettled_copy(&cell))
+        self.unsettled_machine(&cell)
+            .or_else(|| self.unsettled_task(&cell))
+            .or_else(|| self.unsettled_copy(&cell))
+            .or_else(|| self.unsettled_replicas(&cell))
     }
 
     fn unsettled_machine(&self, cell: &Cell) -> Option<String> {

@@ -9,6 +9,7 @@ use cell::{Applied, Cell, Op, Watch};
 use model::{LogIndex, MachineId, Span, Time};
 use replica::Codec;
 
+use crate::judge::digest;
 use crate::planted::{self, Planted};
 
 /// How thoroughly the cell is checked.
@@ -23,13 +24,61 @@ pub enum Checking {
     },
 }
 
-/// What was seen since it was last looked at.
+/// What is checked of every operation, by whichever replica is the first that applies it.
 #[derive(Debug)]
-pub(crate) struct Seen {
+pub(crate) struct Checks {
     checking: Checking,
+    /// Whether there are others that apply the same.
+    several: bool,
     watch: Option<Watch>,
     since_full: u64,
+    /// Up to here.
+    reached: LogIndex,
+}
+
+impl Checks {
+    pub(crate) fn new(checking: Checking, several: bool) -> Rc<RefCell<Self>> {
+        let (watch, since_full, reached) = (None, 0, LogIndex(0));
+        Rc::new(RefCell::new(Self { checking, several, watch, since_full, reached }))
+    }
+
+    /// The cell goes on from here: what comes after is checked, whoever has applied it before.
+    pub(crate) fn begin(&mut self, cell: &Cell) {
+        self.reached = cell.index();
+        self.watch = match self.checking {
+            Checking::Off => None,
+            Checking::Every { .. } => Some(Watch::from(cell)),
+        };
+    }
+
+    /// Whether this is the first time.
+    fn is_first(&mut self, cell: &Cell) -> bool {
+        let first = cell.index() > self.reached || !self.several;
+        self.reached = self.reached.max(cell.index());
+        first
+    }
+
+    /// What contradicts itself, after an operation that was not applied anywhere before.
+    fn after(&mut self, full: u64, cell: &Cell, applied: &Applied) -> Vec<String> {
+        let mut found =
+            self.watch.as_mut().map_or_else(Vec::new, |watch| watch.after(cell, applied));
+        self.since_full += 1;
+        if self.since_full >= full {
+            self.since_full = 0;
+            found.extend(cell.check());
+        }
+        found.iter().map(ToString::to_string).collect()
+    }
+}
+
+/// What was seen of one replica since it was last looked at.
+#[derive(Debug)]
+pub(crate) struct Seen {
+    checks: Rc<RefCell<Checks>>,
+    /// What was applied for the first time.
     pub(crate) applied: Vec<(LogIndex, Applied)>,
+    /// What the whole state was at some places, where others are there to be compared.
+    pub(crate) states: Vec<(LogIndex, u64)>,
     /// What contradicts itself.
     pub(crate) violations: Vec<String>,
     pub(crate) planted: Option<Planted>,
@@ -55,26 +104,29 @@ impl<C> Tap<C> {
 }
 
 impl Seen {
-    pub(crate) fn new(checking: Checking, planted: Option<Planted>, silence_min: Span) -> Self {
-        Self {
-            checking,
-            watch: None,
-            since_full: 0,
+    pub(crate) fn new(
+        checks: Rc<RefCell<Checks>>,
+        planted: Option<Planted>,
+        silence_min: Span,
+    ) -> Rc<RefCell<Self>> {
+        Rc::new(RefCell::new(Self {
+            checks,
             applied: Vec::new(),
+            states: Vec::new(),
             violations: Vec::new(),
             planted,
             planted_cell: None,
             heard: BTreeMap::new(),
             silence_min,
-        }
+        }))
     }
 
-    /// The cell begins anew from here.
+    /// The replica begins from here.
     pub(crate) fn begin(&mut self, cell: &Cell) {
-        self.watch = match self.checking {
-            Checking::Off => None,
-            Checking::Every { .. } => Some(Watch::from(cell)),
-        };
+        let mut checks = self.checks.borrow_mut();
+        if !checks.several || checks.watch.is_none() {
+            checks.begin(cell);
+        }
         self.planted_cell = self.planted.map(|_| cell.clone());
         self.applied.clear();
     }
@@ -100,18 +152,22 @@ impl Seen {
         if self.planted.is_some() {
             self.planted_cell = Some(cell.clone());
         }
-        let Checking::Every { full } = self.checking else { return };
-        if let Some(watch) = &mut self.watch {
-            let found = watch.after(cell, applied);
-            self.violations.extend(found.iter().map(ToString::to_string));
+        let mut checks = self.checks.borrow_mut();
+        let Checking::Every { full } = checks.checking else { return };
+        let index = cell.index();
+        if checks.several && index.0.is_multiple_of(full) {
+            self.states.push((index, state(cell)));
         }
-        self.since_full += 1;
-        if self.since_full >= full {
-            self.since_full = 0;
-            self.violations.extend(cell.check().iter().map(ToString::to_string));
+        if checks.is_first(cell) {
+            self.violations.extend(checks.after(full, cell, applied));
+            self.applied.push((index, applied.clone()));
         }
-        self.applied.push((cell.index(), applied.clone()));
     }
+}
+
+/// A digest of all that a cell is.
+pub(crate) fn state(cell: &Cell) -> u64 {
+    digest(&[format!("{:?}", cell.image()).as_bytes()])
 }
 
 impl<C: Codec> Codec for Tap<C> {
@@ -133,6 +189,10 @@ impl<C: Codec> Codec for Tap<C> {
             (Some(planted), Some(cell)) => (at, planted::applied(planted, cell, op)),
             _ => (at, op),
         })
+    }
+
+    fn is_membership(&self, payload: &[u8]) -> bool {
+        self.inner.is_membership(payload)
     }
 
     fn events(&self, cell: &Cell, applied: &Applied) -> Vec<u8> {

@@ -4,6 +4,7 @@
 //! Nothing happens outside of that, so the seed decides everything.
 
 use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -11,9 +12,9 @@ use cell::{Cell, Mutation};
 use master::{Answer, Poll};
 use model::{
     Bytes, CellName, InstanceId, MachineName, MachineReport, MilliCores, PortRange, Random,
-    Resources, Span, Time, UserName,
+    ReplicaId, Resources, Span, Time, UserName,
 };
-use replica::{Codec, LogEntry};
+use replica::{Codec, LogEntry, Message};
 
 use crate::agenda::Agenda;
 use crate::clients::{Asked, Clients, Told};
@@ -27,8 +28,9 @@ use crate::network::Network;
 use crate::pace::Pace;
 use crate::planted::Planted;
 use crate::program::Programs;
+use crate::replicas::{Operator, Sent};
 use crate::scheduling::{Rival, SchedulerHost};
-use crate::tap::{Checking, Seen};
+use crate::tap::{Checking, Checks, Seen};
 
 /// The moment at which every world begins: that of the trace of 2011.
 pub const BEGIN: Time = Time(1_304_233_200_000_000);
@@ -40,7 +42,9 @@ pub struct Setting {
     pub seed: u64,
     /// The machines.
     pub machines: Vec<(MachineName, Arc<MachineReport>)>,
-    /// What the replica and its master are set to.
+    /// How many replicas the Borgmaster has: the cell is founded with one, and grows as it begins.
+    pub replicas: usize,
+    /// What each of them and its master are set to.
     pub replica: replica::Settings,
     /// How thoroughly it is checked.
     pub checking: Checking,
@@ -55,16 +59,36 @@ pub struct Setting {
 /// Something that comes to pass.
 #[derive(Debug)]
 pub(crate) enum Event {
-    /// The master takes a step.
-    MasterStep { life: u64 },
-    /// The disk has finished a write.
-    Written { life: u64, number: u64 },
+    /// A replica takes a step.
+    MasterStep { host: usize, life: u64 },
+    /// Its disk has finished a write.
+    Written { host: usize, life: u64, number: u64 },
     /// A poll came to an end.
     Answered { call: Call, answer: Answer },
     /// A checkpoint is written.
-    Checkpointed { life: u64, cell: Box<Cell>, term: model::Term },
-    /// The master is started again.
-    MasterStarts,
+    Checkpointed { host: usize, life: u64, cell: Box<Cell>, term: model::Term },
+    /// A replica is started.
+    MasterStarts { host: usize },
+    /// One that is not the cell's any more is ended.
+    MasterEnds { host: usize },
+    /// A message of another replica arrives.
+    Received { host: usize, message: Box<Message> },
+    /// One with a whole cell does.
+    SnapshotArrives { host: usize, sent: Box<Sent> },
+    /// And is durable.
+    SnapshotKept { host: usize, life: u64, sent: Box<Sent> },
+    /// A replica hears whether its snapshot was taken.
+    SnapshotTold { number: u64, host: usize, life: u64, to: ReplicaId, taken: bool },
+    /// One that has voted loses power.
+    MasterDies { host: usize, life: u64 },
+    /// Somebody wants that another replica leads.
+    Transfer,
+    /// Those who keep the replicas look after them.
+    OperatorLooks,
+    /// Somebody reads, and the next one thinks of it.
+    Reads,
+    /// That arrives at a replica.
+    ReadAsked { host: usize },
     /// A poll arrives at a machine.
     Polled { machine: usize, call: Call, poll: Box<Poll> },
     /// A poll has been held back long enough.
@@ -77,7 +101,7 @@ pub(crate) enum Event {
     BorgletStarts { machine: usize, boot: u64 },
     /// A machine that was off starts.
     Boots { machine: usize },
-    /// A request arrives at the master.
+    /// A request arrives at a replica.
     Asked(Box<Asked>),
     /// An answer arrives at a client.
     Told(Box<Told>),
@@ -97,8 +121,8 @@ pub(crate) enum Event {
     SchedulerTurn { life: u64, at: Time },
     /// It hears about a proposal, or does not.
     Judged { life: u64, number: u64, refused: Option<Vec<InstanceId>> },
-    /// A proposal arrives at the master.
-    Proposed { life: Option<u64>, number: u64, assignments: Vec<cell::Assignment> },
+    /// A proposal arrives at a replica.
+    Proposed { host: usize, life: Option<u64>, number: u64, assignments: Vec<cell::Assignment> },
     /// The other scheduler takes its turn.
     RivalTurn,
     /// A fault begins, or ends.
@@ -116,8 +140,12 @@ pub struct Counts {
     pub polls: u64,
     /// Operations that were committed.
     pub operations: u64,
-    /// Times that the master was started.
+    /// Times that a master was started.
     pub masters: u64,
+    /// Times that another replica was elected.
+    pub elections: u64,
+    /// Reads of what is true now that were answered.
+    pub reads: u64,
     /// Processes that were started.
     pub processes: u64,
     /// Assignments of the scheduler that were refused, or of which nobody knows.
@@ -133,8 +161,12 @@ pub struct World<C: Codec> {
     pub(crate) random: Random,
     pub(crate) network: Network,
     pub(crate) codec: Rc<C>,
-    pub(crate) seen: Rc<RefCell<Seen>>,
-    pub(crate) master: MasterHost<C>,
+    pub(crate) checks: Rc<RefCell<Checks>>,
+    /// The replicas that ever were, each at its place.
+    pub(crate) masters: Vec<MasterHost<C>>,
+    pub(crate) operator: Operator,
+    /// Snapshots on their way, by their numbers.
+    pub(crate) snapshots: BTreeSet<u64>,
     pub(crate) machines: Vec<Machine>,
     pub(crate) scheduler: SchedulerHost,
     pub(crate) rival: Rival,
@@ -142,6 +174,11 @@ pub struct World<C: Codec> {
     pub(crate) load: Box<dyn Load>,
     pub(crate) programs: Box<dyn Programs>,
     pub(crate) faults: Vec<Fault>,
+    /// The replicas that each fault under way concerns, and those by which there is one more.
+    pub(crate) concerned: BTreeMap<usize, Vec<usize>>,
+    pub(crate) more: BTreeSet<usize>,
+    /// Since when a majority of the replicas is well.
+    pub(crate) well_since: Option<Time>,
     pub(crate) judge: Judge,
     pub(crate) counts: Counts,
     /// Polls and operations by the second.
@@ -163,13 +200,9 @@ impl<C: Codec> World<C> {
         faults: Vec<Fault>,
     ) -> Self {
         let mut random = Random::new(setting.seed);
-        let master = setting.replica.master;
-        let silence_min =
-            master.poll_interval.saturating_mul(master.missed_polls_max.saturating_sub(1).into());
-        let seen = Seen::new(setting.checking, setting.planted, silence_min);
-        let seen = Rc::new(RefCell::new(seen));
+        let checks = Checks::new(setting.checking, setting.replicas > 1);
         let mut disk = Disk::new(random.fork());
-        disk.acknowledges_early = setting.planted == Some(Planted::LostWrite);
+        disk.planted = setting.planted;
         let machine = |(name, report): (MachineName, Arc<MachineReport>)| {
             Machine::new(name, report, random.fork())
         };
@@ -177,7 +210,10 @@ impl<C: Codec> World<C> {
         let clients = Clients::new(setting.users);
         let founder = clients.administrator();
         let settings = replica::Settings { seed: random.number(), ..setting.replica };
-        let master = MasterHost::new(settings, disk, founder, setting.checkpoint_every);
+        let silence_min = silence_min(&settings);
+        let seen = Seen::new(Rc::clone(&checks), setting.planted, silence_min);
+        let every = setting.checkpoint_every;
+        let masters = vec![MasterHost::new(settings, disk, founder, every, seen)];
         let mut world = Self {
             now: BEGIN,
             agenda: Agenda::default(),
@@ -185,14 +221,19 @@ impl<C: Codec> World<C> {
             rival: Rival::new(random.fork()),
             random,
             codec: Rc::new(codec),
-            seen,
-            master,
+            checks,
+            masters,
+            operator: Operator::new(setting.seed, setting.replicas, every),
+            snapshots: BTreeSet::new(),
             machines,
             scheduler: SchedulerHost::default(),
             clients,
             load,
             programs,
             faults,
+            concerned: BTreeMap::new(),
+            more: BTreeSet::new(),
+            well_since: None,
             judge: Judge::new(setting.planted, setting.checking != Checking::Off),
             counts: Counts::default(),
             polls: Pace::default(),
@@ -205,8 +246,9 @@ impl<C: Codec> World<C> {
     }
 
     fn begin(&mut self) {
-        self.agenda.at(self.now, Event::MasterStarts);
+        self.agenda.at(self.now, Event::MasterStarts { host: 0 });
         self.agenda.at(self.now, Event::SchedulerConnects { life: self.scheduler.life });
+        self.grow();
         self.add_machines();
         self.note_wish();
         for (number, fault) in self.faults.iter().enumerate() {
@@ -243,10 +285,11 @@ impl<C: Codec> World<C> {
         self.counts
     }
 
-    /// The cell, as the master knows it; none while no master is there.
+    /// The cell, as the elected master knows it, else whoever knows most; none while no master is
+    /// there.
     #[must_use]
     pub fn cell(&self) -> Option<&Cell> {
-        self.master.cell()
+        self.knowing().and_then(|host| self.masters[host].cell())
     }
 
     /// What is wrong, as soon as something is.
@@ -278,24 +321,43 @@ impl<C: Codec> World<C> {
 
     fn handle(&mut self, event: Event) {
         match event {
-            Event::MasterStep { .. }
-            | Event::Written { .. }
-            | Event::Answered { .. }
-            | Event::Checkpointed { .. }
-            | Event::Asked(_)
-            | Event::Proposed { .. }
-                if self.master.is_frozen() =>
+            Event::MasterStep { host, .. }
+            | Event::Written { host, .. }
+            | Event::Answered { call: Call { master: host, .. }, .. }
+            | Event::Checkpointed { host, .. }
+            | Event::Proposed { host, .. }
+            | Event::Received { host, .. }
+            | Event::SnapshotArrives { host, .. }
+            | Event::SnapshotKept { host, .. }
+            | Event::SnapshotTold { host, .. }
+            | Event::ReadAsked { host }
+                if self.masters[host].is_frozen() =>
             {
-                self.master.later(event);
+                self.masters[host].later(event);
             }
-            Event::MasterStep { life } => self.master_wakes(life),
-            Event::Written { life, number } => self.written(life, number),
+            Event::Asked(asked) if self.masters[asked.host].is_frozen() => {
+                self.masters[asked.host].later(Event::Asked(asked));
+            }
+            Event::MasterStep { host, life } => self.master_wakes(host, life),
+            Event::Written { host, life, number } => self.written(host, life, number),
             Event::Answered { call, answer } => self.answered(call, answer),
-            Event::Checkpointed { life, cell, term } => self.checkpointed(life, *cell, term),
-            Event::MasterStarts => self.start_master(),
+            Event::Checkpointed { host, life, cell, term } => {
+                self.checkpointed(host, life, *cell, term);
+            }
+            Event::MasterStarts { host } => self.start_master(host),
+            Event::MasterEnds { host } => self.end_master(host),
+            Event::Received { .. }
+            | Event::SnapshotArrives { .. }
+            | Event::SnapshotKept { .. }
+            | Event::SnapshotTold { .. } => self.between_replicas(event),
+            Event::MasterDies { host, life } => self.dies(host, life),
+            Event::Transfer => self.transfer(),
+            Event::OperatorLooks => self.operator_looks(),
+            Event::Reads => self.reads(),
+            Event::ReadAsked { host } => self.read_asked(host),
             Event::Asked(asked) => self.asked(*asked),
-            Event::Proposed { life, number, assignments } => {
-                self.proposed(life, number, assignments);
+            Event::Proposed { host, life, number, assignments } => {
+                self.proposed(host, life, number, assignments);
             }
             Event::Told(told) => self.told(*told),
             Event::GivesUp { client, attempt } => self.gives_up(client, attempt),
@@ -323,18 +385,27 @@ impl<C: Codec> World<C> {
         self.calls
     }
 
-    /// The master dies, and is started again after a while.
-    pub(crate) fn crash_master(&mut self, how: Crash, starts_after: Span) {
-        if !self.master.crash(how) {
+    /// A replica dies, and is started again after a while.
+    pub(crate) fn crash_master(&mut self, host: usize, how: Crash, starts_after: Span) {
+        if !self.masters[host].crash(how) {
             return;
         }
-        self.stream_breaks(Span::from_millis(5));
-        self.agenda.at(self.now + starts_after, Event::MasterStarts);
+        self.stream_breaks(Some(host), Span::from_millis(5));
+        self.agenda.at(self.now + starts_after, Event::MasterStarts { host });
         // What a disk lied about is gone now, and nobody can say what of it was acknowledged.
-        if how == Crash::PowerLost && std::mem::take(&mut self.master.disk.lies) {
-            self.restore();
+        if how == Crash::PowerLost && std::mem::take(&mut self.masters[host].disk.lies) {
+            match self.operator.has_several() {
+                true => self.lose_replica(host),
+                false => self.restore(host),
+            }
         }
     }
+}
+
+/// For how long nothing is heard at least of a machine that is taken for lost.
+pub(crate) fn silence_min(settings: &replica::Settings) -> Span {
+    let master = settings.master;
+    master.poll_interval.saturating_mul(master.missed_polls_max.saturating_sub(1).into())
 }
 
 /// So many machines of the same kind, in racks of a size, named `m0`, `m1`, ….

@@ -12,7 +12,7 @@ use crate::run::{cargo, succeed, succeeds};
 
 /// A program that a test runs.
 struct Tool {
-    /// Its name.
+    /// Its name, or the path of its file where that is not in the search path.
     program: &'static str,
     /// The Debian package that has it.
     package: &'static str,
@@ -30,6 +30,33 @@ const TOOLS: &[Tool] = &[
     },
     Tool { program: "setpriv", package: "util-linux", needed_by: "linux/tests/system/rootless.rs" },
     Tool { program: "unshare", package: "util-linux", needed_by: "linux/tests/system/rootless.rs" },
+    Tool { program: "curl", package: "curl", needed_by: "bourg/tests/system/pages.rs" },
+    Tool { program: "promtool", package: "prometheus", needed_by: "bourg/tests/system/metrics.rs" },
+    Tool {
+        program: "prometheus",
+        package: "prometheus",
+        needed_by: "bourg/tests/system/metrics.rs",
+    },
+    Tool {
+        program: "systemd-analyze",
+        package: "systemd",
+        needed_by: "bourg/tests/system/units.rs",
+    },
+    Tool {
+        program: "/usr/bin/python3",
+        package: "python3",
+        needed_by: "bourg/tests/system/reflection.rs",
+    },
+    Tool {
+        program: "/usr/lib/python3/dist-packages/grpc/__init__.py",
+        package: "python3-grpcio",
+        needed_by: "bourg/tests/system/reflection.rs",
+    },
+    Tool {
+        program: "/usr/lib/python3/dist-packages/google/protobuf/__init__.py",
+        package: "python3-protobuf",
+        needed_by: "bourg/tests/system/reflection.rs",
+    },
 ];
 
 /// Makes sure that all is there that the tests need.
@@ -130,6 +157,7 @@ pub(crate) fn find(program: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     let system = ["/usr/sbin", "/sbin"].map(PathBuf::from);
     let mut places = env::split_paths(&path).chain(system);
+    // A whole path replaces the directory that it is joined to.
     places.find_map(|directory| Some(directory.join(program)).filter(|path| path.is_file()))
 }
 

@@ -30,7 +30,7 @@ const LAYERS: &[(&str, Kind, &[&str])] = &[
         &["model", "spec", "cell", "borglet", "scheduler", "master", "replica", "trace"],
     ),
     // The boundary.
-    ("proto", Kind::Boundary, &["model", "spec", "cell", "borglet"]),
+    ("proto", Kind::Boundary, &["model", "spec", "cell", "borglet", "master", "replica"]),
     ("store", Kind::Boundary, &[]),
     ("linux", Kind::Boundary, &[]),
     ("rpc", Kind::Boundary, &["proto"]),

@@ -185,7 +185,7 @@ pub(crate) fn write_history(
     checkpoints: Option<u64>,
 ) -> anyhow::Result<u64> {
     let (mut log, _) = Log::open(directory.log(), Options::default())?;
-    let promise = HardState { term: Term(1), vote: 1 }.to_bytes();
+    let promise = HardState { term: Term(1), vote: 1, ..HardState::default() }.to_bytes();
     let (kind, term) = (Kind::HardState, 1);
     log.append(&[RecordRef { kind, term, index: 0, level: 0, payload: &promise }])?;
     let task = TaskSpec::of(vec!["compute".to_owned(), "--seed=${task.index}".to_owned()]);

@@ -85,6 +85,9 @@ pub(crate) enum Benchmark {
         /// The time between two polls of a Borglet, in seconds.
         #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=3_600))]
         poll_interval: u64,
+        /// How many replicas the Borgmaster of each has.
+        #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=7))]
+        replicas: u8,
         /// What everything that the trace does not say begins with.
         #[arg(long, default_value_t = 1)]
         seed: u64,
@@ -107,10 +110,10 @@ impl Benchmark {
             Self::Apply { machines, tasks, operations, seed, json } => {
                 apply::apply(apply::Size { machines, tasks, operations, seed }, json)
             }
-            Self::Sim { trace, minutes, poll_interval, seed, json } => {
+            Self::Sim { trace, minutes, poll_interval, replicas, seed, json } => {
                 let poll_interval = Span::from_secs(poll_interval);
-                let trace = trace.as_deref();
-                sim::sim(&sim::Size { trace, minutes, poll_interval, seed }, json)
+                let (trace, replicas) = (trace.as_deref(), replicas.into());
+                sim::sim(&sim::Size { trace, minutes, poll_interval, replicas, seed }, json)
             }
         }
     }

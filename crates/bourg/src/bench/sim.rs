@@ -26,12 +26,14 @@ pub(crate) struct Size<'a> {
     pub(crate) trace: Option<&'a Path>,
     pub(crate) minutes: u64,
     pub(crate) poll_interval: Span,
+    pub(crate) replicas: usize,
     pub(crate) seed: u64,
 }
 
 /// What was found.
 #[derive(Debug, Serialize)]
 struct Found {
+    replicas: usize,
     machines: usize,
     tasks: u64,
     /// Tasks that run and tasks that wait when it is over.
@@ -97,6 +99,7 @@ fn measure(size: &Size<'_>) -> anyhow::Result<Found> {
     let setting = Setting {
         seed: size.seed,
         machines: replay.machines(),
+        replicas: size.replicas,
         replica,
         checking: Checking::Off,
         checkpoint_every: 100_000,
@@ -120,6 +123,7 @@ fn measure(size: &Size<'_>) -> anyhow::Result<Found> {
     let virtual_seconds = seconds(lasts);
     let per_second = |count: u64| count as f64 / cpu_seconds;
     Ok(Found {
+        replicas: size.replicas,
         machines,
         tasks: counts.0 + counts.1,
         running: counts.0,
@@ -133,14 +137,14 @@ fn measure(size: &Size<'_>) -> anyhow::Result<Found> {
         events_per_second: per_second(after.events - before.events),
         operations: after.operations - before.operations,
         machines_gone: after.removals - before.removals,
-        campaign: campaign(size.seed)?,
+        campaign: campaign(size.replicas, size.seed)?,
     })
 }
 
-fn campaign(seed: u64) -> anyhow::Result<Campaign> {
+fn campaign(replicas: usize, seed: u64) -> anyhow::Result<Campaign> {
     let lasts = Span::from_secs(3_600);
     let cpu = thread_time();
-    let plan = |number| Plan { machines: Some(100), ..Plan::of(seed + number, lasts) };
+    let plan = |number| Plan { replicas, machines: Some(100), ..Plan::of(seed + number, lasts) };
     let verdicts: Vec<_> = (0..WORLDS).map(|number| plan(number).run(Records)).collect();
     let cpu_seconds = (thread_time() - cpu).as_secs_f64();
     let virtual_seconds: f64 = verdicts.iter().map(|verdict| seconds(verdict.age)).sum();

@@ -29,8 +29,13 @@ pub(crate) fn start(runs: usize, json: bool) -> Done {
     let runtime = runtime.map_err(|error| Failure::failed(format!("error: {error}")))?;
     runtime.block_on(async {
         let name = CellName::new("bench").map_err(Failure::failed)?;
-        let options =
-            DevOptions { directory: None, name, log: "warn".to_owned(), master: Vec::new() };
+        let options = DevOptions {
+            directory: None,
+            name,
+            replicas: 1,
+            log: "warn".to_owned(),
+            master: Vec::new(),
+        };
         let mut cell = DevCell::prepare(options)?;
         let measured = {
             let (client, mut processes) = cell.start()?;

@@ -28,7 +28,7 @@ pub(crate) struct Versioned {
 }
 
 /// A handle on the driver.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(crate) struct Driver {
     messages: mpsc::Sender<Message>,
     reports: watch::Receiver<Versioned>,

@@ -2,7 +2,7 @@
 //!
 //! One task of the runtime owns the Borglet and takes every step (`driver`); `effects` does what a
 //! step wants done and reports back; `kept` removes what is old; `service` answers the master's polls and reads logs; `tasks`
-//! knows the files of a task. When this process dies the tasks run on, and the next one adopts
+//! knows the files of a task; `watched` tells how it goes. When this process dies the tasks run on, and the next one adopts
 //! them.
 
 mod allocs;
@@ -13,6 +13,7 @@ mod kept;
 mod logs;
 mod service;
 mod tasks;
+mod watched;
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -26,7 +27,7 @@ use model::{Bytes, MachineReport, MilliCores, PortRange, Resources};
 use rpc::transport::{Limits, Refusals};
 use rpc::{Credentials, Rotating};
 
-use crate::shutdown;
+use crate::{notify, shutdown};
 
 /// How a Borglet is started.
 #[derive(Clone, Debug)]
@@ -73,7 +74,10 @@ pub(crate) fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()
                 () = shutdown::requested() => {}
                 () = driver.ended() => {}
             }
+            notify::stopping();
         };
+        // The socket listens already, and what was here is adopted.
+        notify::ready();
         let (routes, refusals) = (service.routes(), Refusals::default());
         rpc::transport::serve(listener, &credentials, routes, limits, &refusals, stopped).await?;
         driver.check()

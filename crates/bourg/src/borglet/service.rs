@@ -18,6 +18,7 @@ use tonic::{Request, Response, Status};
 use super::driver::Driver;
 use super::logs;
 use super::tasks::Files;
+use super::watched::{self, Metrics};
 
 /// The services of a Borglet.
 #[derive(Clone)]
@@ -27,6 +28,7 @@ pub(crate) struct Service {
     cell: String,
     /// Counts the polls: a new one ends the hold of the one before.
     polls: Arc<watch::Sender<u64>>,
+    metrics: Arc<Metrics>,
 }
 
 /// The longest that an answer is kept back, whatever the master allows.
@@ -37,13 +39,16 @@ const LOG_QUEUE: usize = 16;
 impl Service {
     pub(crate) fn new(driver: Driver, files: Files, cell: &str) -> Self {
         let (polls, _) = watch::channel(0);
-        Self { driver, files, cell: cell.to_owned(), polls: Arc::new(polls) }
+        let (cell, polls, metrics) = (cell.to_owned(), Arc::new(polls), Arc::default());
+        Self { driver, files, cell, polls, metrics }
     }
 
     pub(crate) fn routes(self) -> Routes {
         let most = rpc::transport::MAX_STREAM_MESSAGE_BYTES;
+        let pages = watched::pages(&self.cell, self.driver.clone(), &self.metrics);
         let server = BorgletServer::new(self);
-        Routes::new(server.max_decoding_message_size(most).max_encoding_message_size(most))
+        let server = server.max_decoding_message_size(most).max_encoding_message_size(most);
+        Routes::from(Routes::new(server).into_axum_router().merge(pages))
     }
 
     fn only_the_master<T>(&self, request: &Request<T>) -> Result<(), Status> {
@@ -76,11 +81,12 @@ impl rpc::service::borglet_server::Borglet for Service {
         let mut polls = self.polls.subscribe();
         let obeyed = match order {
             None => true,
-            Some(order) => self
-                .driver
-                .order(order)
-                .await
-                .ok_or_else(|| Status::unavailable("the Borglet stops"))?,
+            Some(order) => {
+                let obeyed = self.driver.order(order).await;
+                let obeyed = obeyed.ok_or_else(|| Status::unavailable("the Borglet stops"))?;
+                self.metrics.ordered(obeyed);
+                obeyed
+            }
         };
         let mut reports = self.driver.reports();
         tokio::select! {
@@ -89,6 +95,7 @@ impl rpc::service::borglet_server::Borglet for Service {
             () = tokio::time::sleep(hold) => {}
         }
         let newest = reports.borrow().clone();
+        self.metrics.polls.inc();
         Ok(Response::new(v1::PollResponse {
             report: Some(newest.report.as_ref().into()),
             version: newest.version,

@@ -7,6 +7,7 @@ use proto::v1;
 use super::exit::Done;
 use super::output::{self, Format};
 use super::with_cell;
+use crate::cli::cells::Target;
 
 /// What is done with capabilities.
 #[derive(Debug, Subcommand)]
@@ -39,7 +40,7 @@ pub(crate) struct ListArgs {
     output: Format,
 }
 
-pub(super) fn capability(cell: Option<&str>, command: &Command) -> Done {
+pub(super) fn capability(cell: Target<'_>, command: &Command) -> Done {
     match command {
         Command::Grant(which) => set(cell, which, true),
         Command::Revoke(which) => set(cell, which, false),
@@ -47,7 +48,7 @@ pub(super) fn capability(cell: Option<&str>, command: &Command) -> Done {
     }
 }
 
-fn set(cell: Option<&str>, which: &Which, held: bool) -> Done {
+fn set(cell: Target<'_>, which: &Which, held: bool) -> Done {
     with_cell(cell, async |mut connection| {
         let id = Some(connection.request_id().await?);
         let (user, capability) = (which.user.to_string(), which.capability.to_string());
@@ -63,7 +64,7 @@ fn set(cell: Option<&str>, which: &Which, held: bool) -> Done {
     })
 }
 
-fn list(cell: Option<&str>, args: &ListArgs) -> Done {
+fn list(cell: Target<'_>, args: &ListArgs) -> Done {
     with_cell(cell, async |mut connection| {
         let user = args.user.as_ref().map(ToString::to_string).unwrap_or_default();
         let request = v1::CapabilitiesRequest { user };

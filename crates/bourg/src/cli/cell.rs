@@ -7,6 +7,7 @@ use proto::v1;
 use super::exit::{Done, Failure};
 use super::show::{self, Shown};
 use super::{ListArgs, output, run, with_cell};
+use crate::cli::cells::Target;
 
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
@@ -30,7 +31,7 @@ enum Command {
     ResumeRescheduling,
 }
 
-pub(super) fn cell(cell: Option<&str>, args: &CellArgs) -> Done {
+pub(super) fn cell(cell: Target<'_>, args: &CellArgs) -> Done {
     match &args.command {
         None => status(cell, &args.list),
         Some(Command::Status(list)) => status(cell, list),
@@ -38,7 +39,7 @@ pub(super) fn cell(cell: Option<&str>, args: &CellArgs) -> Done {
     }
 }
 
-fn status(cell: Option<&str>, args: &ListArgs) -> Done {
+fn status(cell: Target<'_>, args: &ListArgs) -> Done {
     if args.labels.is_some() {
         return Err(Failure::usage("error: a cell has no labels: leave -l out"));
     }
@@ -107,7 +108,7 @@ fn rescheduling(status: &v1::CellStatusResponse) -> String {
     }
 }
 
-fn resume(cell: Option<&str>) -> Done {
+fn resume(cell: Target<'_>) -> Done {
     with_cell(cell, async |mut connection| {
         let id = Some(connection.request_id().await?);
         let request = v1::ResumeReschedulingRequest { id };

@@ -4,6 +4,7 @@
 //! certificate. It is given by `--cell`, as its path or by a name under which it is known, or by
 //! `BOURG_CELL`; without either, the only cell that is known is taken.
 
+use std::collections::VecDeque;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
@@ -12,11 +13,13 @@ use std::time::{Duration, SystemTime};
 use rpc::service::borgmaster_client::BorgmasterClient;
 use rpc::{Credentials, Expect, Role, Rotating};
 use serde::{Deserialize, Serialize};
+use tonic::metadata::MetadataValue;
 use tonic::transport::Channel;
 use tonic::{Request, Status};
 
 use super::exit::{Code, Failure};
 use crate::master::RETRY_AFTER;
+use crate::master::gate::CONSISTENT;
 use proto::v1;
 
 /// The stem of a user's certificate in a client directory.
@@ -44,10 +47,21 @@ pub(crate) struct CellFile {
     pub(crate) masters: Vec<String>,
 }
 
+/// Which cell is asked, and how.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Target<'a> {
+    /// Its name or the path of a client directory, where one is given.
+    pub(crate) cell: Option<&'a str>,
+    /// Whether the answer is to be what is true now.
+    pub(crate) consistent: bool,
+}
+
 /// A connection to a cell as a user.
 #[derive(Clone)]
 pub(crate) struct Connection {
-    client: BorgmasterClient<Channel>,
+    /// To each replica of its master; the one that is asked first.
+    masters: VecDeque<BorgmasterClient<Channel>>,
+    consistent: bool,
     session: Option<u64>,
     sequence: u64,
     /// The client directory, until when its certificate is valid, and what others need of it.
@@ -120,26 +134,32 @@ fn find(cell: Option<&str>) -> Result<PathBuf, Failure> {
 
 impl Connection {
     /// Connects to a cell. Nothing is sent yet.
-    pub(crate) fn open(cell: Option<&str>) -> Result<Self, Failure> {
-        let directory = find(cell)?;
+    pub(crate) fn open(target: Target<'_>) -> Result<Self, Failure> {
+        let directory = find(target.cell)?;
         let path = directory.join(CELL_FILE);
         let unusable = |error: &dyn std::fmt::Display| {
             Failure::usage(format!("error: {} cannot be used: {error}", path.display()))
         };
         let text = std::fs::read_to_string(&path).map_err(|error| unusable(&error))?;
         let file: CellFile = toml::from_str(&text).map_err(|error| unusable(&error))?;
-        let master = file.masters.first().ok_or_else(|| unusable(&"it names no master"))?;
+        if file.masters.is_empty() {
+            return Err(unusable(&"it names no master"));
+        }
         let credentials =
             Credentials::read(&directory, USER_STEM).map_err(|error| unusable(&error))?;
-        let expect = Expect::Role(Role::Master);
         let (expires, ca_pem) = (credentials.expires(), credentials.ca_pem().to_owned());
-        let channel = Rotating::new(credentials)
-            .and_then(|credentials| rpc::transport::connect(master, &credentials, &expect))
-            .map_err(|error| unusable(&error))?;
-        let most = rpc::transport::MAX_STREAM_MESSAGE_BYTES;
-        let client = BorgmasterClient::new(channel).max_decoding_message_size(most);
+        let credentials = Rotating::new(credentials).map_err(|error| unusable(&error))?;
+        let client = |master: &String| {
+            let expect = Expect::Role(Role::Master);
+            let channel = rpc::transport::connect(master, &credentials, &expect)?;
+            let most = rpc::transport::MAX_STREAM_MESSAGE_BYTES;
+            Ok(BorgmasterClient::new(channel).max_decoding_message_size(most))
+        };
+        let masters = file.masters.iter().map(client).collect::<Result<_, rpc::Error>>();
+        let masters = masters.map_err(|error| unusable(&error))?;
         Ok(Self {
-            client,
+            masters,
+            consistent: target.consistent,
             session: None,
             sequence: 0,
             directory,
@@ -181,17 +201,16 @@ impl Connection {
         call: impl AsyncFn(BorgmasterClient<Channel>, Request<M>) -> Result<tonic::Response<T>, Status>,
     ) -> Result<T, Failure> {
         let begun = tokio::time::Instant::now();
-        let (until, busy_until) = (begun + PATIENCE, begun + self.patience);
+        let (until, busy_until) = (begun + self.unanswered_patience(), begun + self.patience);
         loop {
-            let mut request = Request::new(message.clone());
+            let mut request = self.request(message.clone());
             request.set_timeout(TIMEOUT);
-            match call(self.client.clone(), request).await {
+            match call(self.client(), request).await {
                 Ok(response) => return Ok(response.into_inner()),
                 Err(status)
-                    if status.code() == tonic::Code::Unavailable
-                        && !rpc::transport::is_distrust(&status)
-                        && tokio::time::Instant::now() < until =>
+                    if self.may_be_answered(&status) && tokio::time::Instant::now() < until =>
                 {
+                    self.masters.rotate_left(1);
                     tokio::time::sleep(RETRY).await;
                 }
                 Err(status) => match busy_wait(&status, rand()) {
@@ -205,6 +224,35 @@ impl Connection {
         }
     }
 
+    /// The replica that is asked now.
+    fn client(&self) -> BorgmasterClient<Channel> {
+        // There is one at least.
+        self.masters.front().cloned().unwrap_or_else(|| unreachable!("a cell has a master"))
+    }
+
+    /// Whether the next replica may answer, or this one in a moment: one that ends cuts off whoever
+    /// asks it.
+    fn may_be_answered(&self, status: &Status) -> bool {
+        match status.code() {
+            tonic::Code::Unavailable => !rpc::transport::is_distrust(status),
+            tonic::Code::Cancelled => self.masters.len() > 1,
+            _ => false,
+        }
+    }
+
+    /// For how long replicas that do not answer are asked again: each of them has its time.
+    fn unanswered_patience(&self) -> Duration {
+        PATIENCE.saturating_mul(u32::try_from(self.masters.len()).unwrap_or(1))
+    }
+
+    fn request<M>(&self, message: M) -> Request<M> {
+        let mut request = Request::new(message);
+        if self.consistent {
+            request.metadata_mut().insert(CONSISTENT, MetadataValue::from_static("true"));
+        }
+        request
+    }
+
     /// Says once that it takes longer, and why.
     fn say_busy(&mut self) {
         if !std::mem::replace(&mut self.said_busy, true) {
@@ -214,13 +262,26 @@ impl Connection {
     }
 
     /// Opens a stream, which has no time limit.
-    pub(crate) async fn stream<M, T>(
+    pub(crate) async fn stream<M: Clone, T>(
         &mut self,
         message: M,
-        call: impl AsyncFn(BorgmasterClient<Channel>, M) -> Result<tonic::Response<T>, Status>,
+        call: impl AsyncFn(BorgmasterClient<Channel>, Request<M>) -> Result<tonic::Response<T>, Status>,
     ) -> Result<T, Failure> {
-        let called = call(self.client.clone(), message).await;
-        called.map(tonic::Response::into_inner).map_err(|status| self.failure(status))
+        let until = tokio::time::Instant::now() + self.unanswered_patience();
+        loop {
+            match call(self.client(), self.request(message.clone())).await {
+                Ok(response) => return Ok(response.into_inner()),
+                Err(status)
+                    if self.masters.len() > 1
+                        && self.may_be_answered(&status)
+                        && tokio::time::Instant::now() < until =>
+                {
+                    self.masters.rotate_left(1);
+                    tokio::time::sleep(RETRY).await;
+                }
+                Err(status) => return Err(self.failure(status)),
+            }
+        }
     }
 
     /// The id of the next request that changes something.

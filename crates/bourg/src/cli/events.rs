@@ -17,6 +17,7 @@ use super::exit::{Done, Failure};
 use super::moment::{self, Moment};
 use super::output::{self, Format};
 use super::{EventsArgs, job_address, with_cell};
+use crate::cli::cells::Target;
 use crate::clock::wall_clock;
 
 /// How long a follower waits before it asks a master that was restarted.
@@ -38,7 +39,7 @@ impl std::str::FromStr for Cursor {
     }
 }
 
-pub(super) fn events(cell: Option<&str>, args: &EventsArgs) -> Done {
+pub(super) fn events(cell: Target<'_>, args: &EventsArgs) -> Done {
     let from = match (args.from, args.since, args.all) {
         (Some(Cursor(index, sub_index)), _, _) => {
             Some(From::Cursor(v1::EventCursor { index, sub_index }))
@@ -219,6 +220,22 @@ fn detail(record: &Record) -> String {
             format!("{user}, certificate {} until {until}", certificate.serial)
         }
         EventKind::UserRevoked { user } => user.to_string(),
+        EventKind::TokenIssued { machine, token } => {
+            let until = moment::shown(token.expires);
+            format!("to {machine}, number {} until {until}", token.serial)
+        }
+        EventKind::MachineEnrolled { token, certificate } => {
+            let (number, until) = (certificate.serial, moment::shown(certificate.expires));
+            format!("with token {token}, certificate {number} until {until}")
+        }
+        EventKind::MachineRenewed { certificate } => {
+            let until = moment::shown(certificate.expires);
+            format!("certificate {} until {until}", certificate.serial)
+        }
+        // What it happened to says so where the machine is there.
+        EventKind::MachineRevoked { machine } if record.names.machine.is_none() => {
+            machine.to_string()
+        }
         EventKind::LevelRaised { to } => to.to_string(),
         EventKind::QuotaGranted(grant) | EventKind::QuotaRevoked(grant) => {
             let Grant { id, user, band, amount, .. } = &**grant;
@@ -231,6 +248,16 @@ fn detail(record: &Record) -> String {
         EventKind::CapabilityGranted { user, capability } => format!("{capability} to {user}"),
         EventKind::CapabilityRevoked { user, capability } => format!("{capability} of {user}"),
         EventKind::CapabilityUsed { capability } => with(capability.to_string()),
+        EventKind::ReplicaAdded { replica, address } => {
+            format!("{replica} at {}", address.escape_debug())
+        }
+        EventKind::ReplicaRemoved { replica } => replica.to_string(),
+        EventKind::ReplicaMember { replica, to } => format!("{replica}: {to}"),
+        EventKind::ReplicaDescribed { replica, address, level } => {
+            let at = Some(address.escape_debug()).filter(|_| !address.is_empty());
+            let at = at.map(|address| format!(" at {address},")).unwrap_or_default();
+            format!("{replica}:{at} level {level}")
+        }
         EventKind::ReschedulingStopped { silent, of } => {
             format!("{silent} of {of} machines are unreachable")
         }

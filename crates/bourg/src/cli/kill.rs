@@ -9,11 +9,12 @@ use super::cells::Connection;
 use super::choose::{Among, Chosen, choose};
 use super::exit::{Done, Failure};
 use super::{KillArgs, with_cell};
+use crate::cli::cells::Target;
 
 /// How often a kill that is waited for is looked at.
 const LOOK: Duration = Duration::from_millis(50);
 
-pub(super) fn kill(cell: Option<&str>, args: &KillArgs) -> Done {
+pub(super) fn kill(cell: Target<'_>, args: &KillArgs) -> Done {
     with_cell(cell, async |mut connection| {
         let labels = args.labels.as_ref();
         let chosen = choose(&mut connection, &args.jobs, labels, &Among::MineAlive).await?;

@@ -11,6 +11,7 @@ use tonic::{Status, Streaming};
 use super::choose::{Among, choose};
 use super::exit::{Done, Failure};
 use super::{LogsArgs, output, with_cell};
+use crate::cli::cells::Target;
 use crate::clock::wall_clock;
 
 /// How long a line may be before it is written in pieces, each a line of its own where lines bear
@@ -21,7 +22,7 @@ const JOBS_MAX: usize = 100;
 /// How many pieces of output may wait until they are shown.
 const QUEUE: usize = 64;
 
-pub(super) fn logs(cell: Option<&str>, args: &LogsArgs) -> Done {
+pub(super) fn logs(cell: Target<'_>, args: &LogsArgs) -> Done {
     with_cell(cell, async |mut connection| {
         let from = match (args.since, args.tail) {
             (Some(since), _) => {

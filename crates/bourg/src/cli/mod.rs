@@ -11,6 +11,7 @@ mod exit;
 mod kill;
 mod logs;
 mod machine;
+mod master;
 pub(crate) mod moment;
 pub(crate) mod output;
 mod quota;
@@ -31,7 +32,7 @@ use clap::{Args, CommandFactory, Parser, Subcommand};
 use model::{Address, Bytes, CellName, LabelQuery, MachineName, PortRange, UserName};
 use proto::v1;
 
-use self::cells::Connection;
+use self::cells::{Connection, Target};
 pub(crate) use self::dev::{Client, DevCell, Options as DevOptions};
 pub(crate) use self::exit::{Done, Failure};
 use self::moment::Moment;
@@ -46,6 +47,9 @@ struct Cli {
     /// The cell: a name, or the path of a client directory. Default: the only one known here.
     #[arg(long, global = true, env = "BOURG_CELL", value_name = "CELL")]
     cell: Option<String>,
+    /// Answer with what is true now, and not with what the replica that answers knows already.
+    #[arg(long, global = true)]
+    consistent: bool,
     #[command(subcommand)]
     command: Command,
 }
@@ -96,8 +100,8 @@ enum Command {
     /// Measure this program on this machine.
     #[command(subcommand)]
     Bench(bench::Benchmark),
-    /// A Borgmaster replica.
-    Master(MasterArgs),
+    /// A Borgmaster replica; or those of a cell: listed, added, removed.
+    Master(master::MasterCommand),
     /// A scheduler.
     Scheduler(SchedulerArgs),
     /// The agent on a machine.
@@ -129,6 +133,10 @@ struct DevArgs {
     /// The cell's name.
     #[arg(long, default_value = "dev")]
     name: CellName,
+    /// How many replicas its master has: 1, 3 or 5. A cell that is kept in a directory has no fewer
+    /// than before.
+    #[arg(long, default_value = "1", value_parser = ["1", "3", "5"])]
+    replicas: String,
     /// How much the processes of the cell say on stderr: error, warn, info, debug.
     #[arg(long, default_value = "warn")]
     log: String,
@@ -307,8 +315,9 @@ struct ListenArgs {
     listen_fd: Option<RawFd>,
 }
 
+/// Of which cell a replica is.
 #[derive(Debug, Args)]
-struct MasterArgs {
+struct ReplicaArgs {
     /// The data directory; made at the first start.
     #[arg(long)]
     dir: PathBuf,
@@ -318,6 +327,10 @@ struct MasterArgs {
     /// Who administers a cell that is new.
     #[arg(long)]
     administrator: UserName,
+}
+
+#[derive(Debug, Args)]
+struct MasterArgs {
     /// How much of the log and its checkpoints is kept, so that the cell can be shown as it was.
     #[arg(long, default_value = "2 GiB", value_name = "BYTES")]
     history_bytes: Bytes,
@@ -330,6 +343,13 @@ struct MasterArgs {
     /// For how long they are kept.
     #[arg(long, default_value = "30d", value_parser = duration)]
     events_age: std::time::Duration,
+    /// Where other replicas and clients reach it; otherwise where it listens.
+    #[arg(long, value_name = "HOST:PORT")]
+    address: Option<String>,
+    /// Stay at this level of the state machine or below, as an older build would.
+    #[arg(long, value_name = "LEVEL", default_value_t = ::cell::LEVEL.0, hide_default_value = true,
+          value_parser = clap::value_parser!(u32).range(1..=i64::from(::cell::LEVEL.0)))]
+    level: u32,
     #[command(flatten)]
     listen: ListenArgs,
     // Its heading is that of whatever follows.
@@ -342,9 +362,9 @@ struct SchedulerArgs {
     /// The directory with its certificate, scheduler.pem and scheduler.key.
     #[arg(long)]
     credentials: PathBuf,
-    /// Where the master answers, as host:port.
-    #[arg(long)]
-    master: String,
+    /// Where a replica of the master answers, as host:port; given again for each.
+    #[arg(long, required = true)]
+    master: Vec<String>,
 }
 
 #[derive(Debug, Args)]
@@ -421,7 +441,7 @@ pub(crate) fn main() -> ExitCode {
 }
 
 fn execute(cli: Cli) -> Result<ExitCode, Failure> {
-    let cell = cli.cell.as_deref();
+    let cell = Target { cell: cli.cell.as_deref(), consistent: cli.consistent };
     match cli.command {
         Command::Dev(args) => return dev::dev(&args),
         Command::Run(args) => run::run(cell, &args)?,
@@ -437,7 +457,7 @@ fn execute(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Checkpoint(command) => checkpoint::checkpoint(cell, &command)?,
         Command::Sim(args) => sim::sim(&args)?,
         Command::Bench(what) => what.measure()?,
-        Command::Master(args) => roles::master(args)?,
+        Command::Master(command) => master::master(cell, command)?,
         Command::Scheduler(args) => roles::scheduler(args)?,
         Command::Borglet(args) => roles::borglet(args)?,
         Command::ExampleServer(args) => {
@@ -474,7 +494,7 @@ fn eval(args: &EvalArgs) -> Done {
 
 /// Connects to a cell and does something with the connection, on this thread.
 fn with_cell<T>(
-    cell: Option<&str>,
+    cell: Target<'_>,
     work: impl AsyncFnOnce(Connection) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();

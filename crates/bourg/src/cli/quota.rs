@@ -13,6 +13,7 @@ use super::exit::{Code, Done, Failure};
 use super::moment::{self, When};
 use super::output::{self, Format};
 use super::with_cell;
+use crate::cli::cells::Target;
 use crate::clock::wall_clock;
 use crate::evaluate;
 
@@ -105,7 +106,7 @@ impl FromStr for Amount {
     }
 }
 
-pub(super) fn quota(cell: Option<&str>, command: &Command) -> Done {
+pub(super) fn quota(cell: Target<'_>, command: &Command) -> Done {
     match command {
         Command::Grant(args) => grant(cell, args),
         Command::Revoke { grant } => with_cell(cell, async |mut connection| {
@@ -156,7 +157,7 @@ pub(super) async fn grant_all(
     change(connection, Change::Grant(grant)).await.map(drop)
 }
 
-fn grant(cell: Option<&str>, args: &GrantArgs) -> Done {
+fn grant(cell: Target<'_>, args: &GrantArgs) -> Done {
     let mut amount = Resources::default();
     for Amount(dimension, of) in &args.amounts {
         if amount.get(*dimension) > 0 {
@@ -185,7 +186,7 @@ fn grant(cell: Option<&str>, args: &GrantArgs) -> Done {
     })
 }
 
-fn check(cell: Option<&str>, file: &std::path::Path) -> Done {
+fn check(cell: Target<'_>, file: &std::path::Path) -> Done {
     let jobs = evaluate::evaluate(file)?;
     with_cell(cell, async |mut connection| {
         let request = v1::CheckQuotaRequest { jobs: jobs.iter().map(Into::into).collect() };
@@ -227,7 +228,7 @@ fn check(cell: Option<&str>, file: &std::path::Path) -> Done {
     })
 }
 
-fn show(cell: Option<&str>, args: &ShowArgs) -> Done {
+fn show(cell: Target<'_>, args: &ShowArgs) -> Done {
     with_cell(cell, async |mut connection| {
         let user = args.user.as_ref().map(ToString::to_string).unwrap_or_default();
         let request = v1::QuotaRequest { user };

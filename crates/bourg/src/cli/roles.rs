@@ -4,10 +4,11 @@ use std::net::TcpListener;
 use std::os::fd::{BorrowedFd, RawFd};
 
 use anyhow::Context;
+use model::Level;
 use store::Retention;
 use tracing_subscriber::EnvFilter;
 
-use super::{BorgletArgs, ListenArgs, MasterArgs, SchedulerArgs};
+use super::{BorgletArgs, ListenArgs, MasterArgs, ReplicaArgs, SchedulerArgs};
 use crate::{borglet, master, scheduler};
 
 /// The variable that names the process with which this one is to end: the supervisor of a dev
@@ -62,17 +63,30 @@ fn given(descriptor: RawFd) -> anyhow::Result<TcpListener> {
     Ok(TcpListener::from(descriptor.try_clone_to_owned()?))
 }
 
-pub(super) fn master(args: MasterArgs) -> anyhow::Result<()> {
+pub(super) fn master(replica: ReplicaArgs, args: MasterArgs) -> anyhow::Result<()> {
     begin()?;
+    let listener = listener(&args.listen)?;
     let options = master::Options {
-        directory: args.dir,
-        cell: args.name,
-        administrator: args.administrator,
+        directory: replica.dir,
+        cell: replica.name,
+        address: args.address.map_or_else(|| reached_at(&listener), Ok)?,
+        level: Level(args.level),
+        administrator: replica.administrator,
         settings: args.silence.settings(),
         history: Retention::new(args.history_bytes.0, args.history_age),
         events: Retention::new(args.events_bytes.0, args.events_age),
     };
-    master::run(&options, listener(&args.listen)?)
+    master::run(&options, listener)
+}
+
+/// Where others reach who listens there: by this machine's name, where it listens everywhere.
+fn reached_at(listener: &TcpListener) -> anyhow::Result<String> {
+    let address = listener.local_addr()?;
+    if !address.ip().is_unspecified() {
+        return Ok(address.to_string());
+    }
+    let host = nix::unistd::gethostname()?;
+    Ok(format!("{}:{}", host.to_string_lossy(), address.port()))
 }
 
 pub(super) fn scheduler(args: SchedulerArgs) -> anyhow::Result<()> {
@@ -80,7 +94,7 @@ pub(super) fn scheduler(args: SchedulerArgs) -> anyhow::Result<()> {
     scheduler::run(&scheduler::Options {
         credentials: args.credentials,
         stem: "scheduler".to_owned(),
-        master: args.master,
+        masters: args.master,
     })
 }
 

@@ -12,12 +12,13 @@ use spec::JobSpec;
 use super::cells::Connection;
 use super::exit::{Code, Done, Failure};
 use super::{RunArgs, output, why, with_cell};
+use crate::cli::cells::Target;
 use crate::evaluate;
 
 /// How long a task is pending before it is said why.
 const WHY_AFTER: Duration = Duration::from_secs(1);
 
-pub(super) fn run(cell: Option<&str>, args: &RunArgs) -> Done {
+pub(super) fn run(cell: Target<'_>, args: &RunArgs) -> Done {
     let jobs = evaluate::evaluate(&args.file)?;
     with_cell(cell, async |mut connection| {
         let wait = (!args.detach).then_some(args.timeout);

@@ -10,6 +10,7 @@ use proto::v1;
 use super::exit::{Done, Failure};
 use super::output::{self, Format, Listing};
 use super::{ListArgs, StatusArgs, job_address, run, why, with_cell};
+use crate::cli::cells::Target;
 
 /// How often something that is watched is looked at.
 const WATCH_INTERVAL: Duration = Duration::from_millis(500);
@@ -39,7 +40,7 @@ pub(super) async fn repeat(
 /// What writes an answer.
 pub(super) type Shown = Box<dyn FnOnce() -> Done>;
 
-pub(super) fn status(cell: Option<&str>, args: &StatusArgs) -> Done {
+pub(super) fn status(cell: Target<'_>, args: &StatusArgs) -> Done {
     let some = args.jobs.iter().find(|address| address.tasks != model::TaskSelection::All);
     if let Some(address) = some.filter(|_| args.jobs.len() > 1) {
         return Err(Failure::usage(format!("error: give {address} alone")));

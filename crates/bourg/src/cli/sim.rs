@@ -33,7 +33,11 @@ pub(super) struct SimArgs {
     /// For how many hours of its own time a world has faults.
     #[arg(long, default_value_t = 0.5, value_parser = hours)]
     hours: f64,
-    /// Which faults: all, none, or some of network, machines, master, scheduler, disk.
+    /// How many replicas the Borgmaster has.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=7), conflicts_with = "scenario")]
+    replicas: u8,
+    /// Which faults: all, none, or some of network, machines, master, scheduler, disk, replicas; the
+    /// last of them only with --replicas.
     #[arg(long, default_value = "all", value_delimiter = ',', value_parser = families)]
     faults: Vec<Families>,
     /// Of the world's faults only these, by their numbers.
@@ -252,7 +256,7 @@ fn plan(args: &SimArgs, seed: u64) -> Plan {
     families.sort_unstable();
     families.dedup();
     let (only, machines) = (args.only.clone(), args.machines.map(usize::from));
-    Plan { families, only, machines, ..Plan::of(seed, lasts) }
+    Plan { families, only, replicas: args.replicas.into(), machines, ..Plan::of(seed, lasts) }
 }
 
 /// A span of so many seconds.
@@ -328,6 +332,9 @@ fn explained(args: &SimArgs, verdict: &Verdict) -> Failed {
 
 fn command(args: &SimArgs, plan: &Plan) -> String {
     let mut command = format!("bourg sim --seed {} --hours {}", plan.seed, args.hours);
+    if args.replicas > 1 {
+        let _infallible = write!(command, " --replicas {}", args.replicas);
+    }
     let names: Vec<_> = plan.families.iter().map(|family| family.name()).collect();
     let none = names.is_empty() || plan.only.as_ref().is_some_and(Vec::is_empty);
     let faults = match plan.families.len() == Family::ALL.len() {
@@ -398,6 +405,7 @@ mod tests {
             ("--seeds 0..99", None, "--hours 0.5 --faults all"),
             ("--seeds 0..99", Some(vec![3, 7]), "--hours 0.5 --faults all --only 3,7"),
             ("--seeds 0..99", Some(vec![]), "--hours 0.5 --faults none"),
+            ("--seed 9 --replicas 3", None, "--hours 0.5 --replicas 3 --faults all"),
             ("--seed 9 --faults none --hours 2", None, "--hours 2 --faults none"),
             (
                 "--seed 9 --faults disk,network --machines 6",

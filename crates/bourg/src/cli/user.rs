@@ -13,6 +13,7 @@ use super::cells::{self, Connection};
 use super::exit::{Done, Failure};
 use super::output::{self, Format, Listing};
 use super::{duration, moment, with_cell};
+use crate::cli::cells::Target;
 
 /// What is done about users.
 #[derive(Debug, Subcommand)]
@@ -50,7 +51,7 @@ pub(super) struct AddArgs {
     validity: Duration,
 }
 
-pub(super) fn user(cell: Option<&str>, command: &Command) -> Done {
+pub(super) fn user(cell: Target<'_>, command: &Command) -> Done {
     match command {
         Command::Add(args) => add(cell, args),
         Command::List { output } => list(cell, output),
@@ -58,7 +59,7 @@ pub(super) fn user(cell: Option<&str>, command: &Command) -> Done {
     }
 }
 
-fn add(cell: Option<&str>, args: &AddArgs) -> Done {
+fn add(cell: Target<'_>, args: &AddArgs) -> Done {
     let default = || Path::new(".").join(args.name.as_str());
     let directory = args.dir.clone().unwrap_or_else(default);
     with_cell(cell, async |mut connection| {
@@ -116,7 +117,7 @@ async fn certify(
     Ok(answer.expires)
 }
 
-fn revoke(cell: Option<&str>, name: &UserName) -> Done {
+fn revoke(cell: Target<'_>, name: &UserName) -> Done {
     with_cell(cell, async |mut connection| {
         let id = Some(connection.request_id().await?);
         let request = v1::RevokeUserRequest { id, name: name.to_string() };
@@ -140,7 +141,7 @@ fn revoke(cell: Option<&str>, name: &UserName) -> Done {
     })
 }
 
-fn list(cell: Option<&str>, format: &Format) -> Done {
+fn list(cell: Target<'_>, format: &Format) -> Done {
     with_cell(cell, async |mut connection| {
         let answer = connection
             .ask(v1::UsersRequest {}, async |mut client, request| client.users(request).await)

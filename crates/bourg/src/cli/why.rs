@@ -11,8 +11,9 @@ use super::exit::{Done, Failure};
 use super::moment::Moment;
 use super::output::{self, Format, Listing};
 use super::{WhyArgs, with_cell};
+use crate::cli::cells::Target;
 
-pub(super) fn why(cell: Option<&str>, args: &WhyArgs) -> Done {
+pub(super) fn why(cell: Target<'_>, args: &WhyArgs) -> Done {
     with_cell(cell, async |mut connection| {
         let at = args.at.map(Moment::message);
         let among = Among::Alive(at);

@@ -51,6 +51,19 @@ const RETRY_MAX: Duration = Duration::from_secs(5);
 const RATE_OVER: Duration = Duration::from_millis(100);
 
 impl Asked {
+    /// Everything that can be asked.
+    const ALL: [Self; 6] = {
+        let [free, batch, mid, production, monitoring] = Band::ALL;
+        [
+            Self::Submission(free),
+            Self::Submission(batch),
+            Self::Submission(mid),
+            Self::Submission(production),
+            Self::Submission(monitoring),
+            Self::Change,
+        ]
+    };
+
     /// What a question is.
     pub(crate) fn of(ask: &Ask) -> Self {
         match ask {
@@ -129,6 +142,8 @@ pub(crate) struct Admission {
     answered: AtomicU64,
     rate: Mutex<Rate>,
     shed: Tally,
+    /// The same by what was asked, in the order of [`Asked::ALL`].
+    shed_by: [AtomicU64; Asked::ALL.len()],
 }
 
 /// How much was answered lately.
@@ -149,6 +164,7 @@ impl Admission {
             answered: AtomicU64::new(0),
             rate: Mutex::new(rate),
             shed: Tally::default(),
+            shed_by: Default::default(),
         })
     }
 
@@ -168,9 +184,35 @@ impl Admission {
         Ok(Counted { admission: Arc::clone(self), bytes })
     }
 
+    /// How many requests wait, and how many bytes of them.
+    pub(super) fn waiting(&self) -> (usize, usize) {
+        (self.requests.load(Ordering::Relaxed), self.bytes.load(Ordering::Relaxed))
+    }
+
+    /// Whether anything would be taken still.
+    pub(super) fn has_room(&self) -> bool {
+        let (requests, bytes) = self.waiting();
+        excess(Asked::Change, Load { requests, bytes }, self.limits).is_none()
+    }
+
+    /// How many have been refused, by the band of what was submitted, and of all else without one.
+    pub(super) fn refused(&self) -> impl Iterator<Item = (Option<Band>, u64)> {
+        Asked::ALL.iter().zip(&self.shed_by).map(|(asked, count)| {
+            let band = match asked {
+                Asked::Submission(band) => Some(*band),
+                Asked::Change => None,
+            };
+            (band, count.load(Ordering::Relaxed))
+        })
+    }
+
     /// Refuses.
     pub(crate) fn shed(&self, asked: Asked, excess: usize) -> Shed {
         let waiting = self.requests.load(Ordering::Relaxed);
+        if let Some((_, count)) = Asked::ALL.iter().zip(&self.shed_by).find(|(of, _)| **of == asked)
+        {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
         self.shed.count(|times, total| {
             let what = asked.words();
             tracing::warn!(
@@ -192,12 +234,6 @@ impl Admission {
             (rate.since, rate.answered) = (Instant::now(), answered);
         }
         rate.per_second
-    }
-
-    /// How many questions have been refused.
-    #[cfg(test)]
-    fn refused(&self) -> u64 {
-        self.shed.total()
     }
 }
 

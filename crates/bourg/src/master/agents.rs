@@ -16,6 +16,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 
 use super::core::Message;
+use super::metrics::Metrics;
 
 /// How long an answer may take beyond the time for which it may be held back.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -32,6 +33,7 @@ pub(crate) struct Handle {
     runtime: tokio::runtime::Handle,
     links: Arc<Links>,
     to_core: mpsc::Sender<Message>,
+    metrics: Arc<Metrics>,
 }
 
 /// The links to the machines, by machine; remade where a machine has a new address.
@@ -43,6 +45,7 @@ struct Links {
 pub(crate) fn start(
     credentials: &Rotating,
     to_core: mpsc::Sender<Message>,
+    metrics: Arc<Metrics>,
 ) -> anyhow::Result<Agents> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
@@ -51,7 +54,8 @@ pub(crate) fn start(
         .build()
         .context("cannot start the threads that talk to the machines")?;
     let links = Links { credentials: credentials.clone(), links: Mutex::new(HashMap::new()) };
-    let handle = Handle { runtime: runtime.handle().clone(), links: Arc::new(links), to_core };
+    let (links, thread) = (Arc::new(links), runtime.handle().clone());
+    let handle = Handle { runtime: thread, links, to_core, metrics };
     Ok(Agents { handle, runtime: Some(runtime) })
 }
 
@@ -73,15 +77,18 @@ impl Handle {
     /// Makes a poll and tells the core what came of it.
     pub(crate) fn poll(&self, poll: Poll) {
         let (links, to_core) = (Arc::clone(&self.links), self.to_core.clone());
+        let metrics = Arc::clone(&self.metrics);
         self.runtime.spawn(async move {
             let (machine, had_order) = (poll.machine, poll.order.is_some());
             let answer = match links.poll(&poll).await {
                 Ok(answer) => answer,
                 Err(error) => {
                     tracing::debug!("machine {machine} at {}: {error:#}", poll.address);
+                    metrics.polls.failed.inc();
                     Answer::Failed
                 }
             };
+            metrics.polls.made.inc();
             let answered = Input::Answered { machine, had_order, answer };
             let _gone = to_core.send(Message::Input(answered)).await;
         });

@@ -3,6 +3,7 @@
 //! it.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
 use anyhow::Context;
@@ -15,6 +16,7 @@ use tokio::sync::mpsc;
 
 use super::core::Message;
 use super::events::Recorder;
+use super::metrics::Metrics;
 use crate::checkpoint::{self, Origin};
 use crate::clock::wall_clock;
 
@@ -39,6 +41,7 @@ pub(crate) struct Checkpoints {
     log: PathBuf,
     retention: Retention,
     to_core: mpsc::Sender<Message>,
+    metrics: Arc<Metrics>,
     last: LogIndex,
     /// How many bytes the records since then have.
     bytes: u64,
@@ -51,8 +54,12 @@ impl Checkpoints {
         log: PathBuf,
         retention: Retention,
         to_core: mpsc::Sender<Message>,
+        metrics: Arc<Metrics>,
     ) -> Self {
-        Self { directory, log, retention, to_core, last: LogIndex(0), bytes: 0, writing: false }
+        let (last, bytes, writing) = (LogIndex(0), 0, false);
+        let newest = store::checkpoint::list(&directory).unwrap_or_default();
+        metrics.checkpoints.newest.set(newest.first().map_or(0, |newest| newest.time_us));
+        Self { directory, log, retention, to_core, metrics, last, bytes, writing }
     }
 
     /// The cell has been read from a checkpoint at this index.
@@ -95,11 +102,14 @@ impl Checkpoints {
     /// One has been written; up to the index the log is not needed in memory any more.
     pub(crate) fn written(&mut self, needed_from: LogIndex) -> Input {
         self.writing = false;
+        self.metrics.checkpoints.written.inc();
+        self.metrics.checkpoints.newest.set(wall_clock().0);
         Input::Checkpointed(needed_from)
     }
 
     pub(crate) fn failed(&mut self, error: &anyhow::Error) {
         self.writing = false;
+        self.metrics.checkpoints.failed.inc();
         tracing::error!("no checkpoint was written: {error:#}; it is tried again later");
     }
 }

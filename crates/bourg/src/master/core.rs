@@ -3,19 +3,24 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use cell::{Applied, Assignment, Cell, Mutation, Outcome, RequestId, Rescheduling};
-use model::{LogIndex, Term, Time, UserName};
-use replica::{Founding, Input, LogEntry, Output, Recovered, Refusal, Replica, Settings, Ticket};
+use model::{LogIndex, ReplicaId, Term, Time};
+use replica::{
+    Founding, Input, LogEntry, Output, Progress, Recovered, Refusal, Replica, Settings, Ticket,
+};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::admission::{Admission, Asked, Counted, Shed};
 use super::checkpoint::{Checkpoints, Written};
 use super::events::Recorder;
 use super::log::{Task, ToLog};
-use super::{agents, events, rescheduling};
+use super::metrics::Metrics;
+use super::threads::Part;
+use super::users::Caller;
+use super::{agents, events, peers, rescheduling};
 use crate::checkpoint::Origin;
 use crate::clock::Clock;
 
@@ -25,6 +30,8 @@ pub(crate) enum Message {
     Input(Input),
     /// Somebody asks and waits.
     Ask(Ask, Asker),
+    /// Somebody waits until the view has all that was acknowledged anywhere before.
+    Read(oneshot::Sender<()>),
     /// Somebody wants to follow the cell.
     Follow(oneshot::Sender<Following>),
     /// A checkpoint was written, or not.
@@ -38,11 +45,12 @@ pub(crate) enum Message {
 }
 
 /// What somebody asks.
+#[derive(Clone, Debug)]
 pub(crate) enum Ask {
     /// A session.
-    OpenSession(UserName),
+    OpenSession(Caller),
     /// A request in a session.
-    Request(RequestId, UserName, Mutation),
+    Request(RequestId, Caller, Mutation),
     /// That assignments are judged.
     Propose(Vec<Assignment>),
 }
@@ -51,6 +59,7 @@ pub(crate) enum Ask {
 pub(crate) struct Asker {
     answer: oneshot::Sender<Answered>,
     counted: Counted,
+    since: Instant,
 }
 
 /// The answer, with the index at which it was given.
@@ -69,8 +78,17 @@ pub(crate) struct View {
     pub(crate) cell: Cell,
     /// The term of the last operation, and how often the cell was restored.
     pub(crate) origin: Origin,
+    /// Which replica this is.
+    pub(crate) me: ReplicaId,
+    /// The replica that leads, as far as this one knows, and in which term.
+    pub(crate) leader: Option<ReplicaId>,
+    pub(crate) term: Term,
     /// The term in which this replica leads; none where it does not.
     pub(crate) leads: Option<Term>,
+    /// Whether the cell has been, since this process started, what the whole log gives.
+    pub(crate) caught_up: bool,
+    /// What it sees of the replicas then.
+    pub(super) progress: Arc<[Progress]>,
     /// How many schedulers follow.
     pub(crate) followers: usize,
     /// The cell's clock, which is at no moment before the cell's time.
@@ -80,6 +98,23 @@ pub(crate) struct View {
 }
 
 impl View {
+    /// What there is to see before the first step.
+    fn first(cell: Cell, origin: Origin, me: ReplicaId, clock: Clock) -> Self {
+        Self {
+            cell,
+            origin,
+            me,
+            leader: None,
+            term: Term(0),
+            leads: None,
+            progress: Arc::default(),
+            caught_up: false,
+            followers: 0,
+            clock,
+            violations: 0,
+        }
+    }
+
     /// Now, as the cell counts time: ages are told by it.
     pub(crate) fn now(&self) -> Time {
         self.clock.now()
@@ -90,11 +125,13 @@ impl View {
 const FOLLOWER_QUEUE: usize = 16_384;
 /// How often whoever waits for an answer looks whether the disk is full.
 const TROUBLE_LOOK: Duration = Duration::from_millis(200);
+/// For how long a leader that stops waits for another to lead.
+const HAND_OVER: Duration = Duration::from_secs(2);
 /// How many messages are taken into one step.
 const STEP_MAX: usize = 4_096;
 
 /// A handle on the core.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(crate) struct Core {
     to_core: mpsc::Sender<Message>,
     view: watch::Receiver<Arc<View>>,
@@ -117,14 +154,16 @@ pub(crate) enum NotTaken {
 pub(crate) struct Parts {
     pub(crate) settings: Settings,
     pub(crate) recovered: Recovered,
-    pub(crate) founding: Founding,
+    pub(crate) founding: Option<Founding>,
     pub(crate) from_all: mpsc::Receiver<Message>,
     pub(crate) to_core: mpsc::Sender<Message>,
     pub(crate) to_log: ToLog,
     pub(crate) agents: agents::Handle,
+    pub(crate) peers: peers::Handle,
     pub(crate) checkpoints: Checkpoints,
     pub(super) recorder: Recorder,
     pub(crate) admission: Arc<Admission>,
+    pub(crate) metrics: Arc<Metrics>,
 }
 
 impl Core {
@@ -146,7 +185,7 @@ impl Core {
         let asked = Asked::of(&ask);
         let counted = self.admission.admit(asked, bytes).map_err(NotTaken::Overloaded)?;
         let (answer, mut answered) = oneshot::channel();
-        let asker = Asker { answer, counted };
+        let asker = Asker { answer, counted, since: Instant::now() };
         self.to_core.try_send(Message::Ask(ask, asker)).map_err(|error| match error {
             mpsc::error::TrySendError::Full(_) => {
                 NotTaken::Overloaded(self.admission.shed(asked, 1))
@@ -167,6 +206,18 @@ impl Core {
         }
     }
 
+    /// Hands something over, as soon as there is room for it.
+    pub(super) async fn tell(&self, message: Message) -> Result<(), ()> {
+        self.to_core.send(message).await.map_err(drop)
+    }
+
+    /// Waits until the newest view has all that was acknowledged anywhere before this was called.
+    pub(super) async fn read(&self) -> Option<()> {
+        let (answer, answered) = oneshot::channel();
+        self.tell(Message::Read(answer)).await.ok()?;
+        answered.await.ok()
+    }
+
     /// Follows the cell.
     pub(crate) async fn follow(&self) -> Option<Following> {
         let (answer, answered) = oneshot::channel();
@@ -174,10 +225,50 @@ impl Core {
         answered.await.ok()
     }
 
-    /// Waits until the cell is what the whole log gives: from then on it can be read.
-    pub(crate) async fn caught_up(&self) {
+    /// Waits until the cell is what the whole log gives: from then on it can be read. Whether that
+    /// came to be before the core ended.
+    pub(crate) async fn caught_up(&self) -> bool {
         let mut view = self.view.clone();
-        let _gone = view.wait_for(|view| view.leads.is_some()).await;
+        view.wait_for(|view| view.caught_up).await.is_ok()
+    }
+
+    /// Before an orderly end: lets another replica lead, where this one does and there is another.
+    pub(crate) async fn hand_over(&self) {
+        let view = self.view();
+        if view.leads.is_none() || view.cell.voters().count() < 2 {
+            return;
+        }
+        let _gone = self.tell(Message::Input(Input::Transfer(None))).await;
+        let mut view = self.view.clone();
+        let led = view.wait_for(|view| view.leads.is_none());
+        let _in_vain = tokio::time::timeout(HAND_OVER, led).await;
+    }
+
+    /// How much waits in its queue, and for how much there is room.
+    pub(super) fn queue(&self) -> (usize, usize) {
+        let most = self.to_core.max_capacity();
+        (most.saturating_sub(self.to_core.capacity()), most)
+    }
+
+    /// Whether its queue and what waits for an answer leave room for more, and why not.
+    pub(super) fn has_room(&self) -> Result<(), String> {
+        let (used, most) = self.queue();
+        match used < most && self.admission.has_room() {
+            true => Ok(()),
+            false => Err(format!(
+                "{used} of {most} places are taken, and {} requests wait",
+                self.admission.waiting().0
+            )),
+        }
+    }
+
+    /// Why nothing can be made durable now, where that is so.
+    pub(super) fn trouble(&self) -> Option<String> {
+        self.to_log.trouble()
+    }
+
+    pub(super) fn admission(&self) -> &Admission {
+        &self.admission
     }
 
     /// Waits until the core has ended by itself.
@@ -205,16 +296,12 @@ impl Core {
         let cell = Cell::empty();
         let origin = Origin { term: Term(0), restore_epoch: 0 };
         let clock = Clock::start();
-        let view = View { cell, origin, leads: None, followers: 0, clock, violations: 0 };
+        let view = View::first(cell, origin, ReplicaId(1), clock);
         // What nobody publishes any more can be read all the same.
         let (view, ended) = (watch::channel(Arc::new(view)).1, watch::channel(None).1);
         let limits = super::admission::Limits { requests: queue, bytes: queue << 20 };
         let admission = Admission::new(limits);
         (Self { to_core, view, ended, to_log: ToLog::idle(), admission }, from_all)
-    }
-
-    pub(super) fn admission(&self) -> &Admission {
-        &self.admission
     }
 
     pub(super) fn to_core(&self) -> &mpsc::Sender<Message> {
@@ -234,10 +321,17 @@ impl replica::Codec for Records {
         proto::log::decode_record(payload).map_err(|error| error.to_string())
     }
 
+    fn is_membership(&self, payload: &[u8]) -> bool {
+        proto::log::is_membership(payload)
+    }
+
     fn events(&self, cell: &Cell, applied: &Applied) -> Vec<u8> {
         events::encode(cell, applied)
     }
 }
+
+/// The read that this replica asks for itself, to know when it has caught up.
+const OWN_READ: Ticket = Ticket(0);
 
 struct Thread {
     clock: Clock,
@@ -245,25 +339,35 @@ struct Thread {
     from_all: mpsc::Receiver<Message>,
     to_log: ToLog,
     agents: agents::Handle,
+    peers: peers::Handle,
     checkpoints: Checkpoints,
     recorder: Recorder,
     waiting: HashMap<Ticket, Asker>,
+    reading: HashMap<Ticket, oneshot::Sender<()>>,
+    /// Reads that can be made from the next view on.
+    readable: Vec<Ticket>,
     /// The answers of a step. They go out after its view: whoever has one finds in the view what
     /// was done.
     answers: Vec<(Ticket, Answered)>,
     last_ticket: u64,
     followers: Vec<mpsc::Sender<LogEntry>>,
+    me: ReplicaId,
+    leader: Option<ReplicaId>,
+    term: Term,
     leads: Option<Term>,
+    caught_up: bool,
     origin: Origin,
     violations: u64,
     view: watch::Sender<Arc<View>>,
+    metrics: Arc<Metrics>,
 }
 
 /// Starts the core's thread. Returns when the log has been read and applied as far as it was
 /// known to be committed.
 pub(crate) fn start(parts: Parts) -> anyhow::Result<Core> {
     let Parts { settings, recovered, founding, from_all, to_core, to_log, agents, .. } = parts;
-    let Parts { mut checkpoints, recorder, admission, .. } = parts;
+    let Parts { mut checkpoints, recorder, admission, metrics, peers, .. } = parts;
+    let me = settings.id;
     let clock = Clock::start();
     let records = recovered.entries.len();
     if let Some((cell, _)) = &recovered.checkpoint {
@@ -271,10 +375,10 @@ pub(crate) fn start(parts: Parts) -> anyhow::Result<Core> {
     }
     let term = recovered.checkpoint.as_ref().map_or(Term(0), |(_, term)| *term);
     let origin = Origin { term, restore_epoch: recovered.restore_epoch };
-    let replica = Replica::new(settings, Records, clock.now(), recovered, Some(founding))?;
+    let replica = Replica::new(settings, Records, clock.now(), recovered, founding)?;
     tracing::info!("read {records} records after index {}", replica.cell().index());
     let cell = replica.cell().clone();
-    let first = View { cell, origin, leads: None, followers: 0, clock, violations: 0 };
+    let first = View::first(cell, origin, me, clock);
     let (view, views) = watch::channel(Arc::new(first));
     let (ended, has_ended) = watch::channel(None);
     let core = Core { to_core, view: views, ended: has_ended, to_log: to_log.clone(), admission };
@@ -284,18 +388,28 @@ pub(crate) fn start(parts: Parts) -> anyhow::Result<Core> {
         from_all,
         to_log,
         agents,
+        peers,
         checkpoints,
         recorder,
         waiting: HashMap::new(),
+        reading: HashMap::new(),
+        readable: Vec::new(),
         answers: Vec::new(),
         last_ticket: 0,
         followers: Vec::new(),
+        me,
+        leader: None,
+        term: Term(0),
         leads: None,
+        caught_up: false,
         origin,
         violations: 0,
         view,
+        metrics: Arc::clone(&metrics),
     };
+    let alive = metrics.threads.alive(Part::Core);
     let run = move || {
+        let _alive = alive;
         if let Err(error) = run(thread) {
             tracing::error!("the master cannot go on: {error:#}");
             ended.send_replace(Some(Arc::new(error)));
@@ -310,14 +424,16 @@ pub(crate) fn start(parts: Parts) -> anyhow::Result<Core> {
 
 fn run(mut thread: Thread) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
-    let mut inputs = Vec::new();
+    let mut inputs = vec![Input::Read(OWN_READ)];
     let mut outputs = Vec::new();
+    thread.know_peers();
     loop {
-        let now = thread.clock.now();
+        let (now, begun) = (thread.clock.now(), Instant::now());
         thread.replica.step(now, inputs.drain(..), &mut outputs)?;
         let changed = !outputs.is_empty();
+        thread.measure(&outputs);
         for output in outputs.drain(..) {
-            thread.handle(output);
+            thread.handle(output)?;
         }
         // The clock of whoever led before was ahead of ours, or ours was set back while nobody led:
         // what waits for a moment of that time must not wait until ours is there.
@@ -326,6 +442,7 @@ fn run(mut thread: Thread) -> anyhow::Result<()> {
             thread.publish();
         }
         thread.answer();
+        thread.metrics.core.step.add(begun.elapsed());
         let due = thread.clock.instant(thread.replica.next_step());
         let waiting = thread.from_all.recv();
         let Ok(message) = runtime.block_on(async { tokio::time::timeout_at(due, waiting).await })
@@ -360,10 +477,16 @@ impl Thread {
                 let ticket = Ticket(self.last_ticket);
                 self.waiting.insert(ticket, asker);
                 Some(match ask {
-                    Ask::OpenSession(user) => Input::OpenSession(ticket, user),
-                    Ask::Request(id, by, mutation) => Input::Request(ticket, id, by, mutation),
+                    Ask::OpenSession(by) => Input::OpenSession(ticket, by.user),
+                    Ask::Request(id, by, mutation) => Input::Request(ticket, id, by.user, mutation),
                     Ask::Propose(assignments) => Input::Propose(ticket, assignments),
                 })
+            }
+            Message::Read(answer) => {
+                self.last_ticket += 1;
+                let ticket = Ticket(self.last_ticket);
+                self.reading.insert(ticket, answer);
+                Some(Input::Read(ticket))
             }
             Message::Follow(answer) => {
                 let (to_follower, entries) = mpsc::channel(FOLLOWER_QUEUE);
@@ -391,7 +514,7 @@ impl Thread {
         }
     }
 
-    fn handle(&mut self, output: Output) {
+    fn handle(&mut self, output: Output) -> anyhow::Result<()> {
         match output {
             Output::Persist(persist) => self.to_log.send(Task::Persist(persist)),
             Output::Reply(ticket, index, outcome) => {
@@ -405,14 +528,52 @@ impl Thread {
             }
             Output::Leads(term) => {
                 self.leads = Some(term);
+                self.metrics.core.elections_won.inc();
                 let hash = proto::image::state_hash(self.replica.cell());
                 let index = self.replica.cell().index();
                 tracing::info!("leads in term {term} at index {index}, state {}", hash.short());
                 // Whatever was said about it before is in the log of an older process.
                 rescheduling::tell(&Rescheduling::Allowed, self.replica.cell());
             }
-            Output::Follows => self.leads = None,
+            Output::Follows => {
+                self.leads = None;
+                self.metrics.core.leaderships_lost.inc();
+            }
+            Output::Leader(leader, term) => {
+                (self.leader, self.term) = (leader, term);
+                match leader {
+                    Some(leader) => tracing::info!("replica {leader} leads in term {term}"),
+                    None => tracing::warn!("no replica leads in term {term}"),
+                }
+            }
+            Output::Send(message) => self.peers.send(message),
+            Output::Readable(OWN_READ, _) => self.caught_up = true,
+            Output::Readable(ticket, _) => self.readable.push(ticket),
+            Output::Restored { term, restore_epoch } => self.restored(term, restore_epoch),
+            Output::Dismissed => anyhow::bail!(
+                "replica {} was removed from the cell: its directory is of no use any more",
+                self.me
+            ),
         }
+        Ok(())
+    }
+
+    /// The cell is another's snapshot from now on, which is durable as a checkpoint.
+    fn restored(&mut self, term: Term, restore_epoch: u64) {
+        let index = self.replica.cell().index();
+        tracing::info!("goes on from the cell of index {index}, which another replica sent");
+        self.origin = Origin { term, restore_epoch };
+        self.checkpoints.began_at(index);
+        self.recorder.resume(index.next());
+        // They begin anew.
+        self.followers.clear();
+        self.know_peers();
+    }
+
+    /// Who the other replicas are.
+    fn know_peers(&self) {
+        let recorded = self.replica.cell().replicas();
+        self.peers.know(recorded.map(|replica| (replica.id, &replica.address)));
     }
 
     fn committed(&mut self, entry: &LogEntry) {
@@ -422,10 +583,32 @@ impl Thread {
         self.followers.retain(|follower| follower.try_send(entry.clone()).is_ok());
     }
 
+    /// Counts what a step gave.
+    fn measure(&self, outputs: &[Output]) {
+        let metrics = &self.metrics;
+        metrics.threads.steps();
+        let applied = |output: &&Output| matches!(output, Output::Committed { .. });
+        let applied = outputs.iter().filter(applied).count();
+        if applied > 0 {
+            metrics.core.applied.add(applied);
+        }
+        metrics.core.term.set(self.replica.term().0);
+        metrics.core.commit_index.set(self.replica.commit_index().0);
+    }
+
     fn answer(&mut self) {
+        for ticket in self.readable.drain(..) {
+            // Whoever asked may be gone.
+            let _gone = self.reading.remove(&ticket).map(|answer| answer.send(()));
+        }
         for (ticket, answered) in self.answers.drain(..) {
-            if let Some(Asker { answer, counted }) = self.waiting.remove(&ticket) {
+            // A read that is refused is dropped, which says so.
+            self.reading.remove(&ticket);
+            if let Some(Asker { answer, counted, since }) = self.waiting.remove(&ticket) {
                 drop(counted);
+                if answered.is_ok() {
+                    self.metrics.core.commit.add(since.elapsed());
+                }
                 // Whoever asked may be gone.
                 let _gone = answer.send(answered);
             }
@@ -438,10 +621,18 @@ impl Thread {
         rescheduling::tell(self.view.borrow().cell.rescheduling(), cell);
         self.checkpoints.consider(cell, self.origin, &mut self.recorder);
         self.recorder.flush();
+        if !self.view.borrow().cell.replicas().eq(cell.replicas()) {
+            self.know_peers();
+        }
         self.view.send_replace(Arc::new(View {
             cell: cell.clone(),
             origin: self.origin,
+            me: self.me,
+            leader: self.leader,
+            term: self.term,
             leads: self.leads,
+            progress: self.replica.progress().into(),
+            caught_up: self.caught_up || self.leads.is_some(),
             followers: self.followers.len(),
             clock: self.clock,
             violations: self.violations,

@@ -18,9 +18,11 @@ use store::events::{Event, Events, Options};
 use tokio::sync::{mpsc as async_mpsc, watch};
 
 use super::core::Message;
+use super::metrics::Metrics;
+use super::threads::Part;
 
 /// How many steps' events may wait for the thread.
-const QUEUE: usize = 256;
+pub(super) const QUEUE: usize = 256;
 /// How many bytes of events may wait in all; a step's more, but not two.
 const WAITING_BYTES_MAX: usize = 64 << 20;
 /// How long the thread waits before it tries again on a full disk.
@@ -38,6 +40,18 @@ pub(super) fn encode(cell: &Cell, applied: &Applied) -> Vec<u8> {
         all.extend_from_slice(event);
     });
     all
+}
+
+/// How many events of an operation wait.
+fn count(mut encoded: &[u8]) -> u64 {
+    let mut events = 0;
+    while let Ok(length) = decode_varint(&mut encoded)
+        && let Some((_, others)) =
+            usize::try_from(length).ok().and_then(|length| encoded.split_at_checked(length))
+    {
+        (events, encoded) = (events + 1, others);
+    }
+    events
 }
 
 /// Something for the thread.
@@ -60,6 +74,7 @@ pub(super) struct Recorder {
     bytes: usize,
     /// How many bytes the thread has not done with yet.
     handed_over: Arc<AtomicUsize>,
+    metrics: Arc<Metrics>,
 }
 
 impl Recorder {
@@ -72,13 +87,26 @@ impl Recorder {
             tracing::error!(
                 "events before operation {index} could not be kept: the disk is too slow"
             );
+            for work in &self.waiting {
+                if let Work::Append { events, .. } = work {
+                    self.metrics.events.lost.inc_by(count(events));
+                    self.metrics.events.waiting_bytes.dec_by(events.len() as u64);
+                }
+            }
             self.waiting.retain(|work| matches!(work, Work::Sync(..)));
             // In front: what is synced says then that they are lost.
             self.waiting.insert(0, Work::Resume(index));
             self.bytes = 0;
         }
         self.bytes += events.len();
+        self.metrics.events.recorded.set(at.0);
+        self.metrics.events.waiting_bytes.inc_by(events.len() as u64);
         self.waiting.push(Work::Append { index, at, events });
+    }
+
+    /// Every event from an operation on follows; what is missing before it is not to be had here.
+    pub(super) fn resume(&mut self, index: LogIndex) {
+        self.waiting.push(Work::Resume(index));
     }
 
     /// Asks that all events up to an operation become durable; the answer says when they are.
@@ -94,11 +122,13 @@ impl Recorder {
             return;
         }
         self.handed_over.fetch_add(self.bytes, Ordering::Relaxed);
+        self.metrics.events.queue.inc();
         match self.to_thread.try_send(std::mem::take(&mut self.waiting)) {
             // One that has ended has said why.
             Ok(()) | Err(TrySendError::Disconnected(_)) => self.bytes = 0,
             Err(TrySendError::Full(waiting)) => {
                 self.handed_over.fetch_sub(self.bytes, Ordering::Relaxed);
+                self.metrics.events.queue.dec();
                 self.waiting = waiting;
             }
         }
@@ -131,6 +161,7 @@ pub(super) fn start(
     next: LogIndex,
     retention: Retention,
     to_core: async_mpsc::Sender<Message>,
+    metrics: Arc<Metrics>,
 ) -> anyhow::Result<(Recorder, Keeper)> {
     let (mut events, opened) = Events::open(directory, Options::default())?;
     for damage in &opened.damage {
@@ -150,14 +181,17 @@ pub(super) fn start(
         stopping: Arc::clone(&stopping),
         handed_over: Arc::clone(&handed_over),
         newest: Time(0),
+        metrics: Arc::clone(&metrics),
     };
+    let alive = metrics.threads.alive(Part::Events);
     let run = move || {
+        let _alive = alive;
         if let Err(error) = thread.run(&from_core) {
             let _gone = to_core.blocking_send(Message::Fail(error));
         }
     };
     let thread = std::thread::Builder::new().name("events".to_owned()).spawn(run)?;
-    let recorder = Recorder { to_thread, waiting: Vec::new(), bytes: 0, handed_over };
+    let recorder = Recorder { to_thread, waiting: Vec::new(), bytes: 0, handed_over, metrics };
     Ok((recorder, Keeper { thread, stopping, kept }))
 }
 
@@ -168,11 +202,13 @@ struct Thread {
     stopping: Arc<AtomicBool>,
     handed_over: Arc<AtomicUsize>,
     newest: Time,
+    metrics: Arc<Metrics>,
 }
 
 impl Thread {
     fn run(mut self, from_core: &Receiver<Vec<Work>>) -> anyhow::Result<()> {
         while let Ok(works) = from_core.recv() {
+            self.metrics.events.queue.dec();
             for work in works {
                 match work {
                     Work::Append { index, at, events } => {
@@ -180,6 +216,8 @@ impl Thread {
                             return Ok(());
                         }
                         self.handed_over.fetch_sub(events.len(), Ordering::Relaxed);
+                        self.metrics.events.kept.set(at.0);
+                        self.metrics.events.waiting_bytes.dec_by(events.len() as u64);
                     }
                     Work::Resume(index) => {
                         if self.patiently(|events| events.resume(index.0))?.is_none() {
@@ -222,7 +260,9 @@ impl Thread {
             rest = others;
         }
         self.newest = at;
-        self.patiently(|events| events.append(&batch))
+        let appended = self.patiently(|events| events.append(&batch))?;
+        self.metrics.events.written.inc_by(appended.unwrap_or(0) as u64);
+        Ok(appended)
     }
 
     /// Does it as soon as there is room on the disk. When the process ends it is given up, and with it
@@ -254,8 +294,14 @@ mod tests {
         // A thread that takes nothing.
         let (to_thread, _from_core) = sync_channel(0);
         let handed_over = Arc::new(AtomicUsize::new(0));
-        let mut recorder = Recorder { to_thread, waiting: Vec::new(), bytes: 0, handed_over };
-        let large = vec![0; WAITING_BYTES_MAX / 2 + 1];
+        let metrics = Arc::<Metrics>::default();
+        let counted = Arc::clone(&metrics);
+        let mut recorder =
+            Recorder { to_thread, waiting: Vec::new(), bytes: 0, handed_over, metrics };
+        // One event each.
+        let mut large = Vec::new();
+        encode_varint(WAITING_BYTES_MAX as u64 / 2, &mut large);
+        large.resize(large.len() + WAITING_BYTES_MAX / 2, 0);
         for index in 1..=2 {
             recorder.record(LogIndex(index), Time(index), large.clone());
             recorder.flush();
@@ -273,5 +319,7 @@ mod tests {
             .collect();
         assert_eq!(kept, ["resume 3", "sync 2", "append 3"]);
         assert_eq!(recorder.bytes, 1);
+        let (lost, waits) = (counted.events.lost.get(), counted.events.waiting_bytes.get());
+        assert_eq!((lost, waits), (2, 1));
     }
 }

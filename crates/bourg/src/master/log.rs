@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use model::LogIndex;
@@ -14,6 +14,8 @@ use store::log::{Kind, Log, RecordRef};
 use tokio::sync::mpsc;
 
 use super::core::Message;
+use super::metrics::{LogMetrics, Metrics};
+use super::threads::Part;
 
 /// Something for the log's thread.
 pub(crate) enum Task {
@@ -24,20 +26,22 @@ pub(crate) enum Task {
 }
 
 /// How to hand records to the log's thread, and how the disk is.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(crate) struct ToLog {
     tasks: SyncSender<Task>,
     trouble: Arc<Trouble>,
+    metrics: Arc<Metrics>,
 }
 
 /// What is wrong with the disk, if anything is.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Trouble {
     there: AtomicBool,
     text: Mutex<String>,
 }
 
-const QUEUE: usize = 65_536;
+/// How much may wait for the thread.
+pub(super) const QUEUE: usize = 65_536;
 /// How many bytes are made durable together; one record's more, but not two.
 const BYTES_AT_ONCE: usize = 64 << 20;
 /// How long after a disk was full it is tried again.
@@ -45,6 +49,7 @@ const RETRY: Duration = Duration::from_millis(100);
 
 impl ToLog {
     pub(crate) fn send(&self, task: Task) {
+        self.metrics.log.queue.inc();
         // The thread ends only after everyone who could send.
         let _gone = self.tasks.send(task);
     }
@@ -60,7 +65,7 @@ impl ToLog {
 impl ToLog {
     /// To a log that is not there.
     pub(super) fn idle() -> Self {
-        Self { tasks: sync_channel(0).0, trouble: Arc::default() }
+        Self { tasks: sync_channel(0).0, trouble: Arc::default(), metrics: Arc::default() }
     }
 }
 
@@ -77,12 +82,15 @@ impl Trouble {
 pub(crate) fn start(
     mut log: Log,
     to_core: mpsc::Sender<Message>,
+    metrics: Arc<Metrics>,
 ) -> anyhow::Result<(ToLog, JoinHandle<()>)> {
     let (tasks, waiting) = sync_channel(QUEUE);
     let trouble = Arc::new(Trouble::default());
-    let to_log = ToLog { tasks, trouble: Arc::clone(&trouble) };
+    let to_log = ToLog { tasks, trouble: Arc::clone(&trouble), metrics: Arc::clone(&metrics) };
+    let alive = metrics.threads.alive(Part::Log);
     let write = move || {
-        if let Err(error) = write(&mut log, &waiting, &trouble, &to_core) {
+        let _alive = alive;
+        if let Err(error) = write(&mut log, &waiting, &trouble, &to_core, &metrics.log) {
             trouble.set(Some(error.to_string()));
             let _gone = to_core.blocking_send(Message::Fail(error));
         }
@@ -96,10 +104,13 @@ fn write(
     waiting: &Receiver<Task>,
     trouble: &Trouble,
     to_core: &mpsc::Sender<Message>,
+    metrics: &LogMetrics,
 ) -> anyhow::Result<()> {
+    measure(log, metrics);
     while let Ok(first) = waiting.recv() {
         let (mut persists, mut bytes) = (Vec::new(), 0);
         for task in std::iter::once(first).chain(waiting.try_iter()) {
+            metrics.queue.dec();
             match task {
                 Task::Persist(persist) => {
                     bytes += persist.entries.iter().map(|entry| entry.data.len()).sum::<usize>();
@@ -118,12 +129,23 @@ fn write(
         }
         let Some(last) = persists.last().map(|persist| persist.number) else { continue };
         append(log, &persists, trouble)?;
+        let appended = Instant::now();
         log.sync()?;
+        metrics.fsync.add(appended.elapsed());
+        metrics.records.inc_by(persists.iter().map(|persist| persist.entries.len() as u64).sum());
+        metrics.written_bytes.inc_by(bytes as u64);
+        measure(log, metrics);
         if to_core.blocking_send(Message::Input(Input::Persisted(last))).is_err() {
             break;
         }
     }
     Ok(())
+}
+
+/// How large the log is now.
+fn measure(log: &Log, metrics: &LogMetrics) {
+    metrics.bytes.set(log.segments().map(|segment| u64::from(segment.end)).sum());
+    metrics.segments.set(log.segments().count() as u64);
 }
 
 /// A record of the replicated log as the disk has it.
@@ -143,6 +165,10 @@ fn append(log: &mut Log, persists: &[Persist], trouble: &Trouble) -> anyhow::Res
     let bytes: Vec<_> = states.iter().map(|state| state.map(HardState::to_bytes)).collect();
     let mut records = Vec::new();
     for ((persist, state), bytes) in persists.iter().zip(&states).zip(&bytes) {
+        if let Some((index, term)) = persist.restart {
+            let (kind, term, index) = (Kind::Restart, term.0, index.0);
+            records.push(RecordRef { kind, term, index, level: 0, payload: &[] });
+        }
         if let (Some(state), Some(bytes)) = (state, bytes) {
             let (kind, term) = (Kind::HardState, state.term.0);
             records.push(RecordRef { kind, term, index: 0, level: 0, payload: bytes });

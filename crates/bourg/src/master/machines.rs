@@ -3,18 +3,31 @@
 use std::collections::BTreeMap;
 
 use cell::{Mutation, Reply, attribute};
-use model::{GcuFactor, MachineName, UserName};
+use model::{GcuFactor, MachineName};
 use proto::v1;
 use proto::v1::change_machine_request::{Change, SetAttributes};
 use tonic::{Response, Status};
 
 use super::reads::Reads;
 use super::service::{Answer, Service, unexpected};
+use super::users::Caller;
+
+/// Refuses what is no address of a process that others dial.
+pub(super) fn check_address(address: &str) -> Result<(), Status> {
+    let port = address.rsplit_once(':').filter(|(host, _)| !host.is_empty());
+    if port.is_none_or(|(_, port)| !port.parse::<u16>().is_ok_and(|port| port > 0)) {
+        return Err(Status::invalid_argument(format!(
+            "'{}' is no address: use host:port, such as m1.example:7801",
+            address.escape_debug()
+        )));
+    }
+    Ok(())
+}
 
 impl Service {
     pub(super) async fn change_a_machine(
         &self,
-        user: UserName,
+        by: Caller,
         asked: v1::ChangeMachineRequest,
     ) -> Answer<v1::ChangeMachineResponse> {
         let machine = MachineName::new(&asked.machine)
@@ -28,7 +41,7 @@ impl Service {
                 Mutation::SetAttributes { machine, changes: attributes(said)? }
             }
         };
-        let (index, leaving) = match self.mutate(asked.id, user, mutation).await? {
+        let (index, leaving) = match self.mutate(asked.id, by, mutation).await? {
             (index, Reply::Drained { tasks }) => (index, tasks),
             (index, Reply::Done) => (index, 0),
             (_, other) => return Err(unexpected(&other)),
@@ -38,7 +51,7 @@ impl Service {
 
     pub(super) async fn set_a_platform(
         &self,
-        user: UserName,
+        by: Caller,
         asked: v1::SetPlatformRequest,
     ) -> Answer<v1::SetPlatformResponse> {
         let v1::SetPlatformRequest { id, platform, factor_milli } = asked;
@@ -49,7 +62,7 @@ impl Service {
             let is_it = |machine: &&_| platform_of(machine) == Some(&platform);
             view.cell.machines().map(AsRef::as_ref).filter(is_it).count()
         };
-        match self.mutate(id, user, Mutation::SetPlatform { platform, factor }).await? {
+        match self.mutate(id, by, Mutation::SetPlatform { platform, factor }).await? {
             (index, Reply::Done) => Ok(Response::new(v1::SetPlatformResponse {
                 index: index.0,
                 machines: u32::try_from(of_it).unwrap_or(u32::MAX),

@@ -10,34 +10,46 @@ mod changes;
 mod checkpoint;
 pub(crate) mod core;
 mod events;
+pub(crate) mod gate;
+mod health;
+pub(crate) mod itself;
 mod log;
 mod machines;
+mod metrics;
 pub(crate) mod past;
+mod peers;
 mod quota;
 mod reads;
 pub(crate) mod recover;
 mod rejections;
+mod replicas;
+mod replication;
 mod rescheduling;
+mod restarts;
+mod routes;
 mod saving;
 mod scheduling;
 mod service;
 mod tally;
+mod threads;
 mod users;
 mod views;
 mod watching;
 
 use std::net::TcpListener;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use model::{CellName, LogIndex, UserName};
+use itself::Itself;
+use model::{CellName, Level, LogIndex, UserName};
 use replica::Founding;
 use rpc::{Authority, Identity, Rotating, Validity};
 use store::{DataDirectory, Retention};
 use tokio::sync::mpsc;
 
-use crate::shutdown;
+use crate::{notify, shutdown};
 
 pub(crate) use self::core::Records;
 pub(crate) use self::service::RETRY_AFTER;
@@ -49,6 +61,10 @@ pub(crate) struct Options {
     pub(crate) directory: PathBuf,
     /// The cell's name.
     pub(crate) cell: CellName,
+    /// Where other replicas and clients reach it, as `host:port`.
+    pub(crate) address: String,
+    /// The highest level of the state machine that it may be at.
+    pub(crate) level: Level,
     /// Who administers a cell that is new.
     pub(crate) administrator: UserName,
     /// What the master is set to.
@@ -69,34 +85,48 @@ const WAITING_BYTES: usize = 256 << 20;
 /// Runs a master until it is told to stop.
 pub(crate) fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()> {
     let directory = DataDirectory::open_or_create(&options.directory)?;
-    let authority = authority(&directory, &options.cell)?;
+    let itself = Itself::read(&options.directory)?;
+    let founds = itself.id() == itself::FIRST;
+    let authority = authority(&directory, &options.cell, founds)?;
     let validity = Validity::lasting(CERTIFICATE_VALIDITY);
     let credentials = Rotating::new(authority.issue(&Identity::Master, validity)?)?;
     let (log, recovered) = recover::recover(&directory)?;
     let began = recovered.checkpoint.as_ref().map(|(cell, _)| cell.clone());
+    let metrics = Arc::<metrics::Metrics>::default();
+    metrics.restarts.inc_by(restarts::count(directory.path()));
 
     let (to_core, from_all) = mpsc::channel(CORE_QUEUE);
-    let (to_log, log_thread) = log::start(log, to_core.clone())?;
-    let agents = agents::start(&credentials, to_core.clone())?;
-    let founding = Founding {
+    let (to_log, log_thread) = log::start(log, to_core.clone(), Arc::clone(&metrics))?;
+    let agents = agents::start(&credentials, to_core.clone(), Arc::clone(&metrics))?;
+    let peers = peers::start(&credentials, itself.id(), itself.replicas(), to_core.clone())?;
+    let founding = founds.then(|| Founding {
         name: options.cell.clone(),
         administrator: options.administrator.clone(),
         quota: true,
-    };
+    });
     let settings = replica::Settings {
+        id: itself.id(),
+        address: options.address.as_str().into(),
+        level: options.level,
         master: options.settings,
         waiting_max: CORE_QUEUE,
         ..replica::Settings::default()
     };
     let limits = admission::Limits { requests: CORE_QUEUE, bytes: WAITING_BYTES };
     let next = LogIndex(recovered.checkpoint.as_ref().map_or(0, |(cell, _)| cell.index().0) + 1);
-    let (recorder, keeper) =
-        events::start(&directory.events(), next, options.events, to_core.clone())?;
+    let (recorder, keeper) = events::start(
+        &directory.events(),
+        next,
+        options.events,
+        to_core.clone(),
+        Arc::clone(&metrics),
+    )?;
     let checkpoints = checkpoint::Checkpoints::new(
         directory.checkpoints(),
         directory.log(),
         options.history,
         to_core.clone(),
+        Arc::clone(&metrics),
     );
     if let Some(cell) = began {
         checkpoint::check_beside(cell, to_core.clone())?;
@@ -109,9 +139,11 @@ pub(crate) fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()
         to_core,
         to_log,
         agents: agents.handle(),
+        peers: peers.handle(),
         checkpoints,
         recorder,
         admission: admission::Admission::new(limits),
+        metrics: Arc::clone(&metrics),
     })?;
 
     let serve = tokio::runtime::Builder::new_multi_thread()
@@ -120,34 +152,43 @@ pub(crate) fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()
         .enable_all()
         .build()
         .context("cannot start the threads that serve")?;
+    let refusals = rpc::transport::Refusals::default();
     let service = service::Service::new(
         core.clone(),
-        agents.handle(),
+        (agents.handle(), peers.handle()),
         authority,
         past::Past::of(directory.path()),
         watching::Kept::new(&directory.events(), keeper.kept()),
+        refusals.clone(),
+        metrics,
     );
+    let replicas = replication::Replicas::server(service.clone(), directory.checkpoints());
+    let routes = service.routes(replicas)?;
     let limits = rpc::transport::Limits { drain: Duration::from_millis(200), ..Default::default() };
-    let refusals = rpc::transport::Refusals::default();
     let served = serve.block_on(async {
         let stopped = async {
             tokio::select! {
-                () = shutdown::requested() => {}
+                () = shutdown::requested() => core.hand_over().await,
                 () = core.stopped() => {}
             }
+            notify::stopping();
         };
-        let mut stopped = Box::pin(stopped);
-        // Whoever asks before that waits in the socket: an answer from a part of the log would be
-        // wrong.
+        let serving =
+            rpc::transport::serve(listener, &credentials, routes, limits, &refusals, stopped);
+        let ready = async {
+            if core.caught_up().await {
+                notify::ready();
+            }
+            std::future::pending().await
+        };
         tokio::select! {
-            () = core.caught_up() => {}
-            () = &mut stopped => return Ok(()),
+            served = serving => served,
+            never = ready => never,
         }
-        let routes = service.routes();
-        rpc::transport::serve(listener, &credentials, routes, limits, &refusals, stopped).await
     });
     serve.shutdown_timeout(Duration::from_millis(200));
     drop(agents);
+    drop(peers);
     let ended = core.stop();
     log_thread.join().map_err(|_| anyhow::anyhow!("the thread that writes the log panicked"))?;
     keeper.join()?;
@@ -155,10 +196,14 @@ pub(crate) fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()
     ended
 }
 
-/// The cell's certificate authority: made at the first start.
-fn authority(directory: &DataDirectory, cell: &CellName) -> anyhow::Result<Authority> {
+/// The cell's certificate authority: made at the first start of the replica that founds the cell.
+fn authority(
+    directory: &DataDirectory,
+    cell: &CellName,
+    founds: bool,
+) -> anyhow::Result<Authority> {
     let path = directory.tls();
-    let authority = match path.join("ca.pem").exists() {
+    let authority = match path.join("ca.pem").exists() || !founds {
         true => Authority::open(&path)?,
         false => Authority::create(&path, cell.as_str())?,
     };

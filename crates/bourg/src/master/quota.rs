@@ -12,6 +12,7 @@ use tonic::{Response, Status};
 use super::core::View;
 use super::reads::Reads;
 use super::service::{Answer, Service, malformed, unexpected};
+use super::users::Caller;
 use crate::cli::moment;
 
 /// How long ahead of a grant's end it is said to who submits.
@@ -22,7 +23,7 @@ const JOBS_MAX: usize = 10_000;
 impl Service {
     pub(super) async fn change_the_quota(
         &self,
-        user: UserName,
+        by: Caller,
         asked: v1::ChangeQuotaRequest,
     ) -> Answer<v1::ChangeQuotaResponse> {
         use v1::op::request::Mutation as Message;
@@ -34,7 +35,7 @@ impl Service {
             Change::Meter(on) => Message::MeterQuota(on),
         };
         let mutation = Mutation::try_from(message).map_err(|error| malformed(&error))?;
-        let (index, grant) = match self.mutate(asked.id, user, mutation).await? {
+        let (index, grant) = match self.mutate(asked.id, by, mutation).await? {
             (index, Reply::Granted(grant)) => (index, grant.0),
             (index, Reply::Done) => (index, 0),
             (_, other) => return Err(unexpected(&other)),
@@ -44,14 +45,14 @@ impl Service {
 
     pub(super) async fn change_a_capability(
         &self,
-        user: UserName,
+        by: Caller,
         asked: v1::ChangeCapabilityRequest,
     ) -> Answer<v1::ChangeCapabilityResponse> {
         use v1::op::request::Mutation as Message;
         let change = asked.change.ok_or_else(|| Status::invalid_argument("no change is asked"))?;
         let mutation = Mutation::try_from(Message::SetCapability(change));
         let mutation = mutation.map_err(|error| malformed(&error))?;
-        match self.mutate(asked.id, user, mutation).await? {
+        match self.mutate(asked.id, by, mutation).await? {
             (index, Reply::Done) => {
                 Ok(Response::new(v1::ChangeCapabilityResponse { index: index.0 }))
             }

@@ -4,7 +4,7 @@ use cell::Cell;
 use model::{Level, LogIndex, Term};
 use replica::{HardState, Recovered};
 use store::DataDirectory;
-use store::log::{Log, Options, Repair};
+use store::log::{Kind, Log, Options, RecordRef, Repair};
 
 use crate::checkpoint::{self, Origin};
 
@@ -13,7 +13,7 @@ pub(crate) fn recover(directory: &DataDirectory) -> anyhow::Result<(Log, Recover
     let newest = newest(directory)?;
     // What is kept from before the checkpoint is for questions about the past alone.
     let covered = newest.as_ref().map_or(0, |(cell, _)| cell.index().0);
-    let (log, found) = Log::open_from(directory.log(), Options::default(), covered)?;
+    let (mut log, found) = Log::open_from(directory.log(), Options::default(), covered)?;
     if let Repair::TornTail { segment, offset, bytes } = found.repair() {
         tracing::warn!(
             "the last write to {} was torn: {bytes} bytes from {offset} on, which had never been \
@@ -26,10 +26,9 @@ pub(crate) fn recover(directory: &DataDirectory) -> anyhow::Result<(Log, Recover
         Some(state) => HardState::from_bytes(&state.payload)
             .ok_or_else(|| anyhow::anyhow!("the promise kept in the log is not one"))?,
     };
-    let from = if newest.is_some() { covered + 1 } else { 0 };
     if let Some(first) = found.first_index() {
         anyhow::ensure!(
-            first <= from.max(1),
+            first <= covered + 1,
             "the log in {} begins at record {first}, and no checkpoint covers what was before: \
              restore this replica from a checkpoint, or from another replica",
             directory.log().display()
@@ -38,13 +37,28 @@ pub(crate) fn recover(directory: &DataDirectory) -> anyhow::Result<(Log, Recover
     // Each checkpoint says it again, and without one the cell was never restored.
     let restore_epoch = newest.as_ref().map_or(0, |(_, origin)| origin.restore_epoch);
     let checkpoint = newest.map(|(cell, origin)| (cell, origin.term));
-    let mut recovered = Recovered { checkpoint, entries: Vec::new(), hard_state, restore_epoch };
-    found.for_each(from, |record| {
+    let mut recovered = Recovered { checkpoint, hard_state, restore_epoch, ..Recovered::default() };
+    // The record that the checkpoint ends with, too: it shows whether the log led there.
+    found.for_each(covered, |record| {
         let (term, index) = (Term(record.term), LogIndex(record.index));
         recovered.entry(term, index, Level(record.level), record.payload);
         Ok::<(), store::Error>(())
     })?;
+    restart(&mut log, &recovered)?;
     Ok((log, recovered))
+}
+
+/// A checkpoint that another replica sent may be of after the log's end, or not what the log led to:
+/// the log begins anew after it then, as it would have if the process had not ended just there.
+fn restart(log: &mut Log, recovered: &Recovered) -> store::Result<()> {
+    let Some((cell, term)) = &recovered.checkpoint else { return Ok(()) };
+    let index = cell.index().0;
+    if recovered.diverged || log.last_index().is_some_and(|last| last < index) {
+        let (kind, term) = (Kind::Restart, term.0);
+        log.append(&[RecordRef { kind, term, index, level: 0, payload: &[] }])?;
+        log.sync()?;
+    }
+    Ok(())
 }
 
 fn newest(directory: &DataDirectory) -> anyhow::Result<Option<(Cell, Origin)>> {
@@ -68,7 +82,6 @@ mod tests {
     use crate::master::Records;
     use crate::master::log::record;
     use replica::{Input, Output, Replica, Settings};
-    use store::log::{Kind, RecordRef};
 
     /// What a master does from its start until it leads, its records written; gives its cell.
     fn start(directory: &DataDirectory) -> Cell {

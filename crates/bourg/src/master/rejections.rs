@@ -14,13 +14,17 @@ pub(super) fn rejected(cell: &Cell, rejection: &Rejection) -> Status {
         | Rejection::NoSuchTask { .. }
         | Rejection::BadText { .. }
         | Rejection::Impossible(_)
-        | Rejection::Validity(_) => Status::invalid_argument(text),
-        Rejection::NoSuchGrant(_) => Status::not_found(text),
+        | Rejection::Validity(_)
+        | Rejection::TokenValidity(_) => Status::invalid_argument(text),
+        Rejection::NoSuchGrant(_) | Rejection::NoSuchReplica(_) => Status::not_found(text),
         Rejection::NoSuchJob(_) => Status::not_found(text),
         Rejection::NoSuchMachine(name) => no_such_machine(cell, name.as_str()),
-        Rejection::NotAllowed { .. } | Rejection::ForeignSession { .. } => {
-            Status::permission_denied(text)
-        }
+        Rejection::NotAllowed { .. }
+        | Rejection::ForeignSession { .. }
+        | Rejection::NoSuchToken(_)
+        | Rejection::TokenExpired(_)
+        | Rejection::TokenUsed(_)
+        | Rejection::MachineRevoked(_) => Status::permission_denied(text),
         Rejection::NotFounded => Status::unavailable(text),
         Rejection::WouldNotFit { task, machine, misfit } => {
             let (job, index) = (views::job_name(cell, task.collection), task.index);

@@ -1,19 +1,19 @@
 //! The circuit breaker as operators meet it: said in the log, and lifted by a request.
 
 use cell::{Cell, MachineState, Mutation, Reply, Rescheduling};
-use model::UserName;
 use proto::v1;
 use tonic::Response;
 
 use super::service::{Answer, Service, unexpected};
+use super::users::Caller;
 
 impl Service {
     pub(super) async fn resume(
         &self,
-        user: UserName,
+        by: Caller,
         asked: v1::ResumeReschedulingRequest,
     ) -> Answer<v1::ResumeReschedulingResponse> {
-        let (index, reply) = self.mutate(asked.id, user, Mutation::ResumeRescheduling).await?;
+        let (index, reply) = self.mutate(asked.id, by, Mutation::ResumeRescheduling).await?;
         let Reply::Done = reply else { return Err(unexpected(&reply)) };
         let view = self.core.view();
         let (mut machines, mut tasks) = (0, 0);

@@ -1,11 +1,16 @@
 //! What the master serves to schedulers: the cell as it changes, and judgement of what they propose
 //! (paper, section 3.4).
 
+use std::time::Duration;
+
 use cell::Outcome;
+use model::LogIndex;
 use prost::Message as _;
 use proto::v1;
+use rpc::Identity;
 use rpc::service::scheduling_server::Scheduling;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 
@@ -14,6 +19,8 @@ use super::service::{Answer, STREAM_QUEUE, Service, Streamed, malformed, unexpec
 
 /// The size of a piece of the cell's image on its way to a scheduler.
 const IMAGE_PIECE_BYTES: usize = 1 << 20;
+/// For how long a leader is looked for to judge a proposal.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 #[tonic::async_trait]
 impl Scheduling for Service {
@@ -61,15 +68,26 @@ impl Scheduling for Service {
     }
 
     async fn propose(&self, request: Request<v1::ProposeRequest>) -> Answer<v1::ProposeResponse> {
-        self.scheduler(&request)?;
+        let by = rpc::transport::peer_identity(&request, &self.cell)?;
+        // Another replica asks in a scheduler's name.
+        if by != Identity::Master {
+            self.scheduler(&request)?;
+        }
         let bytes = request.get_ref().encoded_len();
+        if by != Identity::Master
+            && let Some(leader) = self.leader(Instant::now() + PATIENCE).await?
+        {
+            let judged = self.peers.propose(leader, request.into_inner()).await?;
+            self.seen(LogIndex(judged.index)).await;
+            return Ok(Response::new(judged));
+        }
         let assignments = request.into_inner().assignments;
         let assignments: Vec<cell::Assignment> = assignments
             .into_iter()
             .map(TryInto::try_into)
             .collect::<Result<_, _>>()
             .map_err(|error| malformed(&error))?;
-        match self.ask(Ask::Propose(assignments), bytes).await? {
+        match self.ask_here(Ask::Propose(assignments), bytes).await? {
             (index, Outcome::Assigned(judged)) => {
                 let refused = judged.iter().map(|judged| match judged {
                     Ok(()) => String::new(),

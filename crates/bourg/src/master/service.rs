@@ -3,40 +3,49 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
-use cell::{Job, Mutation, Outcome, Reply, RequestId, Submission, TaskState};
-use model::{Capability, CollectionId, InstanceId, LogIndex, MachineId, MachineName, UserName};
+use cell::{Job, Mutation, Op, Outcome, Reply, RequestId, Submission, TaskState};
+use model::{
+    Capability, CollectionId, InstanceId, LogIndex, MachineId, MachineName, ReplicaId, UserName,
+};
+use prometheus_client::registry::Registry;
 use prost::Message as _;
 use proto::v1;
 use proto::v1::past_answer::Answer as PastAnswer;
 use proto::v1::past_question::Question;
-use rpc::service::borgmaster_server::{Borgmaster, BorgmasterServer};
-use rpc::service::scheduling_server::SchedulingServer;
-use rpc::transport::Cause;
+use rpc::service::borgmaster_server::Borgmaster;
+use rpc::transport::{Cause, Refusals};
 use rpc::{Authority, Identity};
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_stream::{Stream, StreamExt};
-use tonic::service::Routes;
-use tonic::{Request, Response, Status};
+use tonic::{Code, Request, Response, Status};
 
 use super::admission::Shed;
 use super::core::{Answered, Ask, Core, NotTaken};
+use super::metrics::{Metrics, Requests};
 use super::past::Past;
 use super::reads::{Reads, selection};
 use super::rejections::rejected;
+use super::users::Caller;
 use super::watching::Kept;
-use super::{agents, changes, quota, views};
+use super::{agents, changes, machines, peers, quota, routes, views};
 
 /// The services of a master.
 #[derive(Clone)]
 pub(crate) struct Service {
     pub(super) core: Core,
+    pub(super) peers: peers::Handle,
     agents: agents::Handle,
     pub(super) cell: String,
     pub(super) past: Past,
     pub(super) events: Kept,
     pub(super) authority: Arc<Authority>,
+    pub(super) metrics: Arc<Metrics>,
+    pub(super) requests: Arc<Requests>,
+    pub(super) registry: Arc<Registry>,
 }
 
 pub(super) type Answer<T> = Result<Response<T>, Status>;
@@ -44,6 +53,10 @@ pub(super) type Streamed<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Sen
 
 /// The metadata of a refusal that says after how many milliseconds to ask again.
 pub(crate) const RETRY_AFTER: &str = "retry-after-ms";
+/// For how long a leader is looked for, and asked again.
+const LEADER_PATIENCE: Duration = Duration::from_secs(10);
+/// How long a leader that did not answer is left alone.
+const LEADER_PAUSE: Duration = Duration::from_millis(20);
 /// What a request counts for that has no description in it, in bytes.
 const SMALL_BYTES: usize = 256;
 /// How many messages of a stream may wait for a slow reader.
@@ -52,22 +65,18 @@ pub(super) const STREAM_QUEUE: usize = 64;
 impl Service {
     pub(super) fn new(
         core: Core,
-        agents: agents::Handle,
+        (agents, peers): (agents::Handle, peers::Handle),
         authority: Authority,
         past: Past,
         events: Kept,
+        refusals: Refusals,
+        metrics: Arc<Metrics>,
     ) -> Self {
         let cell = authority.cell().to_owned();
-        Self { core, agents, cell, past, events, authority: Arc::new(authority) }
-    }
-
-    pub(crate) fn routes(self) -> Routes {
-        let most = rpc::transport::MAX_STREAM_MESSAGE_BYTES;
-        let scheduling = SchedulingServer::new(self.clone());
-        let scheduling = scheduling.max_decoding_message_size(most).max_encoding_message_size(most);
-        let users = BorgmasterServer::new(self);
-        let users = users.max_encoding_message_size(most);
-        Routes::new(users).add_service(scheduling)
+        let authority = Arc::new(authority);
+        let requests = routes::requests();
+        let registry = Arc::new(metrics.registry(core.clone(), refusals, Arc::clone(&requests)));
+        Self { core, peers, agents, cell, past, events, authority, metrics, requests, registry }
     }
 
     /// The user who asks.
@@ -106,12 +115,77 @@ impl Service {
         self.past.ask(me, newest, at, question).await
     }
 
-    /// Asks the core, with as many bytes as the question takes.
+    /// Has the leader do what somebody asks, be it this replica or another. While nobody leads, or it
+    /// is not known what became of it, it is asked again: a request is done once, however often it is
+    /// sent.
     pub(super) async fn ask(&self, ask: Ask, bytes: usize) -> Result<(LogIndex, Outcome), Status> {
+        let until = Instant::now() + LEADER_PATIENCE;
+        loop {
+            let asked = match self.leader(until).await? {
+                None => self.ask_here(ask.clone(), bytes).await,
+                Some(leader) => self.forward(leader, &ask).await,
+            };
+            match asked {
+                Err(status) if status.code() == Code::Unavailable && Instant::now() < until => {
+                    tokio::time::sleep(LEADER_PAUSE).await;
+                }
+                asked => return asked,
+            }
+        }
+    }
+
+    /// Who leads, where it is another.
+    pub(super) async fn leader(&self, until: Instant) -> Result<Option<ReplicaId>, Status> {
+        let mut views = self.core.watch();
+        let known = views.wait_for(|view| view.leader.is_some());
+        match tokio::time::timeout_at(until, known).await {
+            Ok(Ok(view)) => Ok(view.leads_elsewhere()),
+            Ok(Err(_)) => Err(Status::unavailable("the master stops")),
+            Err(_) => Err(Status::unavailable(
+                "no replica leads the cell: nothing can be changed now, only read",
+            )),
+        }
+    }
+
+    /// Asks the leader elsewhere, and waits until this replica's view has the answer too.
+    async fn forward(&self, leader: ReplicaId, ask: &Ask) -> Result<(LogIndex, Outcome), Status> {
+        let (by, op) = match ask {
+            Ask::OpenSession(by) => (by, Op::OpenSession { user: by.user.clone() }),
+            Ask::Request(id, by, mutation) => {
+                let mutation = mutation.clone();
+                (by, Op::Request { id: *id, by: by.user.clone(), mutation })
+            }
+            Ask::Propose(_) => return Err(unexpected(&"a scheduler's proposal")),
+        };
+        let (user, serial) = (by.user.to_string(), by.serial.to_string());
+        let request = v1::ForwardRequest { user, serial, op: Some((&op).into()) };
+        let answer = self.peers.forward(leader, request, LEADER_PATIENCE).await?;
+        let index = LogIndex(answer.index);
+        let answer =
+            answer.answer.ok_or_else(|| Status::internal("an answer without an answer"))?;
+        let answer = answer.try_into().map_err(|error| malformed(&error))?;
+        self.seen(index).await;
+        Ok((index, Outcome::Request(answer)))
+    }
+
+    /// Waits until the view has what was done at an index, for as long as anybody would.
+    pub(super) async fn seen(&self, index: LogIndex) {
+        let mut views = self.core.watch();
+        let seen = views.wait_for(|view| view.cell.index() >= index);
+        let _late = tokio::time::timeout(LEADER_PATIENCE, seen).await;
+    }
+
+    /// Asks this replica's core, with as many bytes as the question takes.
+    pub(super) async fn ask_here(
+        &self,
+        ask: Ask,
+        bytes: usize,
+    ) -> Result<(LogIndex, Outcome), Status> {
         let answered = self.core.ask(ask, bytes).await;
         let answered: Answered = answered.map_err(|not_taken| match not_taken {
             NotTaken::Overloaded(shed) => overloaded(&shed),
             NotTaken::NoRoom(why) => {
+                self.metrics.no_room.inc();
                 Status::resource_exhausted(format!("nothing can be changed now, only read: {why}"))
             }
             NotTaken::Stopping => Status::unavailable("the master stops"),
@@ -126,7 +200,7 @@ impl Service {
     pub(super) async fn mutate(
         &self,
         id: Option<v1::RequestId>,
-        by: UserName,
+        by: Caller,
         mutation: Mutation,
     ) -> Result<(LogIndex, Reply), Status> {
         self.mutate_by(id, by, mutation, SMALL_BYTES).await
@@ -136,7 +210,7 @@ impl Service {
     async fn mutate_by(
         &self,
         id: Option<v1::RequestId>,
-        by: UserName,
+        by: Caller,
         mutation: Mutation,
         bytes: usize,
     ) -> Result<(LogIndex, Reply), Status> {
@@ -154,7 +228,7 @@ impl Service {
     /// Records that a user acts on another's job by a capability, in a session of the record's own.
     async fn record_use(
         &self,
-        by: &UserName,
+        by: &Caller,
         capability: Capability,
         collection: CollectionId,
     ) -> Result<(), Status> {
@@ -195,8 +269,8 @@ impl Borgmaster for Service {
         &self,
         request: Request<v1::OpenSessionRequest>,
     ) -> Answer<v1::OpenSessionResponse> {
-        let user = self.user(&request)?;
-        match self.ask(Ask::OpenSession(user), SMALL_BYTES).await?.1 {
+        let by = self.caller(&request)?;
+        match self.ask(Ask::OpenSession(by), SMALL_BYTES).await?.1 {
             Outcome::Request(Ok(Reply::Session(session))) => {
                 Ok(Response::new(v1::OpenSessionResponse { session: session.0 }))
             }
@@ -206,7 +280,8 @@ impl Borgmaster for Service {
     }
 
     async fn submit(&self, request: Request<v1::SubmitRequest>) -> Answer<v1::SubmitResponse> {
-        let user = self.user(&request)?;
+        let by = self.caller(&request)?;
+        let user = by.user.clone();
         let bytes = request.get_ref().encoded_len();
         let v1::SubmitRequest { id, spec } = request.into_inner();
         let spec = spec.ok_or_else(|| Status::invalid_argument("no job description"))?;
@@ -216,7 +291,7 @@ impl Borgmaster for Service {
         let changes = before.map(|job| changes::changes(&job.spec, &spec)).unwrap_or_default();
         drop(view);
         let mutation = Mutation::Submit(Arc::new(spec));
-        match self.mutate_by(id, user.clone(), mutation, bytes).await? {
+        match self.mutate_by(id, by, mutation, bytes).await? {
             (index, Reply::Submitted { collection, submission }) => {
                 Ok(Response::new(v1::SubmitResponse {
                     index: index.0,
@@ -236,14 +311,14 @@ impl Borgmaster for Service {
     }
 
     async fn kill(&self, request: Request<v1::KillRequest>) -> Answer<v1::KillResponse> {
-        let user = self.user(&request)?;
+        let by = self.caller(&request)?;
         let v1::KillRequest { id, job, tasks } = request.into_inner();
         let tasks = selection(tasks)?;
         let view = self.core.view();
-        let reads = Reads { cell: &view.cell, now: view.now(), me: &user };
+        let reads = Reads { cell: &view.cell, now: view.now(), me: &by.user };
         let job = Arc::clone(reads.find(&job.unwrap_or_default())?);
         let mutation = Mutation::Kill { collection: job.id, tasks };
-        match self.mutate(id, user, mutation).await? {
+        match self.mutate(id, by, mutation).await? {
             (index, Reply::Killed { tasks }) => Ok(Response::new(v1::KillResponse {
                 index: index.0,
                 killed: tasks,
@@ -257,18 +332,12 @@ impl Borgmaster for Service {
         &self,
         request: Request<v1::AddMachineRequest>,
     ) -> Answer<v1::AddMachineResponse> {
-        let user = self.user(&request)?;
+        let by = self.caller(&request)?;
         let v1::AddMachineRequest { id, name, address } = request.into_inner();
-        let port = address.rsplit_once(':').filter(|(host, _)| !host.is_empty());
-        if port.is_none_or(|(_, port)| !port.parse::<u16>().is_ok_and(|port| port > 0)) {
-            return Err(Status::invalid_argument(format!(
-                "'{}' is no address: use host:port, such as m1.example:7801",
-                address.escape_debug()
-            )));
-        }
+        machines::check_address(&address)?;
         let name =
             MachineName::new(&name).map_err(|error| Status::invalid_argument(error.to_string()))?;
-        match self.mutate(id, user, Mutation::AddMachine { name, address }).await? {
+        match self.mutate(id, by, Mutation::AddMachine { name, address }).await? {
             (index, Reply::MachineAdded(machine)) => {
                 Ok(Response::new(v1::AddMachineResponse { index: index.0, machine: machine.0 }))
             }
@@ -280,37 +349,61 @@ impl Borgmaster for Service {
         &self,
         request: Request<v1::ChangeMachineRequest>,
     ) -> Answer<v1::ChangeMachineResponse> {
-        let user = self.user(&request)?;
-        self.change_a_machine(user, request.into_inner()).await
+        let by = self.caller(&request)?;
+        self.change_a_machine(by, request.into_inner()).await
     }
 
     async fn set_platform(
         &self,
         request: Request<v1::SetPlatformRequest>,
     ) -> Answer<v1::SetPlatformResponse> {
-        let user = self.user(&request)?;
-        self.set_a_platform(user, request.into_inner()).await
+        let by = self.caller(&request)?;
+        self.set_a_platform(by, request.into_inner()).await
     }
 
     async fn resume_rescheduling(
         &self,
         request: Request<v1::ResumeReschedulingRequest>,
     ) -> Answer<v1::ResumeReschedulingResponse> {
-        let user = self.user(&request)?;
-        self.resume(user, request.into_inner()).await
+        let by = self.caller(&request)?;
+        self.resume(by, request.into_inner()).await
     }
 
     async fn add_user(&self, request: Request<v1::AddUserRequest>) -> Answer<v1::AddUserResponse> {
-        let user = self.user(&request)?;
-        self.add_a_user(user, request.into_inner()).await
+        let by = self.caller(&request)?;
+        self.add_a_user(by, request.into_inner()).await
     }
 
     async fn revoke_user(
         &self,
         request: Request<v1::RevokeUserRequest>,
     ) -> Answer<v1::RevokeUserResponse> {
-        let user = self.user(&request)?;
-        self.revoke_a_user(user, request.into_inner()).await
+        let by = self.caller(&request)?;
+        self.revoke_a_user(by, request.into_inner()).await
+    }
+
+    async fn change_replicas(
+        &self,
+        request: Request<v1::ChangeReplicasRequest>,
+    ) -> Answer<v1::ChangeReplicasResponse> {
+        let by = self.caller(&request)?;
+        self.change_the_replicas(by, request.into_inner()).await
+    }
+
+    async fn transfer_leader(
+        &self,
+        request: Request<v1::TransferLeaderRequest>,
+    ) -> Answer<v1::TransferLeaderResponse> {
+        let by = self.caller(&request)?;
+        self.transfer(&by, request.into_inner().to).await
+    }
+
+    async fn replicas(
+        &self,
+        request: Request<v1::ReplicasRequest>,
+    ) -> Answer<v1::ReplicasResponse> {
+        self.caller(&request)?;
+        self.the_replicas().await
     }
 
     async fn users(&self, request: Request<v1::UsersRequest>) -> Answer<v1::UsersResponse> {
@@ -322,16 +415,16 @@ impl Borgmaster for Service {
         &self,
         request: Request<v1::ChangeQuotaRequest>,
     ) -> Answer<v1::ChangeQuotaResponse> {
-        let user = self.user(&request)?;
-        self.change_the_quota(user, request.into_inner()).await
+        let by = self.caller(&request)?;
+        self.change_the_quota(by, request.into_inner()).await
     }
 
     async fn change_capability(
         &self,
         request: Request<v1::ChangeCapabilityRequest>,
     ) -> Answer<v1::ChangeCapabilityResponse> {
-        let user = self.user(&request)?;
-        self.change_a_capability(user, request.into_inner()).await
+        let by = self.caller(&request)?;
+        self.change_a_capability(by, request.into_inner()).await
     }
 
     async fn quota(&self, request: Request<v1::QuotaRequest>) -> Answer<v1::QuotaResponse> {
@@ -504,7 +597,7 @@ impl Borgmaster for Service {
             )));
         }
         if job.owner != *user {
-            self.record_use(user, Capability::AdministerJobs, job.id).await?;
+            self.record_use(&caller, Capability::AdministerJobs, job.id).await?;
         }
         let lives: Vec<(InstanceId, MachineId)> = job
             .tasks()

@@ -20,9 +20,19 @@ use super::views;
 
 /// Who asks, and with which certificate.
 #[derive(Clone, Debug)]
-pub(super) struct Caller {
-    pub(super) user: UserName,
-    serial: Serial,
+pub(crate) struct Caller {
+    pub(crate) user: UserName,
+    pub(super) serial: Serial,
+}
+
+#[cfg(test)]
+impl Caller {
+    /// A user with some certificate.
+    pub(super) fn of(name: &str) -> Self {
+        let user = UserName::new(name).unwrap_or_else(|error| unreachable!("{error}"));
+        let serial = Serial::from_bytes(&[1]).unwrap_or_else(|| unreachable!("one byte"));
+        Self { user, serial }
+    }
 }
 
 impl Service {
@@ -75,7 +85,7 @@ impl Service {
 
     pub(super) async fn add_a_user(
         &self,
-        by: UserName,
+        by: Caller,
         asked: v1::AddUserRequest,
     ) -> Answer<v1::AddUserResponse> {
         let invalid = |error: &dyn std::fmt::Display| Status::invalid_argument(error.to_string());
@@ -113,7 +123,7 @@ impl Service {
 
     pub(super) async fn revoke_a_user(
         &self,
-        by: UserName,
+        by: Caller,
         asked: v1::RevokeUserRequest,
     ) -> Answer<v1::RevokeUserResponse> {
         let user = UserName::new(&asked.name);
@@ -172,7 +182,7 @@ impl Reads<'_> {
 }
 
 /// What a user is told whose certificate is not accepted any more.
-fn revoked(cell: &Cell, user: &UserName, now: Time) -> String {
+pub(super) fn revoked(cell: &Cell, user: &UserName, now: Time) -> String {
     let revoked = cell.user(user).and_then(|known| known.revoked.as_ref());
     let since = revoked.map(|act| format!(" {} ago by {}", now.since(act.at), act.by));
     format!(

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use crate::cell::{Cell, Role};
 use crate::eventually::until;
+use crate::pages::{Of, metrics, page, value};
 use crate::terminal::Terminal;
 
 /// The newest segment of the master's log, and where its records end.
@@ -123,11 +124,22 @@ fn a_full_disk_refuses_changes_and_serves_reads_until_there_is_room() {
     let said = cell.fails(3, "bourg kill hello/0");
     assert!(said.contains("nothing can be changed now, only read: no room for "), "{said}");
     assert!(said.contains("free some space"), "what to do: {said}");
+    let (status, said) = page(&cell, Of::Master, "/readyz");
+    assert_eq!(status, 503, "{said}");
+    assert!(
+        said.starts_with("[-] disk failed: no room for ") && said.lines().count() == 1,
+        "{said}"
+    );
+    assert_eq!(page(&cell, Of::Master, "/livez").0, 200, "it lives");
+    let counted = metrics(&cell, Of::Master);
+    let refused = value(&counted, "bourg_requests_refused_total{cause=\"no_room\",band=\"none\"}");
+    assert!(refused >= Some(2.0), "{counted}");
     assert_eq!(cell.ok("bourg status hello -o counts.healthy"), "3\n", "reads go on");
     assert!(cell.ok("bourg logs hello/0").starts_with("listening"));
     assert_eq!(cell.tasks("hello").len(), 3, "tasks run on");
     cell.ok(&format!("rm {ballast}"));
     until("there is room", || submit(number + 1_000).code == 0);
+    assert_eq!(page(&cell, Of::Master, "/readyz").0, 200, "it is ready again");
     cell.ok("bourg kill hello/0");
     cell.kill(Role::Master);
     until("it answers again", || cell.types("bourg cell").code == 0);

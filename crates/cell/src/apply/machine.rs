@@ -28,7 +28,7 @@ impl Cell {
         Err(Rejection::NotAllowed { by: by.clone(), what: what(), who })
     }
 
-    fn machine_id(&self, name: &MachineName) -> Result<MachineId, Rejection> {
+    pub(super) fn machine_id(&self, name: &MachineName) -> Result<MachineId, Rejection> {
         let id = self.machine_names.get(name).copied();
         id.ok_or_else(|| Rejection::NoSuchMachine(name.clone()))
     }
@@ -41,6 +41,16 @@ impl Cell {
         events: &mut Events,
     ) -> Result<Reply, Rejection> {
         self.only_administrators(by, || format!("add machine {name}"))?;
+        self.known_or_new_machine(name, address, events).map(Reply::MachineAdded)
+    }
+
+    /// The machine of that name, at that address.
+    pub(super) fn known_or_new_machine(
+        &mut self,
+        name: &MachineName,
+        address: &str,
+        events: &mut Events,
+    ) -> Result<MachineId, Rejection> {
         text("a machine's address", address, false)?;
         let known = self.machine_names.get(name).copied();
         if let Some(other) = self.machine_addresses.get(address)
@@ -58,7 +68,7 @@ impl Cell {
                 self.machine_addresses.insert(Arc::clone(&machine.address), id);
                 events.add(Subject::Machine(id), EventKind::MachineAdded);
             }
-            return Ok(Reply::MachineAdded(id));
+            return Ok(id);
         }
         let has = self.machines.len() as u64;
         if has >= MACHINES_MAX {
@@ -67,12 +77,13 @@ impl Cell {
         let last = self.last_machine.0;
         let id = MachineId(last.checked_add(1).ok_or_else(|| ids_used_up("machine ids", last))?);
         self.last_machine = id;
-        let machine = Machine::new(id, name.clone(), address.into());
+        let mut machine = Machine::new(id, name.clone(), address.into());
+        machine.credentials = self.revoked_machines.remove(name);
         self.machine_addresses.insert(Arc::clone(&machine.address), id);
         self.machine_names.insert(name.clone(), id);
         self.machines.insert(id, Arc::new(machine));
         events.add(Subject::Machine(id), EventKind::MachineAdded);
-        Ok(Reply::MachineAdded(id))
+        Ok(id)
     }
 
     pub(super) fn describe_machine(
@@ -245,6 +256,9 @@ impl Cell {
             if tasks > 0 {
                 return Err(Rejection::MachineInUse { machine: name.clone(), tasks });
             }
+        }
+        self.credentials_leave(id)?;
+        if let Some(machine) = self.machines.get(id) {
             self.machine_addresses.remove(&machine.address);
             if let Some(switch) = machine.attribute(attribute::SWITCH) {
                 self.switches.remove(&(switch.into(), id));
@@ -327,7 +341,7 @@ impl Cell {
     }
 }
 
-fn text(what: &str, text: &str, may_be_empty: bool) -> Result<(), Rejection> {
+pub(super) fn text(what: &str, text: &str, may_be_empty: bool) -> Result<(), Rejection> {
     let long = text.chars().count() > ATTRIBUTE_CHARACTERS_MAX;
     if long || text.chars().any(char::is_control) || (text.is_empty() && !may_be_empty) {
         let most = ATTRIBUTE_CHARACTERS_MAX as u64;

@@ -4,10 +4,12 @@
 mod alloc;
 mod assign;
 mod capability;
+mod enrolment;
 mod job;
 mod machine;
 mod observe;
 pub(crate) mod quota;
+mod replicas;
 mod request;
 mod rescheduling;
 mod reserve;
@@ -23,8 +25,8 @@ use spec::{JobSpec, Kind};
 
 use crate::state::bounds::{REASON_CHARACTERS_MAX, TIME_MAX};
 use crate::{
-    ALLOCS, Actor, Applied, CAPABILITIES, Cell, Event, EventKind, LEVEL, LOST_MACHINES, Mutation,
-    Op, Outcome, QUOTA, RESERVATIONS, Rejection, Subject, USERS,
+    ALLOCS, Actor, Applied, CAPABILITIES, Cell, ENROLMENT, Event, EventKind, LEVEL, LOST_MACHINES,
+    Mutation, Op, Outcome, QUOTA, REPLICAS, RESERVATIONS, Rejection, Subject, USERS,
 };
 
 /// What one operation does beside its answer, as it comes.
@@ -86,6 +88,18 @@ impl Op {
                 mutation: Mutation::AddUser { .. } | Mutation::RevokeUser { .. },
                 ..
             } => USERS,
+            Self::Request {
+                mutation: Mutation::AddReplica { .. } | Mutation::RemoveReplica { .. },
+                ..
+            }
+            | Self::ChangeMember { .. }
+            | Self::DescribeReplica { .. } => REPLICAS,
+            Self::Request {
+                mutation: Mutation::IssueToken { .. } | Mutation::RevokeMachine { .. },
+                ..
+            }
+            | Self::Enrol { .. }
+            | Self::RenewMachine { .. } => ENROLMENT,
             Self::Request { mutation: Mutation::Submit(spec), .. } => {
                 Self::beyond_level_1(spec).map_or(Level(1), |(_, level)| level)
             }
@@ -106,9 +120,8 @@ impl Op {
         (spec.kind != Kind::default()).then_some(("allocs and allocSet", ALLOCS))
     }
 
-    /// Who caused it.
-    #[must_use]
-    pub fn actor(&self) -> Actor {
+    /// Who caused it; the master itself where it takes a cell to say which machine did.
+    fn actor(&self) -> Actor {
         match self {
             Self::OpenSession { user } => Actor::User(user.clone()),
             Self::Found { administrator, .. } => Actor::User(administrator.clone()),
@@ -126,7 +139,11 @@ impl Op {
             | Self::MachineUnreachable { .. }
             | Self::StopRescheduling { .. }
             | Self::AllowRescheduling
-            | Self::MeterQuota => Actor::Master,
+            | Self::MeterQuota
+            | Self::ChangeMember { .. }
+            | Self::DescribeReplica { .. }
+            | Self::Enrol { .. }
+            | Self::RenewMachine { .. } => Actor::Master,
         }
     }
 }
@@ -143,7 +160,18 @@ impl Cell {
         let mut events = Events::default();
         let outcome = self.dispatch(op, &mut events);
         self.settle(&mut events);
-        Applied { outcome, by: op.actor(), events: events.events, reordered: events.reordered }
+        let by = self.joined(op).map_or_else(|| op.actor(), Actor::Machine);
+        Applied { outcome, by, events: events.events, reordered: events.reordered }
+    }
+
+    /// The machine that joined, or renewed its certificate, where it is there.
+    fn joined(&self, op: &Op) -> Option<MachineId> {
+        let name = match op {
+            Op::Enrol { token, .. } => &self.token(*token)?.machine,
+            Op::RenewMachine { machine, .. } => machine,
+            _ => return None,
+        };
+        self.machine_names.get(name).copied()
     }
 
     fn dispatch(&mut self, op: &Op, events: &mut Events) -> Outcome {
@@ -190,6 +218,18 @@ impl Cell {
             Op::StopRescheduling { silent, of } => self.stop_rescheduling(*silent, *of, events),
             Op::AllowRescheduling => self.allow_rescheduling(events),
             Op::MeterQuota => self.set_metering(true, events),
+            Op::Enrol { token, key, address, certificate, validity } => {
+                let (used, issued) = ((*token, *key), (*certificate, *validity));
+                return Outcome::Request(self.enrol(used, address, issued, events));
+            }
+            Op::RenewMachine { machine, old, certificate, validity } => {
+                let issued = (*certificate, *validity);
+                return Outcome::Request(self.renew_machine(machine, *old, issued, events));
+            }
+            Op::ChangeMember { replica, to } => self.change_member(*replica, *to, events),
+            Op::DescribeReplica { replica, address, level } => {
+                self.describe_replica(*replica, address, *level, events);
+            }
         }
         Outcome::Done
     }

@@ -117,6 +117,12 @@ impl Cell {
             Mutation::SetCapability { user, capability, held } => {
                 self.set_capability(by, user, *capability, *held, events)
             }
+            Mutation::IssueToken { machine, serial, validity } => {
+                self.issue_token(by, machine, (*serial, *validity), events)
+            }
+            Mutation::RevokeMachine { machine } => self.revoke_machine(by, machine, events),
+            Mutation::AddReplica { address } => self.add_replica(by, address, events),
+            Mutation::RemoveReplica { replica } => self.remove_replica(by, *replica, events),
         }
     }
 }

@@ -36,6 +36,8 @@ impl Watch {
         step.decisions(&applied.events);
         step.admissions(&applied.events);
         step.grants(&applied.events);
+        step.members();
+        step.enrolments(&applied.events);
         let touched: BTreeSet<_> = applied.reordered.iter().copied().collect();
         touched.into_iter().for_each(|machine| step.machine(machine));
         step.found.violations

@@ -2,7 +2,7 @@
 
 use model::{
     Band, CollectionId, Generation, GrantId, InstanceId, JobName, Level, LogIndex, MachineId,
-    MachineName, Resources, Serial, SessionId, TaskId, Time, UserName,
+    MachineName, ReplicaId, Resources, Serial, SessionId, TaskId, Time, UserName,
 };
 use thiserror::Error;
 
@@ -427,6 +427,42 @@ pub enum Violation {
     /// An entry of what users may do says that somebody may nothing.
     #[error("{0} is listed with no capability")]
     NoCapability(UserName),
+    /// A replica that is not in consensus waits to leave it.
+    #[error("replica {0} is leaving, and waits to join")]
+    WaitsToLeave(ReplicaId),
+    /// No replica votes and stays.
+    #[error("no replica votes and is not leaving: the cell could decide nothing")]
+    NobodyVotes,
+    /// More than one replica's part in consensus changed by one operation.
+    #[error("replicas {0:?} changed their part in consensus at once, and one at a time may")]
+    MembersAtOnce(Vec<ReplicaId>),
+    /// A join token was used, and its machine is not there; or it expires before it was issued.
+    #[error("join token {0} was used by a machine that is not there, or ends before it begins")]
+    Token(Serial),
+    /// A join token is not found by its expiry, or an expiry leads to none.
+    #[error("join token {0} is not in the order of expiry exactly once")]
+    TokenExpiry(Serial),
+    /// A join token was used for more than one machine's certificate.
+    #[error(
+        "a machine enrolled with join token {0}, which had been used, or is not kept as used so"
+    )]
+    TokenAgain(Serial),
+    /// A machine's certificate is none that could be accepted.
+    #[error(
+        "certificate {serial} of machine {machine} ends before it begins, or is from before it was revoked"
+    )]
+    MachineCertificate {
+        /// Whose.
+        machine: MachineName,
+        /// Which.
+        serial: Serial,
+    },
+    /// Nothing is said of a machine's certificates, and that is kept.
+    #[error("machine {0} was neither certified nor revoked, and that is kept")]
+    NoCredentials(MachineName),
+    /// A name that no machine has is kept as revoked, and a machine has it or it never was.
+    #[error("{0} is kept as a revoked name that no machine has, and is none")]
+    RevokedName(MachineName),
     /// There is more of something than its bound.
     #[error("{has} {what}, at most {most} are kept")]
     TooMany {
@@ -444,6 +480,8 @@ pub enum Violation {
 pub enum Counted {
     /// The cell's.
     Cell,
+    /// A band's.
+    Band(Band),
     /// A job's.
     Job(CollectionId),
 }
@@ -452,6 +490,7 @@ impl std::fmt::Display for Counted {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Cell => f.write_str("the cell"),
+            Self::Band(band) => write!(f, "the {band} band"),
             Self::Job(id) => write!(f, "job {id}"),
         }
     }

@@ -8,7 +8,7 @@ use model::{
     Time, UserName,
 };
 
-use super::Held;
+use super::{Credentials, Held};
 
 /// The names of attributes that the cell itself looks at.
 pub mod attribute {
@@ -56,6 +56,8 @@ pub struct Machine {
     pub next_port: u16,
     /// The tasks that crashed on it lately, and when; the oldest first.
     pub crashes: Vec<(TaskId, Time)>,
+    /// What was said of its certificates; nothing where it never enrolled and was never revoked.
+    pub credentials: Option<Arc<Credentials>>,
 
     // Derived from what is said of it and from the cell's platforms.
     pub(crate) attributes: Arc<BTreeMap<String, String>>,
@@ -126,6 +128,7 @@ impl Machine {
             operator_attributes: Arc::default(),
             next_port: 0,
             crashes: Vec::new(),
+            credentials: None,
             attributes: Arc::default(),
             gcu: GcuFactor::ONE,
             instances: Vec::new(),

@@ -1,14 +1,19 @@
 //! The objects of a cell, and the cell that holds them.
 
 pub mod crashes;
+mod credentials;
 mod job;
 pub mod lifecycle;
 mod machine;
 mod quota;
+mod replicas;
 mod rescheduling;
 mod session;
+mod tally;
 mod user;
 
+pub(crate) use credentials::Tokens;
+pub use credentials::{Credentials, Token, TokenUse};
 pub use job::{
     Counts, Death, EvictionCause, Health, Held, Job, JobParts, JobState, KillReason, LastLife,
     PendingCause, Phase, Placement, StopReason, Task, TaskState,
@@ -16,8 +21,12 @@ pub use job::{
 pub use machine::{Drain, FailureDomain, Machine, MachineState, attribute};
 pub use quota::{Grant, Metering, Total};
 pub(crate) use quota::{Quota, judged_together};
+pub(crate) use replicas::{FIRST, Replicas};
+pub use replicas::{Member, MemberChange, Replica};
 pub use rescheduling::Rescheduling;
 pub use session::Session;
+pub use tally::Stages;
+pub(crate) use tally::{Tallied, Tally};
 pub use user::{Act, Certificate, User};
 
 use std::sync::Arc;
@@ -72,6 +81,18 @@ pub mod bounds {
     pub const OVERSELL_PERCENT_MAX: u32 = 10_000;
     /// Users with capabilities.
     pub const CAPABILITY_HOLDERS_MAX: usize = 10_000;
+    /// Certificates of a machine that are kept; beyond it the oldest goes.
+    pub const CERTIFICATES_OF_A_MACHINE_MAX: usize = 8;
+    /// Join tokens that have not expired.
+    pub const TOKENS_MAX: usize = 10_000;
+    /// How long a join token is valid at least.
+    pub const TOKEN_VALIDITY_MIN: model::Span = model::Span::from_secs(60);
+    /// How long at most: a week.
+    pub const TOKEN_VALIDITY_MAX: model::Span = model::Span::from_secs(7 * 86_400);
+    /// Names of machines that were revoked and are not there.
+    pub const REVOKED_MACHINES_MAX: usize = 100_000;
+    /// Replicas of the Borgmaster, those that wait or leave included.
+    pub const REPLICAS_MAX: usize = 9;
 }
 
 /// The state of a cell. A clone is a view: it shares everything with the cell, costs next to
@@ -87,6 +108,10 @@ pub struct Cell {
     pub(crate) quota: Quota,
     /// What users may do beyond what is their own; those who may nothing have no entry.
     pub(crate) capabilities: OrdMap<UserName, OrdSet<Capability>>,
+    pub(crate) replicas: Replicas,
+    pub(crate) tokens: Tokens,
+    /// Of names that no machine has; a machine has its own.
+    pub(crate) revoked_machines: OrdMap<MachineName, Arc<Credentials>>,
     pub(crate) index: LogIndex,
     pub(crate) time: Time,
     pub(crate) last_collection: CollectionId,
@@ -110,6 +135,7 @@ pub struct Cell {
     pub(crate) sessions_by_use: OrdSet<(LogIndex, SessionId)>,
     pub(crate) sessions_of_users: OrdSet<(UserName, LogIndex, SessionId)>,
     pub(crate) tasks: u64,
+    pub(crate) tally: Tally,
 }
 
 impl Default for Cell {
@@ -131,6 +157,9 @@ impl Cell {
             users: OrdMap::new(),
             quota: Quota::default(),
             capabilities: OrdMap::new(),
+            replicas: Replicas::default(),
+            tokens: Tokens::default(),
+            revoked_machines: OrdMap::new(),
             index: LogIndex(0),
             time: Time::ZERO,
             last_collection: CollectionId(0),
@@ -149,6 +178,7 @@ impl Cell {
             sessions_by_use: OrdSet::new(),
             sessions_of_users: OrdSet::new(),
             tasks: 0,
+            tally: Tally::default(),
         }
     }
 
@@ -325,6 +355,17 @@ impl Cell {
         self.pending.iter().filter_map(|id| self.jobs.get(*id))
     }
 
+    /// How many jobs have a task waiting to be placed.
+    #[must_use]
+    pub fn pending_job_count(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// The tasks that are kept, by where they are in their lives, for each band, lowest first.
+    pub fn stages(&self) -> impl Iterator<Item = (Band, Stages)> {
+        Band::ALL.into_iter().zip(self.tally.0)
+    }
+
     /// A task.
     #[must_use]
     pub fn task(&self, id: TaskId) -> Option<&Task> {
@@ -369,6 +410,12 @@ impl Cell {
         let switch: Arc<str> = switch.into();
         let range = (Arc::clone(&switch), MachineId(0))..=(switch, MachineId(u64::MAX));
         self.switches.range(range).filter_map(|(_, machine)| self.machines.get(*machine))
+    }
+
+    /// How many sessions are open.
+    #[must_use]
+    pub fn session_count(&self) -> usize {
+        self.sessions.len()
     }
 
     /// How many machines there are.

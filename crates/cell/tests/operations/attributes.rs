@@ -266,6 +266,10 @@ fn the_level_only_rises_and_only_as_far_as_this_build() {
         > level 2
         LEVEL 2
         > level 3
+        LEVEL 3
+        > level 2
+        (nothing)
+        > level 4
         (nothing)
     "#]]);
 }

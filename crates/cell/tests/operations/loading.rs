@@ -3,10 +3,14 @@
 use std::sync::Arc;
 
 use cell::{
-    Cell, Death, Image, ImageError, Job, JobParts, JobState, Machine, MachineState, Mutation, Op,
-    Outcome, Phase, Placement, Rejection, Reply, RequestId, Submission, Task, TaskState,
+    Act, Cell, Credentials, Death, Image, ImageError, Job, JobParts, JobState, Machine,
+    MachineState, Member, Mutation, Op, Outcome, Phase, Placement, Rejection, Replica, Reply,
+    RequestId, Submission, Task, TaskState, Token,
 };
-use model::{CellName, CollectionId, Generation, MachineId, MachineName, SessionId, Time};
+use model::{
+    CellName, CollectionId, Generation, Level, MachineId, MachineName, ReplicaId, Serial,
+    SessionId, Time,
+};
 use spec::JobSpec;
 
 use crate::script::{report, submitted, user};
@@ -115,6 +119,128 @@ fn what_contradicts_itself_is_refused_or_found_by_the_check() {
 }
 
 #[test]
+fn replicas_that_contradict_each_other_are_refused_or_found_by_the_check() {
+    let replica = |id, member, leaving| Replica {
+        id: ReplicaId(id),
+        address: format!("h{id}:1").into(),
+        level: Level(2),
+        member,
+        leaving,
+    };
+    let (voter, level) = (|id| replica(id, Member::Voter, false), Level(2));
+    let nobody: &[&str] = &[
+        "none of the replicas in the head votes: let at least one be a voter that is not leaving",
+    ];
+    let cases: Vec<(u64, Vec<Replica>, &[&str])> = vec![
+        (1, vec![], &[]),
+        (5, vec![], &[]),
+        (0, vec![], &["replica 1 is beyond the last that was given (0)"]),
+        (2, vec![voter(1), voter(3)], &["replica 3 is beyond the last that was given (2)"]),
+        (2, vec![voter(0)], &["replica 0 is beyond the last that was given (2)"]),
+        (2, vec![voter(2), voter(2)], &["replica 2 is there twice"]),
+        (2, vec![replica(2, Member::Learner, false)], nobody),
+        (2, vec![replica(2, Member::Voter, true)], nobody),
+        (2, vec![voter(1), replica(2, Member::Voter, true)], &[]),
+        (
+            2,
+            vec![voter(1), replica(2, Member::Waiting, true)],
+            &["replica 2 is leaving, and waits to join"],
+        ),
+    ];
+    for (last, replicas, expected) in cases {
+        let last_replica = ReplicaId(last);
+        let image = Image { level, last_replica, replicas, ..image(vec![], vec![]) };
+        assert_eq!(says(image), *expected);
+    }
+}
+
+#[test]
+fn tokens_and_revoked_names_are_there_once() {
+    let act = || Act { at: Time::ZERO, by: user("root") };
+    let token = |number: u8| {
+        let (machine, expires) = (MachineName::new("m1").expect("a name"), Time(99));
+        let token = Token { machine, issued: act(), expires, used: None };
+        (Serial::from_bytes(&[number]).expect("short enough"), Arc::new(token))
+    };
+    let revoked = |name: &str| {
+        let said = Credentials { certificates: Vec::new(), revoked: Some(act()) };
+        (MachineName::new(name).expect("a name"), Arc::new(said))
+    };
+    let m1 = || Image { level: Level(3), ..image(vec![machine(1, "m1")], vec![]) };
+    let cases: Vec<(Image, &[&str])> = vec![
+        (Image { tokens: vec![token(1), token(2)], ..m1() }, &[]),
+        (Image { tokens: vec![token(1), token(1)], ..m1() }, &["join token 01 is there twice"]),
+        (Image { revoked_machines: vec![revoked("m2"), revoked("m3")], ..m1() }, &[]),
+        (
+            Image { revoked_machines: vec![revoked("m2"), revoked("m2")], ..m1() },
+            &["the revoked name m2 is there twice"],
+        ),
+        (
+            Image { revoked_machines: vec![revoked("m1")], ..m1() },
+            &["m1 is kept as a revoked name that no machine has, and is none"],
+        ),
+    ];
+    for (image, expected) in cases {
+        assert_eq!(says(image), *expected);
+    }
+}
+
+/// Whichever replica goes on alone, the cell is whole, and no replica after it has an id of before.
+#[test]
+fn one_replica_goes_on_alone_with_everything_else() {
+    let replica = |id, level, member, leaving| {
+        let address = format!("h{id}:1").into();
+        Replica { id: ReplicaId(id), address, level: Level(level), member, leaving }
+    };
+    let before = Image {
+        level: Level(2),
+        last_replica: ReplicaId(5),
+        replicas: vec![
+            replica(1, 2, Member::Voter, true),
+            replica(2, 3, Member::Voter, false),
+            replica(4, 2, Member::Learner, false),
+            replica(5, 0, Member::Waiting, false),
+        ],
+        ..image(vec![machine(1, "m1")], vec![job(1, JobState::Running, &[31_000])])
+    };
+    for (id, address, at, level, next) in [
+        (1, None, "h1:1", 2, 1_006),
+        (2, None, "h2:1", 3, 1_006),
+        (2, Some("new:1"), "new:1", 3, 1_006),
+        (5, None, "h5:1", 2, 1_006),
+        (7, None, "", 2, 1_008),
+        (7, Some("new:1"), "new:1", 2, 1_008),
+    ] {
+        let id = ReplicaId(id);
+        let after = before.clone().of_one_replica(id, address.map(Into::into));
+        let mut cell = Cell::from_image(after.clone()).expect("the image of a cell");
+        assert_eq!(cell.check(), []);
+        assert_eq!((cell.voters().collect(), cell.learners().count()), (vec![id], 0));
+        let alone = Replica { address: at.into(), ..replica(id.0, level, Member::Voter, false) };
+        assert_eq!(cell.replicas().collect::<Vec<_>>(), [&alone]);
+
+        let (replicas, last_replica) = (before.replicas.clone(), before.last_replica);
+        assert_eq!(Image { replicas, last_replica, ..after }, before, "nothing else changes");
+
+        cell.apply(Time::ZERO, &Op::OpenSession { user: user("root") });
+        let add = Mutation::AddReplica { address: "h9:1".to_owned() };
+        let request = RequestId { session: SessionId(10), sequence: 1 };
+        let add = Op::Request { id: request, by: user("root"), mutation: add };
+        let added = Outcome::Request(Ok(Reply::ReplicaAdded(ReplicaId(next))));
+        assert_eq!(cell.apply(Time::ZERO, &add).outcome, added);
+    }
+}
+
+#[test]
+fn below_level_2_the_first_replica_goes_on_without_a_record() {
+    let before = image(vec![], vec![]);
+    let image = before.clone().of_one_replica(ReplicaId(1), Some("h1:1".into()));
+    assert_eq!(image, before);
+    let cell = Cell::from_image(image).expect("the image of a cell");
+    assert_eq!((cell.voters().collect(), cell.check()), (vec![ReplicaId(1)], vec![]));
+}
+
+#[test]
 fn a_job_has_as_many_tasks_as_its_description_says() {
     let spec = submitted("web", 2, &[]);
     let job = Job::from_parts(parts(1, spec, vec![]));
@@ -127,6 +253,8 @@ fn a_job_has_as_many_tasks_as_its_description_says() {
 fn a_cell_at_the_end_of_its_ids_gives_the_last_and_then_refuses() {
     let almost = u64::MAX - 1;
     let mut cell = Cell::from_image(Image {
+        level: Level(2),
+        last_replica: ReplicaId(almost),
         last_collection: CollectionId(almost),
         last_machine: MachineId(almost),
         last_session: SessionId(almost),
@@ -161,4 +289,8 @@ fn a_cell_at_the_end_of_its_ids_gives_the_last_and_then_refuses() {
     let last = Reply::MachineAdded(MachineId(u64::MAX));
     assert_eq!(apply(&request(3, add("m2"))), Outcome::Request(Ok(last)));
     assert_eq!(apply(&request(4, add("m3"))), full("machine ids"));
+    let add = |address: &str| Mutation::AddReplica { address: address.to_owned() };
+    let last = Reply::ReplicaAdded(ReplicaId(u64::MAX));
+    assert_eq!(apply(&request(5, add("h2:1"))), Outcome::Request(Ok(last)));
+    assert_eq!(apply(&request(6, add("h3:1"))), full("replica ids"));
 }

@@ -3,6 +3,7 @@
 
 mod allocs;
 mod attributes;
+mod enrolment;
 mod evictions;
 mod exhaustive;
 mod follower;
@@ -13,6 +14,7 @@ mod placing;
 mod quota;
 mod random;
 mod relations;
+mod replicas;
 mod running;
 mod script;
 mod sessions;

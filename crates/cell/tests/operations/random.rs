@@ -4,13 +4,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use cell::{
-    Applied, Assignment, Cell, Image, Job, Machine, MachineState, Mutation, Observation, Op,
-    Outcome, RequestId, Watch,
+    Applied, Assignment, Cell, Image, Job, Machine, MachineState, MemberChange, Mutation,
+    Observation, Op, Outcome, RequestId, Watch,
 };
 use model::{
-    Bytes, Capability, CellName, CollectionId, End, Generation, GrantId, InstanceId, Level,
-    MachineId, MachineName, MilliCores, Resources, Serial, SessionId, Span, TaskIndex,
-    TaskSelection, Time,
+    Bytes, Capability, CellName, CollectionId, End, Generation, GrantId, InstanceId, KeyDigest,
+    Level, MachineId, MachineName, MilliCores, ReplicaId, Resources, Serial, SessionId, Span,
+    TaskIndex, TaskSelection, Time,
 };
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
@@ -132,6 +132,8 @@ fn mutation() -> impl Strategy<Value = Mutation> {
         ),
         1 => select(vec!["ana", "bob", "root"])
             .prop_map(|user| Mutation::RevokeUser { user: user.parse().expect("a name") }),
+        1 => replicas(),
+        1 => enrolment(),
         4 => quota(),
         1 => select(vec!["0.5", "1", "2"]).prop_map(|factor| Mutation::SetPlatform {
             platform: "p".to_owned(),
@@ -153,6 +155,72 @@ fn mutation() -> impl Strategy<Value = Mutation> {
             .prop_map(|(id, tasks)| Mutation::Kill { collection: CollectionId(id), tasks }),
         2 => names,
         3 => machines,
+    ]
+}
+
+fn replicas() -> impl Strategy<Value = Mutation> {
+    prop_oneof![
+        3 => "h[1-9]?".prop_map(|address| Mutation::AddReplica { address }),
+        1 => small_or_huge().prop_map(|id| Mutation::RemoveReplica { replica: ReplicaId(id) }),
+    ]
+}
+
+fn few() -> impl Strategy<Value = Serial> {
+    (0..5_u8).prop_map(|number| Serial([number; Serial::BYTES]))
+}
+
+fn seconds() -> impl Strategy<Value = Span> {
+    prop_oneof![9 => (55..90_u64).prop_map(Span::from_secs), 1 => any::<u64>().prop_map(Span)]
+}
+
+fn named() -> impl Strategy<Value = MachineName> {
+    "m[1-4]".prop_map(|name| MachineName::new(&name).expect("a name"))
+}
+
+fn enrolment() -> impl Strategy<Value = Mutation> {
+    prop_oneof![
+        4 => (named(), few(), seconds()).prop_map(
+            |(machine, serial, validity)| Mutation::IssueToken { machine, serial, validity }
+        ),
+        1 => named().prop_map(|machine| Mutation::RevokeMachine { machine }),
+    ]
+}
+
+fn of_enrolment() -> impl Strategy<Value = Op> {
+    let key = (0..2_u8).prop_map(|number| KeyDigest([number; KeyDigest::BYTES]));
+    prop_oneof![
+        2 => (few(), key, "m[1-4]:[12]|", few(), seconds()).prop_map(
+            |(token, key, address, certificate, validity)| Op::Enrol {
+                token,
+                key,
+                address,
+                certificate,
+                validity,
+            }
+        ),
+        1 => (named(), few(), few(), seconds()).prop_map(
+            |(machine, old, certificate, validity)| Op::RenewMachine {
+                machine,
+                old,
+                certificate,
+                validity,
+            }
+        ),
+    ]
+}
+
+fn of_replicas() -> impl Strategy<Value = Op> {
+    let replica = || small_or_huge().prop_map(ReplicaId);
+    let to = select(vec![MemberChange::Learner, MemberChange::Voter, MemberChange::Out]);
+    prop_oneof![
+        3 => (replica(), to).prop_map(|(replica, to)| Op::ChangeMember { replica, to }),
+        1 => (replica(), "\\PC{0,3}|h{300}", small_or_huge_32()).prop_map(
+            |(replica, address, level)| Op::DescribeReplica {
+                replica,
+                address,
+                level: Level(level),
+            }
+        ),
     ]
 }
 
@@ -223,6 +291,8 @@ fn absurd() -> impl Strategy<Value = Op> {
         1 => (0..5_u32, 3..5_u32).prop_map(|(silent, of)| Op::StopRescheduling { silent, of }),
         1 => Just(Op::AllowRescheduling),
         1 => Just(Op::MeterQuota),
+        1 => of_replicas(),
+        2 => of_enrolment(),
         2 => machine_id().prop_map(|machine| Op::MachineBack { machine }),
         1 => small_or_huge_32().prop_map(|to| Op::RaiseLevel { to: Level(to) }),
         2 => prop::collection::vec(small_or_huge().prop_map(CollectionId), 0..4)
@@ -377,7 +447,7 @@ fn apply(cell: &mut Cell, at: Time, op: &Op) -> Applied {
     if let Outcome::Request(Err(_)) = applied.outcome {
         assert!(applied.events.is_empty() && objects(cell) == before, "a refusal changes nothing");
     }
-    if let Op::Request { .. } = op {
+    if let Op::Request { .. } | Op::Enrol { .. } | Op::RenewMachine { .. } = op {
         let (mut again, now) = (cell.clone(), objects(cell));
         let repeated = again.apply(at, op);
         assert!(repeated.events.is_empty() && objects(&again) == now, "{op:?} is done once");
@@ -464,9 +534,9 @@ fn a_long_sequence_places_and_ends_tasks() {
     use proptest::test_runner::TestRunner;
     let mut runner = TestRunner::deterministic();
     let (mut cell, mut seen) = (begun(), BTreeSet::new());
-    for number in 0..60_000 {
+    for number in 0..90_000 {
         // Or it would come to a cell where nobody has quota any more, and nothing is admitted.
-        if number % 12_000 == 0 {
+        if number % 6_000 == 0 {
             cell = begun();
         }
         let step = step().new_tree(&mut runner).expect("a step").current();
@@ -484,6 +554,6 @@ fn a_long_sequence_places_and_ends_tasks() {
             cell.apply(cell.time(), &Op::Forget { collections });
         }
     }
-    assert_eq!(seen.len(), 38, "every kind of event but the cell's own: {seen:?}");
+    assert_eq!(seen.len(), 46, "every kind of event but the cell's own: {seen:?}");
     assert_eq!(cell.check(), []);
 }

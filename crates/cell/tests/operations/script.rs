@@ -34,6 +34,13 @@
 //! [as USER] revoke-user NAME            root does it
 //! [as USER] grant USER BAND [cpu=MILLI] [ram=MIB] [disk=MIB] [from=SECONDS] [until=SECONDS]
 //! [as USER] revoke GRANT           [as USER] oversell BAND PERCENT        [as USER] meter on|off
+//! [as USER] add-replica ADDRESS         [as USER] remove-replica ID         root does it
+//! member ID learner|voter|out      what becomes of a replica in consensus
+//! replica ID has LEVEL [ADDRESS]   what a replica says of itself
+//! [as USER] token MACHINE SERIAL [for=SECONDS]      level 3 first. Root does it
+//! [as USER] revoke-machine MACHINE      root does it
+//! enrol TOKEN KEY ADDRESS SERIAL [for=SECONDS]      a key is a number
+//! renew MACHINE OLD SERIAL [for=SECONDS]
 //! metered                          the master itself says that quota is metered
 //! charges                          what is charged, and what is granted
 //! [as USER] allow-to USER CAPABILITY              [as USER] forbid USER CAPABILITY
@@ -45,8 +52,11 @@
 //! crowd N                          as many users open one each
 //! request SESSION#SEQUENCE as USER COMMAND        with #FROM-TO, several; the last answer is shown
 //! show                             what there is
+//! show replicas                    who the replicas are
 //! show users                       who was added or revoked
 //! accepts NAME SERIAL              whether requests with that certificate are heard
+//! show credentials                 tokens, and what was said of machines' certificates
+//! trusts MACHINE SERIAL            whether that certificate is the machine's
 //! show ports                       which ports are looked at next
 //! ```
 //!
@@ -55,12 +65,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use cell::{Assignment, Cell, Mutation, Observation, Op, Outcome, Reply, RequestId, Watch};
+use cell::{
+    Assignment, Cell, MemberChange, Mutation, Observation, Op, Outcome, Reply, RequestId, Watch,
+};
 use expect_test::Expect;
 use model::{
-    Address, Bytes, CellName, CollectionId, End, GrantId, InstanceId, JobName, Level, MachineId,
-    MachineName, MachineReport, MilliCores, PortName, Resources, Serial, SessionId, Span,
-    TaskIndex, TaskSelection, Time, UserName,
+    Address, Bytes, CellName, CollectionId, End, GrantId, InstanceId, JobName, KeyDigest, Level,
+    MachineId, MachineName, MachineReport, MilliCores, PortName, ReplicaId, Resources, Serial,
+    SessionId, Span, TaskIndex, TaskSelection, Time, UserName,
 };
 use spec::{Constraint, HealthCheck, JobSpec, Kind, Relation, TaskOverride, TaskSpec};
 
@@ -108,6 +120,13 @@ impl Script {
                 return String::new();
             }
             ["show"] => return shown::cell(&self.cell),
+            ["show", "credentials"] => return shown::credentials(&self.cell),
+            ["trusts", machine, serial] => {
+                let serial = self::serial(serial);
+                let accepts = self.cell.accepts_machine(&machine_name(machine), &serial);
+                return format!("{}\n", if accepts { "yes" } else { "no" });
+            }
+            ["show", "replicas"] => return shown::replicas(&self.cell),
             ["show", "users"] => return shown::users(&self.cell),
             ["accepts", name, serial] => {
                 let accepts = self.cell.accepts(&user(name), self::serial(serial));
@@ -130,7 +149,8 @@ impl Script {
             [
                 "submit" | "kill" | "add" | "drain" | "undrain" | "remove" | "say" | "platform"
                 | "resume" | "grant" | "revoke" | "oversell" | "meter" | "allow-to" | "forbid"
-                | "use" | "certify" | "revoke-user",
+                | "use" | "certify" | "revoke-user" | "add-replica" | "remove-replica" | "token"
+                | "revoke-machine",
                 ..,
             ] => self.request(&self.whose(&words), &words),
             ["describe", name, ref options @ ..] => {
@@ -148,6 +168,25 @@ impl Script {
                 let count = |text| u32::try_from(number(text)).expect("a number of machines");
                 Op::StopRescheduling { silent: count(silent), of: count(of) }
             }
+            ["enrol", token, key, address, certificate, ref length @ ..] => Op::Enrol {
+                token: serial(token),
+                key: KeyDigest([u8::try_from(number(key)).expect("a byte"); KeyDigest::BYTES]),
+                address: address.to_owned(),
+                certificate: serial(certificate),
+                validity: validity(length),
+            },
+            ["renew", machine, old, certificate, ref length @ ..] => Op::RenewMachine {
+                machine: machine_name(machine),
+                old: serial(old),
+                certificate: serial(certificate),
+                validity: validity(length),
+            },
+            ["member", id, to] => Op::ChangeMember { replica: replica(id), to: member_change(to) },
+            ["replica", id, "has", level, ref address @ ..] => Op::DescribeReplica {
+                replica: replica(id),
+                address: address.concat(),
+                level: Level(u32::try_from(number(level)).expect("a level")),
+            },
             ["allow"] => Op::AllowRescheduling,
             ["silent", name] => Op::MachineSilent { machine: self.machine(name) },
             ["back", name] => Op::MachineBack { machine: self.machine(name) },
@@ -178,7 +217,7 @@ impl Script {
             [
                 "add" | "drain" | "undrain" | "remove" | "say" | "platform" | "resume" | "grant"
                 | "revoke" | "oversell" | "meter" | "allow-to" | "forbid" | "use" | "certify"
-                | "revoke-user",
+                | "revoke-user" | "add-replica" | "remove-replica" | "token" | "revoke-machine",
                 ..,
             ] => "root".to_owned(),
             ["kill", "job", id] => self
@@ -276,8 +315,8 @@ impl Script {
                 user: user(name),
                 serial: self::serial(serial),
                 validity: match length {
-                    [length] => Span::from_secs(number(length.trim_start_matches("for="))),
-                    _ => Span::from_secs(90 * 86_400),
+                    [] => Span::from_secs(90 * 86_400),
+                    length => validity(length),
                 },
             },
             ["revoke-user", name] => Mutation::RevokeUser { user: user(name) },
@@ -297,6 +336,16 @@ impl Script {
                 capability: capability.parse().expect("a capability"),
                 held: *what == "allow-to",
             },
+            ["token", machine, serial, length @ ..] => Mutation::IssueToken {
+                machine: machine_name(machine),
+                serial: self::serial(serial),
+                validity: validity(length),
+            },
+            ["revoke-machine", machine] => {
+                Mutation::RevokeMachine { machine: machine_name(machine) }
+            }
+            ["add-replica", address @ ..] => Mutation::AddReplica { address: address.concat() },
+            ["remove-replica", id] => Mutation::RemoveReplica { replica: replica(id) },
             ["platform", platform, factor] => Mutation::SetPlatform {
                 platform: (*platform).to_owned(),
                 factor: factor.parse().expect("a factor"),
@@ -358,6 +407,23 @@ fn grant(user: &str, band: &str, options: &[&str]) -> Mutation {
     }
     let (user, band) = (self::user(user), band.parse().expect("a band"));
     Mutation::GrantQuota { user, band, amount, from, until }
+}
+
+/// An hour, unless it is said otherwise.
+fn validity(length: &[&str]) -> Span {
+    match length {
+        [length] => Span::from_secs(number(length.trim_start_matches("for="))),
+        _ => Span::from_secs(3_600),
+    }
+}
+
+fn replica(text: &str) -> ReplicaId {
+    ReplicaId(number(text))
+}
+
+fn member_change(text: &str) -> MemberChange {
+    let all = [MemberChange::Learner, MemberChange::Voter, MemberChange::Out];
+    all.into_iter().find(|to| to.to_string() == text).expect("learner, voter or out")
 }
 
 fn machine_name(text: &str) -> MachineName {

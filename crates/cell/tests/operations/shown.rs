@@ -43,6 +43,14 @@ fn reply(reply: &Reply) -> String {
         }
         Reply::UserRevoked { known: true } => "revoked".to_owned(),
         Reply::UserRevoked { known: false } => "revoked, and nothing was known of them".to_owned(),
+        Reply::TokenIssued(token) => format!("token {}", certificate(token)),
+        Reply::Enrolled { machine, certificate } => {
+            format!("machine {machine}, certificate {}", self::certificate(certificate))
+        }
+        Reply::MachineRenewed(renewed) => format!("certificate {}", certificate(renewed)),
+        Reply::MachineRevoked { known: true } => "revoked".to_owned(),
+        Reply::MachineRevoked { known: false } => "revoked, and nothing was known of it".to_owned(),
+        Reply::ReplicaAdded(replica) => format!("replica {replica}"),
         Reply::Done => "done".to_owned(),
     }
 }
@@ -81,6 +89,22 @@ fn event(event: &Event) -> String {
             format!("{name} {user} {} until {} s", certificate.serial, seconds(certificate.expires))
         }
         EventKind::UserRevoked { user } => format!("{name} {user}"),
+        EventKind::TokenIssued { machine, token } => {
+            format!("{name} {machine} {}", certificate(token))
+        }
+        EventKind::MachineEnrolled { token, certificate } => {
+            format!("{name} {subject} with {token}: {}", self::certificate(certificate))
+        }
+        EventKind::MachineRenewed { certificate } => {
+            format!("{name} {subject} {}", self::certificate(certificate))
+        }
+        EventKind::MachineRevoked { machine } => format!("{name} {subject} ({machine})"),
+        EventKind::ReplicaAdded { replica, address } => format!("{name} {replica} at {address}"),
+        EventKind::ReplicaRemoved { replica } => format!("{name} {replica}"),
+        EventKind::ReplicaMember { replica, to } => format!("{name} {replica} {to}"),
+        EventKind::ReplicaDescribed { replica, address, level } => {
+            format!("{name} {replica} at '{address}' level {level}")
+        }
         EventKind::LevelRaised { to } => format!("{name} {to}"),
         EventKind::QuotaGranted(grant) | EventKind::QuotaRevoked(grant) => {
             format!("{name} {}", self::grant(grant))
@@ -166,6 +190,55 @@ pub(crate) fn cell(cell: &Cell) -> String {
         ));
     }
     lines.into_iter().map(|line| line + "\n").collect()
+}
+
+fn certificate(known: &cell::Certificate) -> String {
+    format!("{} until {} s", known.serial, seconds(known.expires))
+}
+
+/// The join tokens, and what was said of machines' certificates.
+pub(crate) fn credentials(cell: &Cell) -> String {
+    let token = |(serial, token): (model::Serial, &std::sync::Arc<cell::Token>)| {
+        let Act { at, by } = &token.issued;
+        let used = token.used.map(|used| {
+            format!(", used by {} for {}", used.key.0[0], certificate(&used.certificate))
+        });
+        let (issued, until) = (seconds(*at), seconds(token.expires));
+        let used = used.unwrap_or_default();
+        format!(
+            "token {serial} for {} at {issued} s by {by} until {until} s{used}\n",
+            token.machine
+        )
+    };
+    let said = |name: &model::MachineName, said: &cell::Credentials| {
+        let revoked = said.revoked.as_ref();
+        let revoked = revoked.map(|act| format!(" revoked at {} s by {}", seconds(act.at), act.by));
+        let certificates = said.certificates.iter();
+        let certificates = certificates.map(|known| format!(" {}", certificate(known)));
+        let certificates: String = certificates.collect();
+        format!("{name}{}:{certificates}\n", revoked.unwrap_or_default())
+    };
+    let tokens = cell.tokens().map(token);
+    let machines = cell.machines();
+    let machines =
+        machines.filter_map(|machine| Some(said(&machine.name, machine.credentials.as_ref()?)));
+    let gone = cell.revoked_machines().map(|(name, gone)| format!("gone: {}", said(name, gone)));
+    tokens.chain(machines).chain(gone).collect()
+}
+
+/// The replicas that are recorded, and who is in consensus.
+pub(crate) fn replicas(cell: &Cell) -> String {
+    let line = |replica: &cell::Replica| {
+        let (id, member) = (replica.id, format!("{:?}", replica.member).to_lowercase());
+        let leaving = if replica.leaving { ", leaving" } else { "" };
+        format!("{id} {member}{leaving} at '{}' level {}\n", replica.address, replica.level)
+    };
+    let ids =
+        |ids: Vec<model::ReplicaId>| ids.iter().map(|id| format!(" {id}")).collect::<String>();
+    let (voters, learners) = (ids(cell.voters().collect()), ids(cell.learners().collect()));
+    let records: String = cell.replicas().map(line).collect();
+    let last = cell.last_replica();
+    format!("{records}voters{voters}; learners{learners}; last id {last}\n")
 }
 
 /// The users who were added or revoked.

@@ -3,28 +3,28 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::link::Link;
 
-impl Master {
+impl LinkShard {
     /// The machines whose reports are taken to agree with the cell, and do not.
-    pub(super) fn overlooked(&self, cell: &Cell) -> Vec<MachineId> {
-        let Some(leading) = &self.leading else { return Vec::new() };
+    pub(super) fn overlooked(&self, now: Time, cell: &Cell) -> Vec<MachineId> {
         let differs = |(id, link): &(&MachineId, &Link)| {
-            let mut wishes = Vec::new();
+            let (mut wishes, settings) = (Vec::new(), Settings::default());
             let mut looked_at = Link::clone(link);
-            observe::compare(cell, **id, &mut looked_at, leading.since, &mut wishes);
+            observe::compare(now, cell, **id, &mut looked_at, &settings, &mut wishes);
             link.agrees && !wishes.is_empty()
         };
-        leading.links.iter().filter(differs).map(|(id, _)| *id).collect()
+        self.links.iter().filter(differs).map(|(id, _)| *id).collect()
     }
 
     /// What a machine was last heard to report.
     fn last_report(&self, machine: MachineId) -> Option<Arc<Report>> {
-        self.leading.as_ref()?.links.get(&machine)?.report.clone()
+        self.links.get(&machine)?.report.clone()
     }
 
     /// Whether the last report of a machine is taken to agree with the cell.
-    fn agrees(&self, machine: MachineId) -> bool {
-        self.leading.as_ref().is_some_and(|leading| leading.links[&machine].agrees)
+    pub(super) fn agrees(&self, machine: MachineId) -> bool {
+        self.links[&machine].agrees
     }
 }
 
@@ -133,9 +133,9 @@ impl World {
         for _ in 0..2 {
             let answer = Answer::Report { report: Arc::clone(&report), version };
             let (now, cell) = (self.now, &self.cell);
-            self.master.answered(now, cell, M1, false, &answer, &mut self.wishes);
-            assert_eq!(self.master.overlooked(&self.cell), []);
-            assert_eq!(self.master.last_report(M1).as_ref(), Some(&report));
+            self.shard.answered(now, cell, M1, false, &answer, &mut self.wishes);
+            assert_eq!(self.shard.overlooked(now, cell), []);
+            assert_eq!(self.shard.last_report(M1).as_ref(), Some(&report));
             self.said();
         }
     }
@@ -150,8 +150,8 @@ proptest! {
         world.apply(&Op::RaiseLevel { to: cell::LEVEL });
         for step in &steps {
             world.take(step);
-            prop_assert!(world.master.counts_right(&world.cell));
-            prop_assert_eq!(world.master.overlooked(&world.cell), []);
+            prop_assert!(world.master.counts_right(world.now, &world.cell));
+            prop_assert_eq!(world.shard.overlooked(world.now, &world.cell), []);
         }
     }
 }
@@ -161,16 +161,16 @@ fn a_report_that_is_repeated_is_compared_once() {
     let mut world = World::new();
     world.tick();
     world.answer(true, 3, &[]);
-    assert!(world.master.agrees(M1), "it was described, and that is applied");
+    assert!(world.shard.agrees(M1), "it was described, and that is applied");
     world.submit(1);
-    assert!(world.master.agrees(M1), "a job that is nowhere is no news of a machine");
+    assert!(world.shard.agrees(M1), "a job that is nowhere is no news of a machine");
     world.assign(0);
-    assert!(!world.master.agrees(M1));
+    assert!(!world.shard.agrees(M1));
     let running = [(0, TaskStatus::Running { healthy: None })];
     assert!(world.answer(false, 6, &running).contains("Started"));
-    assert!(world.master.agrees(M1), "what it said was applied, and compared again");
+    assert!(world.shard.agrees(M1), "what it said was applied, and compared again");
     assert_eq!(world.answer(false, 6, &running), "");
-    assert!(world.master.agrees(M1));
+    assert!(world.shard.agrees(M1));
     // The same version from a Borglet that was started anew, with another report.
     let ended = [(0, TaskStatus::Ended(End::Exited { code: 1 }))];
     assert!(world.answer(false, 6, &ended).contains("Exited"));

@@ -318,7 +318,7 @@ fn a_new_leader_begins_its_polls_anew() {
         > cell 9 4
         > silent m1
         > for 7
-        > lead
+        > restart
         > for 7
         > for 4
         25.0 s: unreachable m1
@@ -345,7 +345,7 @@ fn what_was_unreachable_under_the_last_leader_is_back_or_goes_down_by_its_own_po
         rescheduling is allowed
         > set rate=10
         > answer m1
-        > lead
+        > restart
         40.0 s: back m1
         > for 7
         > for 10
@@ -362,7 +362,7 @@ fn a_new_leader_that_nobody_answers_marks_nobody_down() {
     session(&expect![[r#"
         > cell 9 4
         > silent m1-m9
-        > lead
+        > restart
         > for 60
         18.0 s: unreachable m1
         18.0 s: unreachable m2
@@ -406,7 +406,7 @@ fn a_new_leader_finds_rescheduling_stopped() {
         18.1 s: unreachable m3
         18.1 s: unreachable m4
         18.1 s: stop: 4 of 9 are silent
-        > lead
+        > restart
         > for 30
         > answer m1 m2
         > for 5
@@ -430,6 +430,7 @@ fn a_new_leader_finds_rescheduling_stopped() {
 #[test]
 fn nothing_is_proposed_twice_while_it_is_in_flight() {
     session(&expect![[r#"
+        > set again=10
         > cell 9 4
         > for 60
         > slow 9

@@ -1,12 +1,13 @@
-//! Sessions: a leader, its cell and machines that answer or do not, while time passes.
+//! Sessions: the only replica, which leads, its cell and machines that answer or do not, while time passes.
 //!
 //! The expected text is the script: lines that begin with `> ` are its commands, and below each is
-//! what was proposed meanwhile, with its second. The world is woken by [`Master::next_tick`] and by
-//! answers alone, so what is not woken for does not happen.
+//! what was proposed meanwhile, with its second. The world is woken by
+//! [`LinkShard::next_tick`], [`Master::next_tick`] and answers alone, so what is not woken for does
+//! not happen.
 //!
 //! ```text
 //! cell MACHINES TASKS       so many machines, m1 and so on, with so many tasks on each
-//! set rate=N burst=N        before the cell
+//! set rate=N burst=N again=SECONDS   before the cell
 //! level N                   of the cell, before it; 2 unless said
 //! slow SECONDS              so long it takes from now on until what is proposed is applied
 //! silent MACHINE…           they answer no poll any more: m3, m2-m5
@@ -14,7 +15,8 @@
 //! for SECONDS               time passes
 //! resume                    an administrator resumes rescheduling
 //! remove MACHINE            one without tasks
-//! lead                      another leader begins
+//! lead                      another term of the same process begins
+//! restart                   another process begins, with a term of its own
 //! show                      the machines by state, and the breaker
 //! ```
 
@@ -25,7 +27,7 @@ use cell::{Assignment, Mutation, Outcome, RequestId, Rescheduling};
 use expect_test::Expect;
 use model::{
     Bytes, CellName, InstanceId, Level, MachineReport, MilliCores, PortRange, Resources, SessionId,
-    TaskId, TaskIndex, Term, UserName,
+    Stamp, TaskId, TaskIndex, Term, UserName,
 };
 use spec::{JobSpec, TaskSpec};
 
@@ -46,9 +48,8 @@ pub(super) fn session(expected: &Expect) {
 
 impl Master {
     /// Whether the silent machines that are counted are those that there are.
-    pub(super) fn counts_right(&self, cell: &Cell) -> bool {
-        let Some(leading) = &self.leading else { return true };
-        leading.lost.is_right(cell, leading.links.iter(), &self.settings)
+    pub(super) fn counts_right(&self, now: Time, cell: &Cell) -> bool {
+        self.leading.as_ref().is_none_or(|leading| leading.lost.is_right(now, cell))
     }
 }
 
@@ -73,6 +74,7 @@ struct World {
     now: Time,
     term: u64,
     cell: Cell,
+    shard: LinkShard,
     master: Master,
     borglets: BTreeMap<MachineId, Borglet>,
     later: BTreeMap<(Time, u64), Later>,
@@ -80,11 +82,11 @@ struct World {
     said: String,
 }
 
-fn name(text: &str) -> MachineName {
+pub(super) fn name(text: &str) -> MachineName {
     MachineName::new(text).expect("a name")
 }
 
-fn number<N: std::str::FromStr>(text: &str) -> N {
+pub(super) fn number<N: std::str::FromStr>(text: &str) -> N {
     text.parse().unwrap_or_else(|_| panic!("'{text}' is no number"))
 }
 
@@ -98,6 +100,7 @@ impl World {
             now: Time::ZERO,
             term: 1,
             cell: Cell::empty(),
+            shard: LinkShard::new(settings),
             master: Master::new(settings),
             borglets: BTreeMap::new(),
             later: BTreeMap::new(),
@@ -114,6 +117,7 @@ impl World {
                     match key {
                         "rate" => self.settings.reschedule_rate = number(value),
                         "burst" => self.settings.reschedule_burst = number(value),
+                        "again" => self.settings.propose_again = Span::from_secs(number(value)),
                         _ => panic!("there is no setting {key}"),
                     }
                 }
@@ -127,6 +131,7 @@ impl World {
             ["resume"] => self.request(Mutation::ResumeRescheduling),
             ["remove", machine] => self.request(Mutation::RemoveMachine { machine: name(machine) }),
             ["lead"] => self.lead(),
+            ["restart"] => self.restart(),
             ["show"] => self.show(),
             _ => panic!("there is no command '{command}'"),
         }
@@ -167,7 +172,7 @@ impl World {
             let Outcome::Assigned(answers) = outcome else { panic!("{outcome:?}") };
             assert!(answers.iter().all(Result::is_ok), "{answers:?}");
         }
-        self.lead();
+        self.restart();
         // Every machine has had its first order, and its tasks run.
         self.pass(Span::from_secs(10));
         self.said.clear();
@@ -175,11 +180,18 @@ impl World {
 
     fn lead(&mut self) {
         self.term += 1;
-        self.later.clear();
-        self.master = Master::new(self.settings);
         let (term, index) = (Term(self.term), self.cell.index());
         let since = Stamp { restore_epoch: 0, term, index };
-        self.master.lead(self.now, since, &self.cell);
+        self.shard.term_began(self.now, &self.cell, since);
+        self.master = Master::new(self.settings);
+        self.master.lead(self.now, &self.cell);
+        self.shard.serve(self.now, &self.cell, Some(everything()));
+    }
+
+    fn restart(&mut self) {
+        self.later.clear();
+        self.shard = LinkShard::new(self.settings);
+        self.lead();
     }
 
     fn silence(&mut self, machines: &[&str], silent: bool) {
@@ -205,7 +217,8 @@ impl World {
     fn apply(&mut self, op: &Op) -> Outcome {
         let applied = self.cell.apply(self.now, op);
         let mut wishes = Vec::new();
-        self.master.applied(self.now, &self.cell, op, &applied.reordered, &mut wishes);
+        self.shard.applied(self.now, &self.cell, op, &applied.reordered, &mut wishes);
+        self.master.applied(self.now, &self.cell, op, &applied.reordered);
         self.fulfil(wishes);
         applied.outcome
     }
@@ -214,13 +227,18 @@ impl World {
         let until = self.now + span;
         loop {
             let mut wishes = Vec::new();
+            self.shard.tick(self.now, &self.cell, &mut wishes);
+            self.master.heard(self.now, &self.cell, &self.shard.contacts_changed());
             self.master.tick(self.now, &self.cell, &mut wishes);
             if !wishes.is_empty() {
                 self.fulfil(wishes);
                 continue;
             }
             let first = self.later.keys().next().map(|(at, _)| *at);
-            let Some(next) = first.into_iter().chain(self.master.next_tick()).min() else { break };
+            let ticks = [self.shard.next_tick(), self.master.next_tick()];
+            let Some(next) = first.into_iter().chain(ticks.into_iter().flatten()).min() else {
+                break;
+            };
             if next > until {
                 break;
             }
@@ -255,12 +273,12 @@ impl World {
                 };
                 let mut wishes = Vec::new();
                 let (now, cell) = (self.now, &self.cell);
-                self.master.answered(now, cell, machine, had_order, &answer, &mut wishes);
+                self.shard.answered(now, cell, machine, had_order, &answer, &mut wishes);
                 self.fulfil(wishes);
             }
         }
-        assert_eq!(self.master.overlooked(&self.cell), [], "at {}", self.now.0);
-        assert!(self.master.counts_right(&self.cell), "at {}", self.now.0);
+        assert_eq!(self.shard.overlooked(self.now, &self.cell), [], "at {}", self.now.0);
+        assert!(self.master.counts_right(self.now, &self.cell), "at {}", self.now.0);
     }
 
     fn fulfil(&mut self, wishes: Vec<Wish>) {
@@ -278,6 +296,7 @@ impl World {
                     }
                 }
                 Wish::Poll(poll) => self.poll(poll, sequence),
+                Wish::BeginAnew(machines) => self.shard.begin_anew(&machines),
             }
         }
     }
@@ -340,7 +359,7 @@ fn instance(index: u32) -> InstanceId {
     task.generation(Generation(1))
 }
 
-fn machine_report() -> Arc<MachineReport> {
+pub(super) fn machine_report() -> Arc<MachineReport> {
     let capacity =
         Resources { cpu: MilliCores(1 << 40), ram: Bytes(1 << 50), ..Resources::default() };
     let ports = PortRange { first: 31_000, last: 31_009 };

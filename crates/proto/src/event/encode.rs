@@ -9,7 +9,7 @@ use model::{CollectionId, End, InstanceId, MachineId, Resources};
 use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint};
 
 use super::RecordRef;
-use crate::read;
+use crate::{read, v1};
 
 impl RecordRef<'_> {
     /// Appends the event's bytes.
@@ -158,12 +158,7 @@ fn kind(wire: &mut Wire<'_>, kind: &EventKind) {
         EventKind::ReschedulingAllowed => wire.nothing(39),
         EventKind::UserAdded { user, certificate } => wire.message(60, |wire| {
             wire.text(1, user.as_str());
-            wire.message(2, |wire| {
-                let Certificate { serial, issued, expires } = certificate;
-                wire.text(1, &serial.to_string());
-                wire.number(2, issued.0);
-                wire.number(3, expires.0);
-            });
+            wire.message(2, |wire| self::certificate(wire, certificate));
         }),
         EventKind::UserRevoked { user } => wire.given_text(61, user.as_str()),
         EventKind::QuotaGranted(granted) => wire.message(50, |wire| grant(wire, granted)),
@@ -182,7 +177,40 @@ fn kind(wire: &mut Wire<'_>, kind: &EventKind) {
             wire.text(2, capability.name());
         }),
         EventKind::CapabilityUsed { capability } => wire.given_text(56, capability.name()),
+        EventKind::TokenIssued { machine, token } => wire.message(80, |wire| {
+            wire.text(1, machine.as_str());
+            wire.message(2, |wire| certificate(wire, token));
+        }),
+        EventKind::MachineEnrolled { token, certificate } => wire.message(81, |wire| {
+            wire.text(1, &token.to_string());
+            wire.message(2, |wire| self::certificate(wire, certificate));
+        }),
+        EventKind::MachineRenewed { certificate } => {
+            wire.message(82, |wire| self::certificate(wire, certificate));
+        }
+        EventKind::MachineRevoked { machine } => wire.given_text(83, machine.as_str()),
+        EventKind::ReplicaAdded { replica, address } => wire.message(70, |wire| {
+            wire.number(1, replica.0);
+            wire.text(2, address);
+        }),
+        EventKind::ReplicaRemoved { replica } => wire.given_number(71, replica.0),
+        EventKind::ReplicaMember { replica, to } => wire.message(72, |wire| {
+            wire.number(1, replica.0);
+            wire.number(2, v1::MemberChange::from(*to) as u64);
+        }),
+        EventKind::ReplicaDescribed { replica, address, level } => wire.message(73, |wire| {
+            wire.number(1, replica.0);
+            wire.text(2, address);
+            wire.number(3, level.0.into());
+        }),
     }
+}
+
+fn certificate(wire: &mut Wire<'_>, certificate: &Certificate) {
+    let Certificate { serial, issued, expires } = certificate;
+    wire.text(1, &serial.to_string());
+    wire.number(2, issued.0);
+    wire.number(3, expires.0);
 }
 
 fn grant(wire: &mut Wire<'_>, grant: &Grant) {

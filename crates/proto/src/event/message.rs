@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use cell::{Actor, Event, EventKind, Subject};
-use model::{Capability, CollectionId, Level, LogIndex, MachineId, Time, UserName};
+use model::{Capability, CollectionId, Level, LogIndex, MachineId, ReplicaId, Time, UserName};
 
 use super::{Names, Record};
 use crate::error::{At, Fault, Malformed};
-use crate::{read, v1};
+use crate::{read, replica, v1};
 use v1::event_record::actor::Who;
 use v1::event_record::subject::What;
 use v1::event_record::{self as message, Kind};
@@ -179,6 +179,32 @@ impl From<&EventKind> for Kind {
                 certificate: Some((*certificate).into()),
             }),
             EventKind::UserRevoked { user } => Self::UserRevoked(user.to_string()),
+            EventKind::TokenIssued { machine, token } => Self::TokenIssued(message::TokenIssued {
+                machine: machine.to_string(),
+                token: Some((*token).into()),
+            }),
+            EventKind::MachineEnrolled { token, certificate } => {
+                Self::MachineEnrolled(message::MachineEnrolled {
+                    token: token.to_string(),
+                    certificate: Some((*certificate).into()),
+                })
+            }
+            EventKind::MachineRenewed { certificate } => {
+                Self::MachineRenewed((*certificate).into())
+            }
+            EventKind::MachineRevoked { machine } => Self::MachineRevoked(machine.to_string()),
+            EventKind::ReplicaAdded { replica, address } => {
+                let (replica, address) = (replica.0, address.to_string());
+                Self::ReplicaAdded(message::ReplicaAdded { replica, address })
+            }
+            EventKind::ReplicaRemoved { replica } => Self::ReplicaRemoved(replica.0),
+            EventKind::ReplicaMember { replica, to } => {
+                Self::ReplicaMember(replica::change(*replica, *to))
+            }
+            EventKind::ReplicaDescribed { replica, address, level } => {
+                let (replica, address, level) = (replica.0, address.to_string(), level.0);
+                Self::ReplicaDescribed(v1::DescribeReplica { replica, address, level })
+            }
         }
     }
 }
@@ -258,6 +284,33 @@ impl TryFrom<Kind> for EventKind {
             }
             Kind::CapabilityUsed(capability) => {
                 Self::CapabilityUsed { capability: read::word(&capability, "capabilityUsed")? }
+            }
+            Kind::TokenIssued(issued) => Self::TokenIssued {
+                machine: read::name(&issued.machine, "machine").field("tokenIssued")?,
+                token: read::message(issued.token, "token").field("tokenIssued")?,
+            },
+            Kind::MachineEnrolled(enrolled) => Self::MachineEnrolled {
+                token: read::serial(&enrolled.token, "token").field("machineEnrolled")?,
+                certificate: read::message(enrolled.certificate, "certificate")
+                    .field("machineEnrolled")?,
+            },
+            Kind::MachineRenewed(certificate) => Self::MachineRenewed {
+                certificate: certificate.try_into().field("machineRenewed")?,
+            },
+            Kind::MachineRevoked(machine) => {
+                Self::MachineRevoked { machine: read::name(&machine, "machineRevoked")? }
+            }
+            Kind::ReplicaAdded(message::ReplicaAdded { replica, address }) => {
+                Self::ReplicaAdded { replica: ReplicaId(replica), address: address.into() }
+            }
+            Kind::ReplicaRemoved(id) => Self::ReplicaRemoved { replica: ReplicaId(id) },
+            Kind::ReplicaMember(change) => {
+                let (replica, to) = replica::change_of(&change).field("replicaMember")?;
+                Self::ReplicaMember { replica, to }
+            }
+            Kind::ReplicaDescribed(v1::DescribeReplica { replica, address, level }) => {
+                let (replica, level) = (ReplicaId(replica), Level(level));
+                Self::ReplicaDescribed { replica, address: address.into(), level }
             }
         })
     }

@@ -1,7 +1,7 @@
 //! Sessions as an image holds them, and how their requests were answered.
 
 use cell::{Rejection, Reply, Session, Submission};
-use model::{CollectionId, GrantId, LogIndex, MachineId, SessionId};
+use model::{CollectionId, GrantId, LogIndex, MachineId, ReplicaId, SessionId};
 
 use crate::error::{At, Fault, Malformed};
 use crate::{read, v1};
@@ -66,6 +66,18 @@ impl TryFrom<v1::Answer> for Result<Reply, Rejection> {
             Answer::UserAdded(certificate) => {
                 Reply::UserAdded(certificate.try_into().field("userAdded")?)
             }
+            Answer::TokenIssued(token) => {
+                Reply::TokenIssued(token.try_into().field("tokenIssued")?)
+            }
+            Answer::Enrolled(v1::Enrolled { machine, certificate }) => Reply::Enrolled {
+                machine: MachineId(machine),
+                certificate: read::message(certificate, "certificate").field("enrolled")?,
+            },
+            Answer::MachineRenewed(certificate) => {
+                Reply::MachineRenewed(certificate.try_into().field("machineRenewed")?)
+            }
+            Answer::MachineRevoked(known) => Reply::MachineRevoked { known },
+            Answer::Replica(id) => Reply::ReplicaAdded(ReplicaId(id)),
             Answer::UserRevoked(known) => Reply::UserRevoked { known },
             Answer::Rejected(rejection) => {
                 return Ok(Err(rejection.try_into().field("rejected")?));
@@ -87,6 +99,14 @@ impl From<&Reply> for Answer {
             Reply::Granted(id) => Self::Granted(id.0),
             Reply::Drained { tasks } => Self::Drained(*tasks),
             Reply::UserAdded(certificate) => Self::UserAdded((*certificate).into()),
+            Reply::TokenIssued(token) => Self::TokenIssued((*token).into()),
+            Reply::Enrolled { machine, certificate } => {
+                let (machine, certificate) = (machine.0, Some((*certificate).into()));
+                Self::Enrolled(v1::Enrolled { machine, certificate })
+            }
+            Reply::MachineRenewed(certificate) => Self::MachineRenewed((*certificate).into()),
+            Reply::MachineRevoked { known } => Self::MachineRevoked(*known),
+            Reply::ReplicaAdded(id) => Self::Replica(id.0),
             Reply::UserRevoked { known } => Self::UserRevoked(*known),
             Reply::Done => Self::Done(v1::Nothing {}),
         }

@@ -32,6 +32,7 @@ impl From<&Machine> for v1::MachineImage {
             operator_attributes: machine.operator_attributes.as_ref().clone(),
             next_port: machine.next_port.into(),
             crashes: machine.crashes.iter().map(crash).collect(),
+            credentials: machine.credentials.as_deref().map(Into::into),
         }
     }
 }
@@ -58,6 +59,7 @@ impl TryFrom<v1::MachineImage> for Machine {
             (TaskId { collection, index }, Time(crash.at))
         };
         machine.crashes = image.crashes.into_iter().map(crash).collect();
+        machine.credentials = read::optional(image.credentials, "credentials")?.map(Arc::new);
         Ok(machine)
     }
 }

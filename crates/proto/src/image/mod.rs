@@ -6,12 +6,14 @@
 //! people read and edit ([`write_image_json`], [`read_image_json`]).
 
 mod answer;
+mod enrolment;
 mod hash;
 mod job;
 mod json;
 mod machine;
 mod quota;
 mod rejection;
+mod replicas;
 mod user;
 
 pub use hash::{StateHash, StateHasher, state_hash};
@@ -83,6 +85,8 @@ fn head(image: &Image) -> v1::ImageHead {
         users: image.users.iter().map(user::user).collect(),
         quota: quota::head(image),
         capabilities: quota::capabilities(image),
+        replicas: replicas::replicas(image),
+        enrolment: enrolment::enrolment(image),
     }
 }
 
@@ -168,6 +172,8 @@ fn image_of(head: v1::ImageHead) -> Result<Image, Malformed> {
     };
     let user = |(position, user)| user::user_of(user).element(position).field("users");
     let users = head.users.into_iter().enumerate().map(user).collect::<Result<_, _>>()?;
+    let (last_replica, replicas) = replicas::replicas_of(head.replicas)?;
+    let (tokens, revoked_machines) = enrolment::enrolment_of(head.enrolment).field("enrolment")?;
     Ok(Image {
         name: read::optional_name(&head.name, "name")?,
         level: Level(level),
@@ -183,6 +189,10 @@ fn image_of(head: v1::ImageHead) -> Result<Image, Malformed> {
         last_machine: MachineId(head.last_machine),
         last_session: SessionId(head.last_session),
         last_grant,
+        replicas,
+        last_replica,
+        tokens,
+        revoked_machines,
         jobs: Vec::new(),
         machines: Vec::new(),
         sessions: Vec::new(),

@@ -2,7 +2,7 @@
 
 use cell::Rejection;
 use cell::feasibility::{CountedAt, Misfit};
-use model::{CollectionId, Dimension, GrantId, SessionId, TaskId, TaskIndex};
+use model::{CollectionId, Dimension, GrantId, ReplicaId, SessionId, TaskId, TaskIndex};
 
 use crate::error::{At, Fault, Malformed};
 use crate::{read, v1};
@@ -78,6 +78,14 @@ impl From<&Rejection> for v1::Rejection {
             Rejection::Oversold(oversold) => Why::Oversold(oversold.as_ref().into()),
             Rejection::NoSuchGrant(id) => Why::NoSuchGrant(id.0),
             Rejection::Impossible(why) => Why::Impossible(why.clone()),
+            Rejection::NoSuchToken(serial) => Why::NoSuchToken(serial.to_string()),
+            Rejection::TokenExpired(machine) => Why::TokenExpired(machine.to_string()),
+            Rejection::TokenUsed(machine) => Why::TokenUsed(machine.to_string()),
+            Rejection::TokenValidity(asked) => Why::TokenValidity(crate::duration(*asked)),
+            Rejection::MachineRevoked(machine) => Why::MachineRevoked(machine.to_string()),
+            Rejection::NoSuchReplica(id) => Why::NoSuchReplica(id.0),
+            Rejection::ReplicaAddressTaken(id) => Why::ReplicaAddressTaken(id.0),
+            Rejection::LastVoter(id) => Why::LastVoter(id.0),
         };
         Self { why: Some(why) }
     }
@@ -147,6 +155,18 @@ impl TryFrom<v1::Rejection> for Rejection {
             }
             Why::NoSuchGrant(id) => Self::NoSuchGrant(GrantId(id)),
             Why::Impossible(why) => Self::Impossible(why),
+            Why::NoSuchToken(serial) => Self::NoSuchToken(read::serial(&serial, "noSuchToken")?),
+            Why::TokenExpired(machine) => Self::TokenExpired(read::name(&machine, "tokenExpired")?),
+            Why::TokenUsed(machine) => Self::TokenUsed(read::name(&machine, "tokenUsed")?),
+            Why::TokenValidity(asked) => {
+                Self::TokenValidity(read::span(Some(asked), "tokenValidity")?)
+            }
+            Why::MachineRevoked(machine) => {
+                Self::MachineRevoked(read::name(&machine, "machineRevoked")?)
+            }
+            Why::NoSuchReplica(id) => Self::NoSuchReplica(ReplicaId(id)),
+            Why::ReplicaAddressTaken(id) => Self::ReplicaAddressTaken(ReplicaId(id)),
+            Why::LastVoter(id) => Self::LastVoter(ReplicaId(id)),
         })
     }
 }

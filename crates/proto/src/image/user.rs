@@ -30,11 +30,11 @@ pub(super) fn user_of(read: UserMessage) -> Result<(UserName, Arc<User>), Malfor
     Ok((name, Arc::new(user)))
 }
 
-fn act(Act { at, by }: &Act) -> ActMessage {
+pub(super) fn act(Act { at, by }: &Act) -> ActMessage {
     ActMessage { at: at.0, by: by.to_string() }
 }
 
-fn act_of(ActMessage { at, by }: ActMessage) -> Result<Act, Malformed> {
+pub(super) fn act_of(ActMessage { at, by }: ActMessage) -> Result<Act, Malformed> {
     Ok(Act { at: Time(at), by: read::name(&by, "by")? })
 }
 

@@ -10,11 +10,12 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use borglet::{Desired, DesiredAlloc, Order, Report, TaskReport, TaskStatus};
-use cell::{Certificate, Grant};
+use cell::{Certificate, Grant, MemberChange};
 use model::{
-    Appclass, Band, Bytes, CollectionId, End, GcuFactor, Generation, GrantId, InstanceId, LogIndex,
-    MachineId, MachineReport, MilliCores, PortName, PortRange, Priority, Resources,
-    SchedulingClass, Serial, Span, Stamp, TaskIndex, TaskSelection, Term, Time,
+    Appclass, Band, Bytes, CollectionId, End, GcuFactor, Generation, GrantId, InstanceId,
+    KeyDigest, LogIndex, MachineId, MachineReport, MilliCores, PortName, PortRange, Priority,
+    ReplicaId, Resources, SchedulingClass, Serial, Span, Stamp, TaskIndex, TaskSelection, Term,
+    Time,
 };
 use proptest::collection::{btree_map, vec};
 use proptest::option::of;
@@ -65,6 +66,10 @@ fn serial() -> impl Strategy<Value = Serial> {
         .prop_map(|bytes| Serial::from_bytes(&bytes).expect("short enough"))
 }
 
+fn key() -> impl Strategy<Value = KeyDigest> {
+    any::<[u8; KeyDigest::BYTES]>().prop_map(KeyDigest)
+}
+
 fn certificate() -> impl Strategy<Value = Certificate> {
     (serial(), any::<(u64, u64)>()).prop_map(|(serial, (issued, expires))| Certificate {
         serial,
@@ -103,6 +108,14 @@ fn grant() -> impl Strategy<Value = Grant> {
 
 fn collection() -> impl Strategy<Value = CollectionId> {
     any::<u64>().prop_map(CollectionId)
+}
+
+fn replica() -> impl Strategy<Value = ReplicaId> {
+    any::<u64>().prop_map(ReplicaId)
+}
+
+fn member_change() -> impl Strategy<Value = MemberChange> {
+    select(vec![MemberChange::Learner, MemberChange::Voter, MemberChange::Out])
 }
 
 fn instance() -> impl Strategy<Value = InstanceId> {

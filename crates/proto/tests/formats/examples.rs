@@ -1,7 +1,9 @@
 //! One of each: what golden files are written from, and what refusals are made of.
 
+mod enrolment;
 pub(crate) mod event;
 pub(crate) mod image;
+mod replicas;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
@@ -272,6 +274,11 @@ pub(crate) fn all_ops() -> Vec<Op> {
         validity: Span::from_secs(90 * 86_400),
     }));
     later.push(request(Mutation::RevokeUser { user: name("ben") }));
+    later.extend(replicas::requests().into_iter().map(request));
+    later.extend(replicas::ops());
+    // From level 3 on.
+    later.extend(enrolment::requests().into_iter().map(request));
+    later.extend(enrolment::ops());
     ops.extend(later);
     ops
 }
@@ -307,6 +314,10 @@ pub(crate) fn kind(op: &Op) -> &'static str {
             Mutation::MeterQuota { .. } => "say whether quota is metered",
             Mutation::SetCapability { .. } => "set capability",
             Mutation::UseCapability { .. } => "use capability",
+            Mutation::IssueToken { .. } => "issue token",
+            Mutation::RevokeMachine { .. } => "revoke machine",
+            Mutation::AddReplica { .. } => "add replica",
+            Mutation::RemoveReplica { .. } => "remove replica",
         },
         Op::Assign(_) => "assign",
         Op::Observe { .. } => "observe",
@@ -320,5 +331,9 @@ pub(crate) fn kind(op: &Op) -> &'static str {
         Op::AllowRescheduling => "allow rescheduling",
         Op::Reserve(_) => "reserve",
         Op::MeterQuota => "meter quota",
+        Op::Enrol { .. } => "enrol",
+        Op::RenewMachine { .. } => "renew machine",
+        Op::ChangeMember { .. } => "change member",
+        Op::DescribeReplica { .. } => "describe replica",
     }
 }

@@ -14,7 +14,7 @@ use proto::log::{decode_record, encode_record};
 use proto::v1;
 
 use crate::examples::event::all_events;
-use crate::examples::image::{full_image, image_of_level_2, resumed_image};
+use crate::examples::image::{full_image, image_of_level_2, image_of_level_3, resumed_image};
 use crate::examples::{self, all_ops, full_job, name};
 use crate::history::parts;
 
@@ -76,11 +76,12 @@ fn an_image_keeps_its_bytes_and_its_hash() {
 }
 
 /// Each golden image with its name.
-fn images() -> [(&'static str, Image); 3] {
+fn images() -> [(&'static str, Image); 4] {
     [
         ("image", full_image()),
         ("image-level-2", image_of_level_2()),
         ("image-level-2-resumed", resumed_image()),
+        ("image-level-3", image_of_level_3()),
     ]
 }
 

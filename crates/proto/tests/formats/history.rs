@@ -5,13 +5,13 @@ mod reached;
 use std::sync::Arc;
 
 use cell::{
-    Assignment, Cell, Image, Job, Machine, MachineState, Mutation, Observation, Op, RequestId,
-    Reservation, TaskState,
+    Assignment, Cell, Image, Job, Machine, MachineState, Member, MemberChange, Mutation,
+    Observation, Op, Replica, RequestId, Reservation, TaskState,
 };
 use model::{
-    Band, Bytes, Capability, CollectionId, End, GcuFactor, GrantId, InstanceId, MachineName,
-    MachineReport, MilliCores, PortRange, Resources, Serial, SessionId, Span, TaskIndex,
-    TaskSelection, Time, UserName,
+    Band, Bytes, Capability, CollectionId, End, GcuFactor, GrantId, InstanceId, KeyDigest, Level,
+    MachineName, MachineReport, MilliCores, PortRange, ReplicaId, Resources, Serial, SessionId,
+    Span, TaskIndex, TaskSelection, Time, UserName,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -53,6 +53,10 @@ pub(crate) enum Step {
     Quota(u64),
     /// Whether ben may do something.
     Capable(usize, bool),
+    /// A token is issued or used, a machine's certificate renewed, or a machine revoked.
+    Enrolment(u64),
+    /// A replica is added, makes its next step, says something of itself, or is removed.
+    Replica(u64),
     /// Mostly nonsense.
     Anything(Box<Op>),
 }
@@ -77,7 +81,7 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         4 => submit,
         2 => any::<(u64, Option<u32>)>().prop_map(|(job, change)| Step::Update(job, change)),
-        1 => any::<(u64, u32)>().prop_map(|(job, task)| Step::Kill(job, task)),
+        2 => any::<(u64, u32)>().prop_map(|(job, task)| Step::Kill(job, task)),
         4 => on_machines,
         9 => any::<bool>().prop_map(Step::Assign),
         7 => Just(Step::Started),
@@ -88,6 +92,8 @@ fn step() -> impl Strategy<Value = Step> {
         3 => (any::<u64>(), 0..1_200_u64).prop_map(|(job, part)| Step::Reserve(job, part)),
         3 => any::<u64>().prop_map(Step::Quota),
         1 => any::<(usize, bool)>().prop_map(|(which, held)| Step::Capable(which, held)),
+        2 => any::<u64>().prop_map(Step::Replica),
+        2 => any::<u64>().prop_map(Step::Enrolment),
         1 => op().prop_map(|op| Step::Anything(Box::new(op))),
     ]
 }
@@ -246,6 +252,8 @@ impl Life {
                 let user = "ben".parse().expect("a name");
                 self.request(Mutation::SetCapability { user, capability, held });
             }
+            Step::Enrolment(what) => self.enrolment(what),
+            Step::Replica(what) => self.replica(what),
             Step::Anything(op) => self.apply(*op),
         }
     }
@@ -263,6 +271,47 @@ impl Life {
             _ => grant_it,
         };
         self.request(request);
+    }
+
+    fn enrolment(&mut self, what: u64) {
+        let number = |number: u64| Serial::from_bytes(&number.to_be_bytes()).expect("short enough");
+        let (few, validity) = (number(what / 8 % 3), Span::from_secs(3_600));
+        let machine: MachineName = format!("m{}", what / 8 % 4).parse().expect("a name");
+        match what % 8 {
+            0 => self.request(Mutation::RevokeMachine { machine }),
+            1 | 2 => self.request(Mutation::IssueToken { machine, serial: few, validity }),
+            3 => self.apply(Op::RenewMachine { machine, old: few, certificate: few, validity }),
+            _ => {
+                let key = KeyDigest([u8::from(what % 8 == 4); KeyDigest::BYTES]);
+                let token = self.cell.tokens().map(|(serial, token)| (serial, token.clone()));
+                let tokens: Vec<_> = token.collect();
+                let Some((token, of)) = self.some(tokens.iter(), what / 8) else { return };
+                let (token, address) = (*token, format!("10.0.1.{}:1", of.machine));
+                self.apply(Op::Enrol { token, key, address, certificate: few, validity });
+            }
+        }
+    }
+
+    fn replica(&mut self, what: u64) {
+        if self.cell.replicas().next().is_none() {
+            let (address, level) = ("h1:1".to_owned(), Level(2));
+            return self.apply(Op::DescribeReplica { replica: ReplicaId(1), address, level });
+        }
+        let next = |replica: &Replica| match replica.member {
+            _ if replica.leaving => Some(MemberChange::Out),
+            Member::Waiting => Some(MemberChange::Learner),
+            Member::Learner => Some(MemberChange::Voter),
+            Member::Voter => None,
+        };
+        let steps = self.cell.replicas().filter_map(|it| Some((it.id, next(it)?)));
+        let steps: Vec<_> = steps.collect();
+        let step = self.some(steps.iter(), what / 4).copied();
+        let any = self.some(self.cell.replicas(), what / 4).map(|replica| replica.id);
+        match (what % 4, any, step) {
+            (0, Some(replica), _) => self.request(Mutation::RemoveReplica { replica }),
+            (1 | 2, _, Some((replica, to))) => self.apply(Op::ChangeMember { replica, to }),
+            _ => self.request(Mutation::AddReplica { address: format!("h{what}:1") }),
+        }
     }
 
     fn some<'a, T>(&self, all: impl Iterator<Item = &'a T>, which: u64) -> Option<&'a T> {

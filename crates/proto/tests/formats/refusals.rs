@@ -218,6 +218,16 @@ fn a_malformed_record_is_refused_with_its_place() {
             observe(v1::Observation { instance, what: ended(Some(v1::end::How::Exited(256))) }),
             "op.observe.observations[0].ended.exited: must be 0 to 255, is 256".to_owned(),
         ),
+        (
+            Some(Kind::Enrol(v1::Enrol { token: "07".to_owned(), ..Default::default() })),
+            "op.enrol.key: '' is not the digest of a key: that is 64 lower-case hexadecimal digits"
+                .to_owned(),
+        ),
+        (
+            Some(Kind::ChangeMember(v1::ChangeMember { replica: 2, to: 9 })),
+            "op.changeMember.to: has the value 9, which stands for nothing that this build knows"
+                .to_owned(),
+        ),
     ];
     for (op, expected) in cases {
         assert_eq!(says(op), expected);
@@ -271,11 +281,11 @@ fn a_malformed_image_is_refused_with_its_place() {
                 // The level is what matters, whatever else a later build has written.
                 (head(all).level, head(all).name) = (99, "A B".to_owned());
             },
-            "head.level: needs level 99 of the state machine, and this build knows levels up to 2: \
+            "head.level: needs level 99 of the state machine, and this build knows levels up to 3: \
              it is too old"
                 .to_owned(),
         ),
-        (|all| head(all).level = 0, "head.level: must be 1 to 2, is 0".to_owned()),
+        (|all| head(all).level = 0, "head.level: must be 1 to 3, is 0".to_owned()),
         (
             |all| head(all).administrators = vec![String::new()],
             "head.administrators[0]: a user name cannot be empty".to_owned(),
@@ -295,6 +305,24 @@ fn a_malformed_image_is_refused_with_its_place() {
             "head.users[0].certificates[0].serial: '' is not the serial number of a certificate: that is \
              2 to 40 lower-case hexadecimal digits, without zeros before it"
                 .to_owned(),
+        ),
+        (
+            |all| {
+                let recorded = vec![v1::Replica::default()];
+                head(all).replicas = Some(v1::image_head::Replicas { last: 1, recorded });
+            },
+            "head.replicas.recorded[0].member: has the value 0, which stands for nothing that this \
+             build knows"
+                .to_owned(),
+        ),
+        (
+            |all| {
+                let token = v1::image_head::Token { machine: "m1".to_owned(), ..Default::default() };
+                let tokens = vec![token];
+                let enrolment = v1::image_head::Enrolment { tokens, ..Default::default() };
+                head(all).enrolment = Some(enrolment);
+            },
+            "head.enrolment.tokens[0].issued: is missing".to_owned(),
         ),
         (|all| head(all).jobs += 1, "head.jobs: says 7, and 6 are there".to_owned()),
         (|all| drop(all.pop()), "head.sessions: says 3, and 2 are there".to_owned()),

@@ -42,7 +42,7 @@ pub(super) fn victims<C: Codec>(cast: Cast<C>) -> Stage<C> {
     let killed = victims.iter().find(|victim| !on_it(victim)).map(|(id, _)| *id);
     // They have ten seconds of notice, and take three.
     stage.passes(Span::from_millis(500));
-    stage.world.crash_master(Crash::PowerLost, Span::from_secs(1));
+    stage.world.crash_master(0, Crash::PowerLost, Span::from_secs(1));
     stage.passes(Span::from_millis(500));
     stage.world.power_off(dies);
     stage.passes(Span::from_secs(1));

@@ -80,13 +80,13 @@ pub(super) fn master<C: Codec>(cast: Cast<C>) -> Stage<C> {
     let begin = stage.world.now();
     for round in 0..40_u64 {
         let how = if round.is_multiple_of(2) { Crash::Killed } else { Crash::PowerLost };
-        stage.world.crash_master(how, Span::from_millis(200));
+        stage.world.crash_master(0, how, Span::from_millis(200));
         stage.submit(&format!("new{round}"), 100, (1, 1), "for=5");
         // From 1 ms to 4 s, each twice as long as the one before, and again from there.
         let lives = Span::from_millis(1 << (round % 13));
         stage.passes(Span::from_millis(200) + lives);
     }
-    stage.world.crash_master(Crash::PowerLost, Span::from_millis(200));
+    stage.world.crash_master(0, Crash::PowerLost, Span::from_millis(200));
     stage.rests("seconds until all is as it should be", 90);
     let moved = stage.moved(begin);
     stage.figure("tasks that were moved", moved, 0);

@@ -12,7 +12,7 @@ use spec::{JobSpec, TaskSpec};
 
 use super::{Figure, Played, Scenario};
 use crate::load::Nothing;
-use crate::network::{Disturbance, Node, Nodes, Trouble};
+use crate::network::{Disturbance, Nodes, Trouble};
 use crate::planted::Planted;
 use crate::program::{Commands, Programs};
 use crate::tap::Checking;
@@ -63,6 +63,7 @@ impl<C: Codec> Stage<C> {
         let setting = Setting {
             seed: cast.seed,
             machines: machines(scene.machines, 4, capacity(SLOTS, SLOTS * 4)),
+            replicas: 1,
             replica: scene.settings,
             checking: Checking::Every { full: 1_000 },
             checkpoint_every: 500,
@@ -182,7 +183,7 @@ impl<C: Codec> Stage<C> {
     /// Disturbs the network between the master and others; gives by what that ends.
     pub(super) fn disturb(&mut self, others: Nodes, trouble: Trouble) -> usize {
         self.disturbances += 1;
-        let from = Nodes::One(Node::Master);
+        let from = Nodes::MASTERS;
         let disturbance = Disturbance { from, to: others, both_ways: true, trouble };
         self.world.disturb(self.disturbances, disturbance);
         self.disturbances

@@ -31,7 +31,7 @@ pub(super) fn play<C: Codec>(cast: Cast<C>) -> Stage<C> {
     let begin = stage.world.now();
 
     let from = stage.world.age();
-    stage.world.crash_master(Crash::PowerLost, Span::from_secs(120));
+    stage.world.crash_master(0, Crash::PowerLost, Span::from_secs(120));
     stage.passes(Span::from_secs(121));
     stage.rests("seconds after the master's return until all is right", 10);
     bounded(&mut stage, from, "polls in the busiest second after it", "operations in it");

@@ -36,6 +36,18 @@ fn faults_lead_to_nothing_that_must_not_be() {
     }
 }
 
+#[test]
+fn several_replicas_do_what_one_does() {
+    for (replicas, seeds) in [(3, 0..4), (5, 0..2)] {
+        for seed in seeds {
+            let plan = Plan { replicas, machines: Some(12), ..plan(seed) };
+            let verdict = run(&plan);
+            assert_eq!(verdict.failure, None, "{replicas} replicas, seed {seed}");
+            assert!(verdict.counts.reads > 500, "{:?}", verdict.counts);
+        }
+    }
+}
+
 /// In small worlds with the faults among which such a mistake would show.
 fn is_found(planted: Planted, families: &[Family]) {
     let found = |seed: &u64| {
@@ -80,6 +92,10 @@ impl Codec for Mined {
         self.1.set(self.1.get() + 1);
         assert!(self.1.get() < 40, "record {} is a mine", self.1.get());
         self.0.decode(payload)
+    }
+
+    fn is_membership(&self, payload: &[u8]) -> bool {
+        self.0.is_membership(payload)
     }
 
     fn events(&self, cell: &Cell, applied: &Applied) -> Vec<u8> {

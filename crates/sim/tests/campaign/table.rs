@@ -23,6 +23,10 @@ impl Codec for Table {
         self.0.borrow().get(place).cloned().ok_or_else(|| "not in the table".to_owned())
     }
 
+    fn is_membership(&self, payload: &[u8]) -> bool {
+        matches!(self.decode(payload), Ok((_, Op::ChangeMember { .. })))
+    }
+
     fn events(&self, _: &Cell, applied: &Applied) -> Vec<u8> {
         match applied.events.is_empty() {
             true => Vec::new(),

@@ -10,7 +10,7 @@ use cell::{Cell, Mutation};
 use model::{JobName, MachineName, Priority, Random, Span, Time, UserName};
 use sim::{
     Checking, Commands, Crash, Disturbance, Fault, FaultKind, Load, Node, Nodes, Setting, Trouble,
-    Wish, World, capacity, machines,
+    Who, Wish, World, capacity, machines,
 };
 use spec::{JobSpec, TaskSpec};
 use table::Table;
@@ -59,6 +59,7 @@ fn started_again(kind: FaultKind, lasts: u64) -> u64 {
     let setting = Setting {
         seed: 5,
         machines: machines(4, 2, capacity(4, 16)),
+        replicas: 1,
         replica: replica::Settings::default(),
         checking: Checking::Every { full: 10 },
         checkpoint_every: 5,
@@ -82,7 +83,7 @@ fn between(from: Node, to: Nodes, trouble: Trouble) -> FaultKind {
 
 #[test]
 fn what_moves_and_what_does_not() {
-    let master = || Nodes::One(Node::Master);
+    let master = || Nodes::MASTERS;
     // Four tasks run on each of the first two machines, none on the others.
     for (kind, lasts, expected) in [
         (FaultKind::Off(0..1), 5, 4),
@@ -97,21 +98,21 @@ fn what_moves_and_what_does_not() {
         (FaultKind::Task(0, 2), 1, 1),
         (FaultKind::Task(0, 7), 1, 0),
         (FaultKind::Smaller(0), 30, 0),
-        (FaultKind::Master(Crash::Killed), 90, 0),
-        (FaultKind::Master(Crash::PowerLost), 90, 0),
-        (FaultKind::MasterFrozen, 90, 0),
+        (FaultKind::Master(Who::Elected, Crash::Killed), 90, 0),
+        (FaultKind::Master(Who::Elected, Crash::PowerLost), 90, 0),
+        (FaultKind::MasterFrozen(Who::Elected), 90, 0),
         (FaultKind::Scheduler, 60, 0),
         (FaultKind::SchedulerFrozen, 60, 0),
-        (FaultKind::SlowDisk(Span::from_secs(2)), 60, 0),
-        (FaultKind::FullDisk, 60, 0),
-        (FaultKind::RottenCheckpoint, 1, 0),
+        (FaultKind::SlowDisk(Who::Elected, Span::from_secs(2)), 60, 0),
+        (FaultKind::FullDisk(Who::Elected), 60, 0),
+        (FaultKind::RottenCheckpoint(Who::Elected), 1, 0),
         (between(Node::Machine(0), master(), Trouble::Cut), 10, 0),
         (between(Node::Machine(0), master(), Trouble::Cut), 90, 4),
         // Three of four are too many to be gone.
-        (between(Node::Master, Nodes::Machines(0..3), Trouble::Cut), 300, 0),
-        (between(Node::Master, Nodes::All, Trouble::Cut), 300, 0),
-        (between(Node::Master, Nodes::All, Trouble::Delay(Span::from_secs(2))), 60, 0),
-        (between(Node::Master, Nodes::All, Trouble::Twice(500)), 60, 0),
+        (between(Node::Master(0), Nodes::Machines(0..3), Trouble::Cut), 300, 0),
+        (between(Node::Master(0), Nodes::All, Trouble::Cut), 300, 0),
+        (between(Node::Master(0), Nodes::All, Trouble::Delay(Span::from_secs(2))), 60, 0),
+        (between(Node::Master(0), Nodes::All, Trouble::Twice(500)), 60, 0),
     ] {
         let what = format!("{kind}, for {lasts} s");
         assert_eq!(started_again(kind, lasts), expected, "{what}");

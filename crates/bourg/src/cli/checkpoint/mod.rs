@@ -13,6 +13,7 @@ use clap::{Args, Subcommand};
 use super::exit::{Done, Failure};
 use super::moment::Moment;
 use super::output::{self, Format};
+use crate::cli::cells::Target;
 
 /// What can be done with checkpoints.
 #[derive(Debug, Subcommand)]
@@ -89,7 +90,7 @@ pub(super) struct LoadArgs {
     force: bool,
 }
 
-pub(super) fn checkpoint(cell: Option<&str>, command: &Command) -> Done {
+pub(super) fn checkpoint(cell: Target<'_>, command: &Command) -> Done {
     match command {
         Command::Save { file, at } => save::save(cell, file, *at),
         Command::Verify { file, output } => look::verify(file, output),

@@ -11,11 +11,12 @@ use proto::v1::save_checkpoint_response::{Head, Piece};
 use store::checkpoint::CheckpointReader;
 
 use crate::checkpoint::{Origin, Writing};
+use crate::cli::cells::Target;
 use crate::cli::exit::{Done, Failure};
 use crate::cli::moment::{self, Moment};
 use crate::cli::with_cell;
 
-pub(super) fn save(cell: Option<&str>, file: &Path, at: Option<Moment>) -> Done {
+pub(super) fn save(cell: Target<'_>, file: &Path, at: Option<Moment>) -> Done {
     may_be_replaced(file)?;
     with_cell(cell, async |mut connection| {
         let request = v1::SaveCheckpointRequest { at: at.map(Moment::message) };

@@ -6,16 +6,19 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
-use model::{CellName, MachineName, UserName};
+use model::{CellName, MachineName, ReplicaId, UserName};
 use proto::v1;
+use proto::v1::change_replicas_request::Change;
 use rpc::{Authority, Identity, Validity};
 use store::DataDirectory;
 
 use super::ports::{self, Reserved};
 use super::supervise::{Process, Processes};
 use crate::borglet;
-use crate::cli::cells::{self, CellFile, Connection};
+use crate::cli::cells::{self, CellFile, Connection, Target};
 use crate::cli::exit::Failure;
+use crate::cli::master;
+use crate::master::itself::{FIRST, Itself};
 
 /// How a dev cell is made.
 #[derive(Clone, Debug)]
@@ -24,6 +27,8 @@ pub(crate) struct Options {
     pub(crate) directory: Option<PathBuf>,
     /// Its name.
     pub(crate) name: CellName,
+    /// How many replicas its master has; a directory may have more from before.
+    pub(crate) replicas: usize,
     /// How much its processes log.
     pub(crate) log: String,
     /// More flags of its master, with their values.
@@ -44,6 +49,8 @@ pub(crate) struct DevCell {
     client: PathBuf,
     machine: MachineName,
     borglet: String,
+    /// Where its master's replicas answer, by their ids.
+    replicas: Vec<(ReplicaId, String)>,
     known: Option<PathBuf>,
     _ports: Reserved,
 }
@@ -56,6 +63,7 @@ pub(crate) struct Client {
     pub(crate) connection: Connection,
     machine: MachineName,
     borglet: String,
+    replicas: Vec<(ReplicaId, String)>,
 }
 
 impl DevCell {
@@ -65,7 +73,7 @@ impl DevCell {
     }
 
     fn prepared(options: Options) -> anyhow::Result<Self> {
-        let Options { directory, name, log, master: more } = options;
+        let Options { directory, name, replicas, log, master: more } = options;
         let temporary = directory.is_none();
         let directory = match directory {
             Some(directory) => std::path::absolute(directory)?,
@@ -81,36 +89,50 @@ impl DevCell {
         }
         let user = user();
         let machine = machine_name();
-        let master = TcpListener::bind("127.0.0.1:0")?;
         let borglet = TcpListener::bind("127.0.0.1:0")?;
-        let (master_address, borglet_address) =
-            (master.local_addr()?.to_string(), borglet.local_addr()?.to_string());
-        certify(&directory, &name, &user, &machine, &master_address)?;
+        let borglet_address = borglet.local_addr()?.to_string();
+        let masters = masters(&directory, replicas)?;
+        certify(&directory, &name, &user, &machine, &masters)?;
         let ports = ports::reserve()?;
         let text = |path: PathBuf| path.to_string_lossy().into_owned();
         let flags = |flags: &[(&str, String)]| {
             flags.iter().flat_map(|(flag, value)| [format!("--{flag}"), value.clone()]).collect()
         };
-        let mut master_flags: Vec<String> = flags(&[
-            ("dir", text(of("master"))),
-            ("name", name.to_string()),
-            ("administrator", user.to_string()),
-        ]);
-        master_flags.extend(flags(&more));
+        let master_flags = |directory: &Path| {
+            let mut all: Vec<String> = flags(&[
+                ("dir", text(directory.to_owned())),
+                ("name", name.to_string()),
+                ("administrator", user.to_string()),
+            ]);
+            all.extend(flags(&more));
+            all
+        };
         let mut borglet_flags: Vec<String> = flags(&[
             ("dir", text(of("borglet"))),
             ("credentials", text(of("borglet"))),
             ("ports", ports.range.to_string()),
         ]);
         borglet_flags.push("--stop-tasks".to_owned());
-        let scheduler_flags =
-            flags(&[("credentials", text(of("scheduler"))), ("master", master_address)]);
+        let mut scheduler_flags: Vec<String> = flags(&[("credentials", text(of("scheduler")))]);
         let run = of("run");
-        let processes = Processes(vec![
-            Process::new("master", master_flags, Some(master), &log, &run),
-            Process::new("borglet", borglet_flags, Some(borglet), &log, &run),
-            Process::new("scheduler", scheduler_flags, None, &log, &run),
-        ]);
+        let mut processes = Vec::new();
+        let mut replicas = Vec::new();
+        for Replica { id, directory, address, listener } in masters {
+            scheduler_flags.extend(["--master".to_owned(), address.clone()]);
+            let (flags, name) = (master_flags(&directory), process_name(id));
+            processes.push(Process::new("master", &name, flags, Some(listener), &log, &run));
+            replicas.push((id, address));
+        }
+        processes.push(Process::new(
+            "borglet",
+            "borglet",
+            borglet_flags,
+            Some(borglet),
+            &log,
+            &run,
+        ));
+        processes.push(Process::new("scheduler", "scheduler", scheduler_flags, None, &log, &run));
+        let processes = Processes(processes);
         let client = of("client");
         let known = make_known(&name, &client);
         Ok(Self {
@@ -120,6 +142,7 @@ impl DevCell {
             client,
             machine,
             borglet: borglet_address,
+            replicas,
             known,
             _ports: ports,
         })
@@ -130,7 +153,11 @@ impl DevCell {
         self.processes.start()?;
         let client = Client {
             directory: self.client.clone(),
-            connection: Connection::open(Some(&self.client.to_string_lossy()))?,
+            connection: Connection::open(Target {
+                cell: Some(&self.client.to_string_lossy()),
+                consistent: false,
+            })?,
+            replicas: self.replicas.clone(),
             machine: self.machine.clone(),
             borglet: self.borglet.clone(),
         };
@@ -176,9 +203,10 @@ impl Client {
         self.connection
             .ask(request, async |mut client, request| client.add_machine(request).await)
             .await?;
+        self.add_replicas().await?;
         loop {
             let status = self.connection.cell_status().await?;
-            if status.machines_up > 0 && status.schedulers > 0 {
+            if status.machines_up > 0 && status.schedulers > 0 && self.all_vote().await? {
                 return Ok(status);
             }
             if tokio::time::Instant::now() > until {
@@ -197,13 +225,83 @@ impl Client {
     }
 }
 
+impl Client {
+    /// Adds the replicas that the cell does not have yet, in the order of their ids.
+    async fn add_replicas(&mut self) -> Result<(), Failure> {
+        if self.replicas.len() < 2 {
+            return Ok(());
+        }
+        let known = self.replicas().await?;
+        for (id, address) in self.replicas.clone() {
+            if known.iter().all(|replica| replica.id != id.0) {
+                master::change(&mut self.connection, Change::Add(address)).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Of how many replicas its master is.
+    pub(crate) fn masters(&self) -> String {
+        match self.replicas.len() {
+            1 => "1 master".to_owned(),
+            replicas => format!("{replicas} masters"),
+        }
+    }
+
+    /// Whether every replica has a vote.
+    async fn all_vote(&mut self) -> Result<bool, Failure> {
+        let wanted = self.replicas.len();
+        Ok(wanted < 2
+            || self.replicas().await?.iter().filter(|of| of.member == "voter").count() >= wanted)
+    }
+
+    async fn replicas(&mut self) -> Result<Vec<v1::ReplicaStatus>, Failure> {
+        let answer = self
+            .connection
+            .ask(v1::ReplicasRequest {}, async |mut client, request| client.replicas(request).await)
+            .await?;
+        Ok(answer.replicas)
+    }
+}
+
+/// A replica of the master, prepared.
+struct Replica {
+    id: ReplicaId,
+    directory: PathBuf,
+    address: String,
+    listener: TcpListener,
+}
+
+/// The replicas: as many as are asked for, and those that the directory has from before.
+fn masters(directory: &Path, wanted: usize) -> anyhow::Result<Vec<Replica>> {
+    let place = |id: u64| match id {
+        1 => directory.join("master"),
+        id => directory.join(format!("master-{id}")),
+    };
+    let ids = (1..).take_while(|id| *id <= wanted as u64 || place(*id).exists());
+    ids.map(|id| {
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        let address = listener.local_addr()?.to_string();
+        Ok(Replica { id: ReplicaId(id), directory: place(id), address, listener })
+    })
+    .collect()
+}
+
+/// What a replica's process is called in messages.
+fn process_name(id: ReplicaId) -> String {
+    match id {
+        FIRST => "master".to_owned(),
+        id => format!("master-{id}"),
+    }
+}
+
 /// The cell's authority, made at the first start, and a certificate for everyone.
 fn certify(
     directory: &Path,
     name: &CellName,
     user: &UserName,
     machine: &MachineName,
-    master: &str,
+    masters: &[Replica],
 ) -> anyhow::Result<()> {
     // Locked as long as the authority is made; the master locks it for its whole life.
     let data = DataDirectory::open_or_create(directory.join("master"))?;
@@ -223,7 +321,19 @@ fn certify(
     issue(Identity::Borglet(machine.to_string()))?.write(directory.join("borglet"), "borglet")?;
     issue(Identity::Scheduler("main".to_owned()))?
         .write(directory.join("scheduler"), "scheduler")?;
-    let file = CellFile { cell: name.to_string(), masters: vec![master.to_owned()] };
+    let addresses = || masters.iter().map(|replica| (replica.id, replica.address.clone()));
+    for replica in masters {
+        if replica.id != FIRST {
+            let data = DataDirectory::open_or_create(&replica.directory)?;
+            if !data.tls().join("ca.pem").exists() {
+                Authority::copy(&tls, data.tls())?;
+            }
+        }
+        let others = addresses().filter(|(id, _)| *id != replica.id);
+        Itself::new(replica.id, others).write(&replica.directory)?;
+    }
+    let masters = addresses().map(|(_, address)| address).collect();
+    let file = CellFile { cell: name.to_string(), masters };
     cells::write(&directory.join("client"), &file, &issue(Identity::User(user.to_string()))?)
 }
 

@@ -28,6 +28,7 @@ pub(super) fn dev(args: &DevArgs) -> Result<ExitCode, Failure> {
         let options = Options {
             directory: args.dir.clone(),
             name: args.name.clone(),
+            replicas: args.replicas.parse().unwrap_or(1),
             log: args.log.clone(),
             master: args.silence.flags(),
         };
@@ -59,7 +60,8 @@ async fn work(
         Isolation::Jail => "",
         Isolation::Rootless => ", isolation=rootless: no limits",
     };
-    eprintln!("cell {}   1 master, 1 scheduler, 1 machine ({capacity}{isolation})", status.name);
+    let masters = client.masters();
+    eprintln!("cell {}   {masters}, 1 scheduler, 1 machine ({capacity}{isolation})", status.name);
     quota::grant_the_machine(&mut client.connection, &status).await?;
     if let (Some(jobs), Some(file)) = (jobs, &args.file) {
         let connection = &mut client.connection;

@@ -4,6 +4,7 @@ use std::net::TcpListener;
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::task::Poll;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -26,6 +27,8 @@ const STOP_PATIENCE: Duration = Duration::from_secs(15);
 /// One process of the cell.
 pub(super) struct Process {
     role: &'static str,
+    /// What it is called in messages.
+    name: String,
     arguments: Vec<String>,
     listener: Option<TcpListener>,
     log: String,
@@ -41,6 +44,7 @@ pub(super) struct Processes(pub(super) Vec<Process>);
 impl Process {
     pub(super) fn new(
         role: &'static str,
+        name: &str,
         arguments: Vec<String>,
         listener: Option<TcpListener>,
         log: &str,
@@ -48,10 +52,11 @@ impl Process {
     ) -> Self {
         Self {
             role,
+            name: name.to_owned(),
             arguments,
             listener,
             log: log.to_owned(),
-            pid_file: directory.join(format!("{role}.pid")),
+            pid_file: directory.join(format!("{name}.pid")),
             child: None,
             started: tokio::time::Instant::now(),
             wait: RESTART_WAIT,
@@ -75,7 +80,7 @@ impl Process {
         if let Some(listener) = &self.listener {
             fcntl(listener.as_fd(), FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC))?;
         }
-        let child = spawned.with_context(|| format!("cannot start the {}", self.role))?;
+        let child = spawned.with_context(|| format!("cannot start the {}", self.name))?;
         if let Some(pid) = child.id() {
             std::fs::write(&self.pid_file, format!("{pid}\n"))?;
         }
@@ -95,7 +100,7 @@ impl Process {
             if self.started.elapsed() > STEADY {
                 self.wait = RESTART_WAIT;
             }
-            eprintln!("the {} ended ({ended}) and is started again", self.role);
+            eprintln!("the {} ended ({ended}) and is started again", self.name);
             tokio::time::sleep(self.wait).await;
             self.wait = (self.wait * 2).min(RESTART_WAIT_MAX);
             if let Err(error) = self.start() {
@@ -111,7 +116,7 @@ impl Process {
             let _gone = kill(Pid::from_raw(pid), Signal::SIGTERM);
         }
         if tokio::time::timeout(STOP_PATIENCE, child.wait()).await.is_err() {
-            eprintln!("the {} does not stop and is killed", self.role);
+            eprintln!("the {} does not stop and is killed", self.name);
             child.kill().await?;
         }
         let _absent = std::fs::remove_file(&self.pid_file);
@@ -126,14 +131,12 @@ impl Processes {
 
     /// Keeps all of them running; returns only when one cannot be.
     pub(super) async fn supervise(&mut self) -> Failure {
-        match self.0.as_mut_slice() {
-            [one, two, three] => tokio::select! {
-                failed = one.keep() => failed,
-                failed = two.keep() => failed,
-                failed = three.keep() => failed,
-            },
-            _ => std::future::pending().await,
-        }
+        let mut kept: Vec<_> = self.0.iter_mut().map(|process| Box::pin(process.keep())).collect();
+        std::future::poll_fn(|context| {
+            let mut polled = kept.iter_mut().map(|kept| kept.as_mut().poll(context));
+            polled.find(Poll::is_ready).unwrap_or(Poll::Pending)
+        })
+        .await
     }
 
     /// Stops all of them, the last started first.

@@ -9,6 +9,7 @@ use proto::v1::change_machine_request::{Change, Drain};
 
 use super::{Which, change, machines};
 use crate::cli::cells::Connection;
+use crate::cli::cells::Target;
 use crate::cli::exit::{Code, Done, Failure};
 use crate::cli::{duration, with_cell};
 
@@ -32,7 +33,7 @@ pub(crate) struct DrainArgs {
     timeout: Duration,
 }
 
-pub(super) fn drain(cell: Option<&str>, args: &DrainArgs) -> Done {
+pub(super) fn drain(cell: Target<'_>, args: &DrainArgs) -> Done {
     with_cell(cell, async |mut connection| {
         // One that does not exist is told before another is drained.
         let found = args.which.find(&mut connection).await?;

@@ -14,6 +14,7 @@ use super::cells::Connection;
 use super::exit::{Done, Failure};
 use super::output::{self, Format, Listing};
 use super::with_cell;
+use crate::cli::cells::Target;
 
 pub(super) use show::list;
 
@@ -109,7 +110,7 @@ impl FromStr for Said {
     }
 }
 
-pub(super) fn machine(cell: Option<&str>, command: &Command) -> Done {
+pub(super) fn machine(cell: Target<'_>, command: &Command) -> Done {
     match command {
         Command::Show(args) => show::show(cell, args),
         Command::Add(args) => add(cell, args),
@@ -160,7 +161,7 @@ async fn change(
     connection.ask(request, async |mut client, request| client.change_machine(request).await).await
 }
 
-fn add(cell: Option<&str>, args: &AddArgs) -> Done {
+fn add(cell: Target<'_>, args: &AddArgs) -> Done {
     with_cell(cell, async |mut connection| {
         let id = Some(connection.request_id().await?);
         let (name, address) = (args.name.to_string(), args.address.clone());
@@ -178,7 +179,7 @@ fn add(cell: Option<&str>, args: &AddArgs) -> Done {
     })
 }
 
-fn undrain(cell: Option<&str>, which: &Which) -> Done {
+fn undrain(cell: Target<'_>, which: &Which) -> Done {
     with_cell(cell, async |mut connection| {
         for machine in which.find(&mut connection).await? {
             let name = &machine.name;
@@ -192,7 +193,7 @@ fn undrain(cell: Option<&str>, which: &Which) -> Done {
     })
 }
 
-fn remove(cell: Option<&str>, args: &RemoveArgs) -> Done {
+fn remove(cell: Target<'_>, args: &RemoveArgs) -> Done {
     with_cell(cell, async |mut connection| {
         // One that does not exist is told before another is gone.
         for machine in machines(&mut connection, String::new(), &args.names).await? {
@@ -203,7 +204,7 @@ fn remove(cell: Option<&str>, args: &RemoveArgs) -> Done {
     })
 }
 
-fn set(cell: Option<&str>, args: &SetArgs) -> Done {
+fn set(cell: Target<'_>, args: &SetArgs) -> Done {
     let mut said = SetAttributes::default();
     for Said { name, value } in &args.changes {
         if said.set.contains_key(name) || said.unset.contains(name) {
@@ -229,7 +230,7 @@ fn set(cell: Option<&str>, args: &SetArgs) -> Done {
     })
 }
 
-fn platform(cell: Option<&str>, args: &PlatformArgs) -> Done {
+fn platform(cell: Target<'_>, args: &PlatformArgs) -> Done {
     with_cell(cell, async |mut connection| match (&args.platform, args.factor) {
         (Some(platform), Some(factor)) => set_platform(&mut connection, platform, factor).await,
         (one, _) => list_platforms(&mut connection, one.as_deref(), &args.output).await,

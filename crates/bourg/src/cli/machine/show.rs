@@ -6,6 +6,7 @@ use clap::Args;
 use model::{GcuFactor, MachineName, PortRange, Priority, Resources, Time};
 use proto::v1;
 
+use crate::cli::cells::Target;
 use crate::cli::exit::{Done, Failure};
 use crate::cli::moment::Moment;
 use crate::cli::output::{self, Format, Listing};
@@ -28,7 +29,7 @@ pub(crate) struct ShowArgs {
 }
 
 /// `bourg machines`.
-pub(in crate::cli) fn list(cell: Option<&str>, args: &ListArgs) -> Done {
+pub(in crate::cli) fn list(cell: Target<'_>, args: &ListArgs) -> Done {
     with_cell(cell, async |mut connection| {
         show::repeat(args, async || {
             let request = v1::MachinesRequest {
@@ -128,7 +129,7 @@ fn state_since(machine: &v1::MachineStatus, now: Time) -> String {
 }
 
 /// `bourg machine show`.
-pub(super) fn show(cell: Option<&str>, args: &ShowArgs) -> Done {
+pub(super) fn show(cell: Target<'_>, args: &ShowArgs) -> Done {
     with_cell(cell, async |mut connection| {
         let request = v1::MachinesRequest {
             at: args.at.map(Moment::message),

@@ -10,7 +10,8 @@ use proptest::sample::select;
 use proto::event::{Names, Record};
 
 use super::{
-    band, certificate, collection, end, factor, grant, instance, machine, name, resources,
+    band, certificate, collection, end, factor, grant, instance, machine, member_change, name,
+    replica, resources, serial,
 };
 
 fn eviction_cause() -> impl Strategy<Value = EvictionCause> {
@@ -125,7 +126,32 @@ fn kind() -> impl Strategy<Value = EventKind> {
             .prop_map(|(user, certificate)| EventKind::UserAdded { user, certificate }),
         name().prop_map(|user| EventKind::UserRevoked { user }),
     ];
-    prop_oneof![2 => step_of_a_life(), 2 => machines_and_cell, 1 => of_quota()]
+    let of_replicas = prop_oneof![
+        (replica(), text()).prop_map(|(replica, address)| {
+            EventKind::ReplicaAdded { replica, address: address.into() }
+        }),
+        replica().prop_map(|replica| EventKind::ReplicaRemoved { replica }),
+        (replica(), member_change())
+            .prop_map(|(replica, to)| EventKind::ReplicaMember { replica, to }),
+        (replica(), text(), any::<u32>()).prop_map(|(replica, address, level)| {
+            EventKind::ReplicaDescribed { replica, address: address.into(), level: Level(level) }
+        }),
+    ];
+    let of_enrolment = prop_oneof![
+        (name(), certificate())
+            .prop_map(|(machine, token)| EventKind::TokenIssued { machine, token }),
+        (serial(), certificate())
+            .prop_map(|(token, certificate)| { EventKind::MachineEnrolled { token, certificate } }),
+        certificate().prop_map(|certificate| EventKind::MachineRenewed { certificate }),
+        name().prop_map(|machine| EventKind::MachineRevoked { machine }),
+    ];
+    prop_oneof![
+        2 => step_of_a_life(),
+        2 => machines_and_cell,
+        1 => of_quota(),
+        1 => of_replicas,
+        1 => of_enrolment
+    ]
 }
 
 pub(crate) fn record() -> impl Strategy<Value = Record> {

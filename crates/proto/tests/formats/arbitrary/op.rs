@@ -17,8 +17,8 @@ use proptest::sample::select;
 
 use super::job::{any_constraint, any_job};
 use super::{
-    any_span, band, certificate, collection, end, factor, instance, machine, machine_report, name,
-    resources, selection, serial,
+    any_span, band, certificate, collection, end, factor, instance, key, machine, machine_report,
+    member_change, name, replica, resources, selection, serial,
 };
 
 fn mutation() -> BoxedStrategy<Mutation> {
@@ -44,6 +44,12 @@ fn mutation() -> BoxedStrategy<Mutation> {
         }),
         name().prop_map(|user| Mutation::RevokeUser { user }),
         of_quota(),
+        any::<String>().prop_map(|address| Mutation::AddReplica { address }),
+        replica().prop_map(|replica| Mutation::RemoveReplica { replica }),
+        (name(), serial(), any_span()).prop_map(|(machine, serial, validity)| {
+            Mutation::IssueToken { machine, serial, validity }
+        }),
+        name().prop_map(|machine| Mutation::RevokeMachine { machine }),
     ]
     .boxed()
 }
@@ -115,6 +121,27 @@ pub(crate) fn op() -> BoxedStrategy<Op> {
         any::<(u32, u32)>().prop_map(|(silent, of)| Op::StopRescheduling { silent, of }),
         Just(Op::AllowRescheduling),
         Just(Op::MeterQuota),
+        (serial(), key(), any::<String>(), serial(), any_span()).prop_map(
+            |(token, key, address, certificate, validity)| Op::Enrol {
+                token,
+                key,
+                address,
+                certificate,
+                validity,
+            }
+        ),
+        (name(), serial(), serial(), any_span()).prop_map(
+            |(machine, old, certificate, validity)| Op::RenewMachine {
+                machine,
+                old,
+                certificate,
+                validity,
+            }
+        ),
+        (replica(), member_change()).prop_map(|(replica, to)| Op::ChangeMember { replica, to }),
+        (replica(), any::<String>(), any::<u32>()).prop_map(|(replica, address, level)| {
+            Op::DescribeReplica { replica, address, level: Level(level) }
+        }),
     ];
     prop_oneof![1 => requests, 2 => others].boxed()
 }
@@ -151,6 +178,12 @@ fn reply() -> impl Strategy<Value = Reply> {
         certificate().prop_map(Reply::UserAdded),
         any::<bool>().prop_map(|known| Reply::UserRevoked { known }),
         any::<u64>().prop_map(|id| Reply::Granted(GrantId(id))),
+        replica().prop_map(Reply::ReplicaAdded),
+        certificate().prop_map(Reply::TokenIssued),
+        (machine(), certificate())
+            .prop_map(|(machine, certificate)| Reply::Enrolled { machine, certificate }),
+        certificate().prop_map(Reply::MachineRenewed),
+        any::<bool>().prop_map(|known| Reply::MachineRevoked { known }),
         Just(Reply::Done),
     ]
 }
@@ -225,6 +258,14 @@ fn rejection() -> BoxedStrategy<Rejection> {
         any_span().prop_map(Rejection::Validity),
         any::<u64>().prop_map(|id| Rejection::NoSuchGrant(GrantId(id))),
         word().prop_map(Rejection::Impossible),
+        replica().prop_map(Rejection::NoSuchReplica),
+        replica().prop_map(Rejection::ReplicaAddressTaken),
+        replica().prop_map(Rejection::LastVoter),
+        serial().prop_map(Rejection::NoSuchToken),
+        name().prop_map(Rejection::TokenExpired),
+        name().prop_map(Rejection::TokenUsed),
+        any_span().prop_map(Rejection::TokenValidity),
+        name().prop_map(Rejection::MachineRevoked),
     ];
     prop_oneof![1 => would_not_fit, 3 => others, 1 => short_of_quota()].boxed()
 }

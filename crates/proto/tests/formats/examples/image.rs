@@ -12,13 +12,13 @@ use cell::{
 };
 use model::{
     Band, Capability, CollectionId, Dimension, End, Generation, GrantId, Level, LogIndex,
-    MachineId, SessionId, Span, TaskId, TaskIndex, Time, UserName,
+    MachineId, ReplicaId, SessionId, Span, TaskId, TaskIndex, Time, UserName,
 };
 use spec::{JobSpec, Kind, TaskSpec};
 
 use super::{
-    certificate, constraints, ends, factor, full_job, grants, instance, machine_report, name,
-    reference, resources, words,
+    certificate, constraints, ends, enrolment, factor, full_job, grants, instance, machine_report,
+    name, reference, replicas, resources, words,
 };
 
 pub(crate) fn full_image() -> Image {
@@ -40,12 +40,16 @@ pub(crate) fn full_image() -> Image {
         users: Vec::new(),
         metering: Metering::default(),
         capabilities: Vec::new(),
+        replicas: Vec::new(),
+        tokens: Vec::new(),
+        revoked_machines: Vec::new(),
         index: LogIndex(9),
         time: Time(100),
         last_collection: CollectionId(7),
         last_machine: MachineId(5),
         last_session: SessionId(6),
         last_grant: GrantId(0),
+        last_replica: ReplicaId(1),
         jobs: jobs.into_iter().map(Arc::new).collect(),
         machines: machines().into_iter().map(Arc::new).collect(),
         sessions,
@@ -79,6 +83,8 @@ pub(crate) fn image_of_level_2() -> Image {
         Err(Rejection::Validity(Span(59_000_000))),
     ];
     answers.extend((9..).zip(answers_of_users));
+    answers.extend((14..).zip(replicas::answers()));
+    replicas::put_into(&mut image);
     let session = Session { user: name("ana"), used: LogIndex(8), answers, forgotten: 0 };
     image.sessions.push((SessionId(5), Arc::new(session)));
     with_quota(&mut image);
@@ -127,6 +133,13 @@ fn with_quota(image: &mut Image) {
 pub(crate) fn resumed_image() -> Image {
     let rescheduling = Rescheduling::Resumed { since: Time(100), by: name("ana") };
     Image { rescheduling, ..image_of_level_2() }
+}
+
+/// What level 3 adds: machines with certificates, and tokens.
+pub(crate) fn image_of_level_3() -> Image {
+    let mut image = image_of_level_2();
+    enrolment::put_into(&mut image);
+    image
 }
 
 /// One who was added, one who was added again after a revocation, and one who was only revoked.

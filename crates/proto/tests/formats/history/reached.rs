@@ -19,7 +19,7 @@ type Seen = BTreeSet<String>;
 fn histories_reach_every_state_and_every_event() {
     let mut runner = TestRunner::deterministic();
     let (mut states, mut events) = (Seen::new(), Seen::new());
-    for _ in 0..400 {
+    for _ in 0..1200 {
         let ops = history(80).new_tree(&mut runner).expect("a history").current();
         let mut cell = Cell::empty();
         for (at, op) in &ops {
@@ -34,6 +34,7 @@ fn histories_reach_every_state_and_every_event() {
         cell: a band oversold otherwise
         cell: a capability
         cell: a platform
+        cell: a revoked name that no machine has
         cell: quota is metered
         cell: rescheduling resumed
         cell: rescheduling stopped
@@ -61,11 +62,18 @@ fn histories_reach_every_state_and_every_event() {
         machine: down
         machine: drained
         machine: has attributes from operators
+        machine: has certificates
         machine: joining
         machine: saw crashes
         machine: suspect
         machine: unreachable
         machine: up
+        machine: was revoked
+        replica: learner
+        replica: learner, leaving
+        replica: voter
+        replica: voter, leaving
+        replica: waiting
         task: crashed
         task: failed
         task: finished
@@ -86,12 +94,15 @@ fn histories_reach_every_state_and_every_event() {
         task: reserves less than its limit
         task: started
         task: starting
+        task: stopping, evicted
         task: stopping, killed by a user
         task: stopping, killed with its alloc set
         task: stopping, killed with its parent
         task: stopping, machine shutdown
         task: stopping, preempted
         task: unhealthy
+        token: unused
+        token: used
     "#]]
     .assert_eq(&lines(&states));
     expect![[r#"
@@ -111,7 +122,10 @@ fn histories_reach_every_state_and_every_event() {
         machine back
         machine down
         machine drained
+        machine enrolled
         machine removed
+        machine renewed
+        machine revoked
         machine undrained
         machine unreachable
         machine updated
@@ -119,6 +133,10 @@ fn histories_reach_every_state_and_every_event() {
         oversell
         platform
         queue
+        replica added
+        replica described
+        replica member
+        replica removed
         rescheduling allowed
         rescheduling resumed
         rescheduling stopped
@@ -127,6 +145,7 @@ fn histories_reach_every_state_and_every_event() {
         stop
         submit
         suspect
+        token issued
         update pending
         update running
         user added
@@ -164,6 +183,16 @@ fn see(cell: &Cell, seen: &mut Seen) {
         let words = words.into_iter().filter_map(|(is, word)| is.then_some(word));
         seen.extend(words.map(|word| format!("cell: user {word}")));
     }
+    for (_, token) in cell.tokens() {
+        seen.insert(format!("token: {}", if token.used.is_some() { "used" } else { "unused" }));
+    }
+    if cell.revoked_machines().next().is_some() {
+        seen.insert("cell: a revoked name that no machine has".to_owned());
+    }
+    for replica in cell.replicas() {
+        let leaving = if replica.leaving { ", leaving" } else { "" };
+        seen.insert(format!("replica: {:?}{leaving}", replica.member).to_lowercase());
+    }
     for machine in cell.machines() {
         seen.extend(of_machine(cell, machine).map(|word| format!("machine: {word}")));
     }
@@ -196,12 +225,15 @@ fn of_machine(cell: &Cell, machine: &Machine) -> impl Iterator<Item = &'static s
         MachineState::Unreachable { .. } => "unreachable",
         MachineState::Down { .. } => "down",
     };
+    let said = machine.credentials.as_ref();
     let words = [
         (true, state),
         (machine.drain.is_some(), "drained"),
         (!machine.operator_attributes.is_empty(), "has attributes from operators"),
         (!machine.crashes.is_empty(), "saw crashes"),
         (machine.is_suspect(cell.time()), "suspect"),
+        (said.is_some_and(|said| !said.certificates.is_empty()), "has certificates"),
+        (said.is_some_and(|said| said.revoked.is_some()), "was revoked"),
     ];
     words.into_iter().filter_map(|(is, word)| is.then_some(word))
 }

@@ -1,0 +1,165 @@
+//! `bourg master`: a replica's own process, and the replicas of a cell.
+
+use clap::{Args, Subcommand};
+use proto::v1;
+use proto::v1::change_replicas_request::Change;
+
+use super::cells::Target;
+use super::exit::{Done, Failure};
+use super::output::{self, Format, Listing};
+use super::{MasterArgs, ReplicaArgs, roles, with_cell};
+
+/// A replica, or what is done with those of a cell.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub(crate) struct MasterCommand {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    replica: Option<ReplicaArgs>,
+    #[command(flatten)]
+    process: MasterArgs,
+}
+
+/// What is done with the replicas of a cell.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// The replicas of the cell's master, and which of them leads.
+    List(ListArgs),
+    /// Add a replica, which is then to be started there.
+    ///
+    /// It catches up while the others serve, and votes as soon as it has.
+    Add(AddArgs),
+    /// Remove a replica. One that leads lets another lead first.
+    Remove(RemoveArgs),
+    /// Let another replica lead.
+    Transfer(TransferArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ListArgs {
+    /// table, wide, json, yaml, name, or a field by its path.
+    #[arg(short, long, default_value = "table")]
+    output: Format,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AddArgs {
+    /// Where it will be reached, as host:port.
+    address: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RemoveArgs {
+    /// Its number, as in bourg master list.
+    replica: u64,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TransferArgs {
+    /// To whom. Default: to whichever has most of the log.
+    replica: Option<u64>,
+}
+
+pub(super) fn master(cell: Target<'_>, command: MasterCommand) -> Done {
+    match (command.command, command.replica) {
+        (Some(Command::List(args)), _) => list(cell, &args),
+        (Some(Command::Add(args)), _) => add(cell, &args),
+        (Some(Command::Remove(args)), _) => remove(cell, &args),
+        (Some(Command::Transfer(args)), _) => transfer(cell, &args),
+        (None, Some(replica)) => Ok(roles::master(replica, command.process)?),
+        (None, None) => Err(Failure::usage("error: it is not said what to do")
+            .next("bourg master --help says what there is")),
+    }
+}
+
+fn list(cell: Target<'_>, args: &ListArgs) -> Done {
+    with_cell(cell, async |mut connection| {
+        let answer = connection
+            .ask(v1::ReplicasRequest {}, async |mut client, request| client.replicas(request).await)
+            .await?;
+        let leader = answer.leader;
+        let newest = answer.replicas.iter().filter_map(|replica| replica.progress);
+        let newest = newest.map(|progress| progress.index).max().unwrap_or_default();
+        let listing = Listing {
+            items: &answer.replicas,
+            name: |replica: &v1::ReplicaStatus| replica.id.to_string(),
+            headings: &["REPLICA", "ADDRESS", "STATE", "BEHIND", "LEVEL"],
+            wide: 1,
+            row: |replica: &v1::ReplicaStatus| row(replica, leader, newest),
+        };
+        output::list(&args.output, &listing)?;
+        if leader == 0 {
+            eprintln!("no replica leads: nothing can be changed until a majority of them is there");
+        }
+        Ok(())
+    })
+}
+
+fn row(replica: &v1::ReplicaStatus, leader: u64, newest: u64) -> Vec<String> {
+    let address = match replica.address.as_str() {
+        "" => "-",
+        address => address,
+    };
+    let behind = match replica.progress {
+        None => "-".to_owned(),
+        Some(progress) if !progress.answers => "does not answer".to_owned(),
+        Some(progress) => match newest.saturating_sub(progress.index) {
+            0 => "nothing".to_owned(),
+            1 => "1 record".to_owned(),
+            records => format!("{records} records"),
+        },
+    };
+    let level = match replica.level {
+        0 => "-".to_owned(),
+        level => level.to_string(),
+    };
+    vec![replica.id.to_string(), address.to_owned(), state(replica, leader), behind, level]
+}
+
+fn state(replica: &v1::ReplicaStatus, leader: u64) -> String {
+    let is = match replica.member.as_str() {
+        "voter" if replica.id == leader => "leads",
+        "voter" => "follows",
+        "learner" => "catches up",
+        other => other,
+    };
+    if replica.leaving { format!("{is}, leaving") } else { is.to_owned() }
+}
+
+fn add(cell: Target<'_>, args: &AddArgs) -> Done {
+    with_cell(cell, async |mut connection| {
+        let answer = change(&mut connection, Change::Add(args.address.clone())).await?;
+        output::say(&format!("replica {} is to be at {}\n", answer.replica, args.address));
+        Ok(())
+    })
+}
+
+fn remove(cell: Target<'_>, args: &RemoveArgs) -> Done {
+    with_cell(cell, async |mut connection| {
+        change(&mut connection, Change::Remove(args.replica)).await?;
+        output::say(&format!("replica {} leaves\n", args.replica));
+        Ok(())
+    })
+}
+
+/// Has the cell change its replicas.
+pub(super) async fn change(
+    connection: &mut super::Connection,
+    change: Change,
+) -> Result<v1::ChangeReplicasResponse, Failure> {
+    let id = Some(connection.request_id().await?);
+    let request = v1::ChangeReplicasRequest { id, change: Some(change) };
+    connection.ask(request, async |mut client, request| client.change_replicas(request).await).await
+}
+
+fn transfer(cell: Target<'_>, args: &TransferArgs) -> Done {
+    with_cell(cell, async |mut connection| {
+        let request = v1::TransferLeaderRequest { to: args.replica.unwrap_or_default() };
+        let answer = connection
+            .ask(request, async |mut client, request| client.transfer_leader(request).await)
+            .await?;
+        output::say(&format!("replica {} leads in term {}\n", answer.leader, answer.term));
+        Ok(())
+    })
+}

@@ -1,0 +1,40 @@
+//! What a request waits for before any service sees it: that this replica has caught up with the
+//! others since it was started, and, where it asks for that, that it has all that was acknowledged
+//! anywhere before.
+
+use std::time::Duration;
+
+use axum::extract::{Request, State};
+use axum::middleware::Next;
+use axum::response::Response;
+use tonic::Status;
+
+use super::core::Core;
+
+/// The metadata of a request that is to be answered with what is true now.
+pub(crate) const CONSISTENT: &str = "consistent";
+/// For how long a request waits.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// For how long it waits for the others' word on what is true now.
+const CONSISTENT_PATIENCE: Duration = Duration::from_secs(5);
+
+pub(super) async fn pass(State(core): State<Core>, request: Request, next: Next) -> Response {
+    if !matches!(tokio::time::timeout(PATIENCE, core.caught_up()).await, Ok(true)) {
+        let status = Status::unavailable(
+            "this replica has heard of no leader since it was started, and does not know what is \
+             true: ask another",
+        );
+        return status.into_http();
+    }
+    if request.headers().contains_key(CONSISTENT) {
+        let read = tokio::time::timeout(CONSISTENT_PATIENCE, core.read()).await;
+        if !matches!(read, Ok(Some(()))) {
+            let status = Status::unavailable(
+                "no majority of the replicas says what is true now: ask without --consistent for what \
+                 this one knows",
+            );
+            return status.into_http();
+        }
+    }
+    next.run(request).await
+}

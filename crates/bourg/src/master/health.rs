@@ -1,0 +1,165 @@
+//! Whether a master lives and is ready: for HTTP, for gRPC's own health service, and for whoever
+//! started it.
+//!
+//! It lives while its core takes steps. It is ready while requests are answered: its log can be
+//! written, the cell has caught up with it, a leader is known, its threads live, and there is room in
+//! the core's queue.
+
+use std::time::Duration;
+
+use axum::extract::{Request as HttpRequest, State};
+use axum::http::{StatusCode, Uri};
+use axum::middleware::Next;
+use axum::response::{IntoResponse as _, Response as HttpResponse};
+use rpc::Identity;
+use rpc::service::{borgmaster_server, scheduling_server};
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Request, Response, Status};
+use tonic_health::pb::health_check_response::ServingStatus;
+use tonic_health::pb::health_server::Health;
+use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
+
+use super::service::{Answer, STREAM_QUEUE, Service, Streamed};
+use crate::health::{self, Check};
+
+/// After how long without a step of the core it is not ready, and after how long it counts as dead.
+/// It takes one for every tick of consensus.
+const STEPLESS_MAX: Duration = Duration::from_secs(10);
+const DEAD_AFTER: Duration = Duration::from_secs(60);
+/// How often is looked for whoever watches.
+const LOOK: Duration = Duration::from_secs(1);
+
+impl Service {
+    /// Whether it lives.
+    fn lives(&self) -> Vec<Check> {
+        vec![Check::new("core", self.steps(DEAD_AFTER))]
+    }
+
+    /// Whether it is ready.
+    pub(super) fn readiness(&self) -> Vec<Check> {
+        let view = self.core.view();
+        vec![
+            Check::new("disk", self.core.trouble().map_or(Ok(()), Err)),
+            Check::new("caught-up", so(view.caught_up, "the log is still being applied")),
+            Check::new("leader", so(view.leader.is_some(), "no leader is known")),
+            Check::new("threads", self.threads()),
+            Check::new("queue", self.core.has_room()),
+        ]
+    }
+
+    fn steps(&self, patience: Duration) -> Result<(), String> {
+        let threads = &self.metrics.threads;
+        let since = threads.since_step();
+        if threads.ended().contains(&"core") {
+            return Err("the core has ended".to_owned());
+        }
+        so(since <= patience, &format!("the core has taken no step for {} s", since.as_secs()))
+    }
+
+    fn threads(&self) -> Result<(), String> {
+        match self.metrics.threads.ended().as_slice() {
+            [] => self.steps(STEPLESS_MAX),
+            ended => Err(format!("ended: {}", ended.join(", "))),
+        }
+    }
+
+    /// Lets whoever has a certificate of the cell look, unless it was revoked.
+    fn may_look<T>(&self, request: &Request<T>) -> Result<(), Status> {
+        match rpc::transport::peer_identity(request, &self.cell)? {
+            Identity::Master | Identity::Borglet(_) | Identity::Scheduler(_) => Ok(()),
+            Identity::User(_) | Identity::Task { .. } => self.caller(request).map(drop),
+            Identity::Joining(_) => {
+                Err(Status::permission_denied("a token is for joining the cell alone"))
+            }
+        }
+    }
+
+    fn serving(&self, service: &str) -> Option<ServingStatus> {
+        let known = ["", borgmaster_server::SERVICE_NAME, scheduling_server::SERVICE_NAME];
+        known.contains(&service).then(|| match health::all_ok(&self.readiness()) {
+            true => ServingStatus::Serving,
+            false => ServingStatus::NotServing,
+        })
+    }
+}
+
+fn so(is_so: bool, else_why: &str) -> Result<(), String> {
+    if is_so { Ok(()) } else { Err(else_why.to_owned()) }
+}
+
+/// `/livez`
+pub(super) async fn livez(State(service): State<Service>, uri: Uri) -> HttpResponse {
+    health::answer(&uri, &service.lives())
+}
+
+/// `/readyz`
+pub(super) async fn readyz(State(service): State<Service>, uri: Uri) -> HttpResponse {
+    health::answer(&uri, &service.readiness())
+}
+
+/// `/metrics`
+pub(super) async fn metrics(State(service): State<Service>) -> HttpResponse {
+    // The machines of a large cell take a few milliseconds to count.
+    let text = tokio::task::spawn_blocking(move || health::metrics(&service.registry));
+    text.await.unwrap_or_else(|error| {
+        health::plain(StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n"))
+    })
+}
+
+/// Refuses whoever may not look, in the words of what they ask by.
+pub(super) async fn lookers(
+    State(service): State<Service>,
+    request: HttpRequest,
+    next: Next,
+) -> HttpResponse {
+    let (parts, body) = request.into_parts();
+    let is_grpc = parts.headers.get("content-type");
+    let is_grpc = is_grpc.is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc"));
+    match service.may_look(&health::asked(&parts)) {
+        Ok(()) => next.run(HttpRequest::from_parts(parts, body)).await,
+        Err(status) if is_grpc => status.into_http::<axum::body::Body>().into_response(),
+        Err(status) => health::refused(&status),
+    }
+}
+
+/// gRPC's health service, version 1.
+#[tonic::async_trait]
+impl Health for Service {
+    type WatchStream = Streamed<HealthCheckResponse>;
+
+    async fn check(&self, request: Request<HealthCheckRequest>) -> Answer<HealthCheckResponse> {
+        let service = &request.get_ref().service;
+        let status = self.serving(service).ok_or_else(|| {
+            Status::not_found(format!("there is no service '{}'", service.escape_debug()))
+        })?;
+        Ok(Response::new(HealthCheckResponse { status: status.into() }))
+    }
+
+    async fn watch(&self, request: Request<HealthCheckRequest>) -> Answer<Self::WatchStream> {
+        let asked = request.get_ref().service.clone();
+        let (to_client, stream) = mpsc::channel(STREAM_QUEUE);
+        let service = self.clone();
+        tokio::spawn(async move {
+            let mut last = None;
+            loop {
+                if let Err(status) = service.may_look(&request) {
+                    let _gone = to_client.send(Err(status)).await;
+                    break;
+                }
+                let status = service.serving(&asked).unwrap_or(ServingStatus::ServiceUnknown);
+                if last.replace(status) != Some(status) {
+                    let message = HealthCheckResponse { status: status.into() };
+                    if to_client.send(Ok(message)).await.is_err() {
+                        break;
+                    }
+                }
+                tokio::select! {
+                    () = tokio::time::sleep(LOOK) => {}
+                    () = to_client.closed() => break,
+                }
+            }
+        });
+        Ok(Response::new(Box::pin(ReceiverStream::new(stream))))
+    }
+}

@@ -1,0 +1,376 @@
+//! The other replicas: what is said to them. Each has a queue of its own and a stream that stays
+//! open; what does not fit, or does not arrive, is lost, and consensus makes up for it. Snapshots
+//! and what is asked of the leader go in calls of their own.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::Context;
+use model::ReplicaId;
+use proto::v1;
+use proto::v1::install_request::Part;
+use replica::{Body, Input, Message as ReplicaMessage, Snapshot};
+use rpc::service::replication_client::ReplicationClient;
+use rpc::service::scheduling_client::SchedulingClient;
+use rpc::{Expect, Role, Rotating};
+use tokio::runtime::Runtime;
+use tokio::sync::{mpsc, watch};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::transport::Channel;
+use tonic::{Code, Status};
+
+use super::core::Message;
+use crate::checkpoint;
+
+/// How many messages may wait for a replica.
+const QUEUE: usize = 4_096;
+/// How many messages go together at most, and how many bytes of records; one message's more, but
+/// not two.
+const TOGETHER: usize = 256;
+const TOGETHER_BYTES: usize = 2 << 20;
+/// How many such parcels may be on their way.
+const PARCELS: usize = 4;
+/// The largest parcel: one record of the largest size and what may go with it.
+pub(super) const PARCEL_BYTES_MAX: usize = 128 << 20;
+/// How long a replica that cannot be reached is left alone.
+const PAUSE: Duration = Duration::from_millis(100);
+/// How long one may take to take in what is sent.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// How long a snapshot may take on its way, to be taken in included.
+const SNAPSHOT_PATIENCE: Duration = Duration::from_secs(600);
+/// How many pieces of a snapshot may wait for a slow reader.
+const SNAPSHOT_QUEUE: usize = 4;
+
+/// The threads that talk to the others; they end when this is dropped.
+pub(crate) struct Peers {
+    handle: Handle,
+    runtime: Option<Runtime>,
+}
+
+/// A handle on them.
+#[derive(Clone)]
+pub(crate) struct Handle(Arc<Inner>);
+
+struct Inner {
+    runtime: tokio::runtime::Handle,
+    credentials: Rotating,
+    me: ReplicaId,
+    to_core: mpsc::Sender<Message>,
+    /// Where replicas were said to be when this process was started.
+    hints: BTreeMap<ReplicaId, Arc<str>>,
+    peers: Mutex<BTreeMap<ReplicaId, Peer>>,
+}
+
+/// Another replica.
+struct Peer {
+    messages: mpsc::Sender<ReplicaMessage>,
+    addresses: watch::Sender<Vec<Arc<str>>>,
+    /// A channel for calls, and where it leads.
+    channel: Option<(Arc<str>, Channel)>,
+}
+
+pub(crate) fn start(
+    credentials: &Rotating,
+    me: ReplicaId,
+    hints: BTreeMap<ReplicaId, Arc<str>>,
+    to_core: mpsc::Sender<Message>,
+) -> anyhow::Result<Peers> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .thread_name("peers")
+        .enable_all()
+        .build()
+        .context("cannot start the thread that talks to the other replicas")?;
+    let inner = Inner {
+        runtime: runtime.handle().clone(),
+        credentials: credentials.clone(),
+        me,
+        to_core,
+        hints,
+        peers: Mutex::default(),
+    };
+    let handle = Handle(Arc::new(inner));
+    handle.know(std::iter::empty());
+    Ok(Peers { handle, runtime: Some(runtime) })
+}
+
+impl Peers {
+    pub(crate) fn handle(&self) -> Handle {
+        self.handle.clone()
+    }
+}
+
+impl Drop for Peers {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+impl Handle {
+    /// Who the replicas are from now on. Those that were given at the start are known besides: a
+    /// replica that has nothing of the log yet knows of no others.
+    pub(crate) fn know<'a>(&self, recorded: impl Iterator<Item = (ReplicaId, &'a Arc<str>)>) {
+        let recorded: BTreeMap<ReplicaId, &Arc<str>> = recorded.collect();
+        let mut peers = self.peers();
+        if !recorded.is_empty() {
+            peers.retain(|id, _| recorded.contains_key(id));
+        }
+        let hinted = self.0.hints.keys().filter(|_| recorded.is_empty());
+        for id in recorded.keys().chain(hinted).filter(|id| **id != self.0.me) {
+            let hint = self.0.hints.get(id);
+            let known = recorded.get(id).copied().filter(|address| !address.is_empty());
+            let mut addresses: Vec<_> = known.into_iter().chain(hint).cloned().collect();
+            addresses.dedup();
+            let peer = peers.entry(*id).or_insert_with(|| self.meet(*id));
+            peer.addresses.send_if_modified(|before| {
+                let differs = *before != addresses;
+                before.clone_from(&addresses);
+                differs
+            });
+        }
+    }
+
+    fn meet(&self, id: ReplicaId) -> Peer {
+        let (messages, queued) = mpsc::channel(QUEUE);
+        let (addresses, watched) = watch::channel(Vec::new());
+        let stream = Stream {
+            id,
+            credentials: self.0.credentials.clone(),
+            to_core: self.0.to_core.clone(),
+            addresses: watched,
+            tried: 0,
+        };
+        self.0.runtime.spawn(stream.run(queued));
+        Peer { messages, addresses, channel: None }
+    }
+
+    /// Says something to another replica, if it can hear it.
+    pub(crate) fn send(&self, message: ReplicaMessage) {
+        let snapshot = match &message.body {
+            Body::Consensus(consensus) => consensus.snapshot.clone(),
+            _ => None,
+        };
+        if let Some(snapshot) = snapshot {
+            let (to, handle) = (message.to, self.clone());
+            self.0.runtime.spawn(async move {
+                let sent =
+                    tokio::time::timeout(SNAPSHOT_PATIENCE, handle.install(message, snapshot));
+                let sent =
+                    sent.await.unwrap_or_else(|_| Err(Status::deadline_exceeded("too slow")));
+                if let Err(status) = &sent {
+                    let said = rpc::transport::explain(status);
+                    tracing::warn!("replica {to} did not take the snapshot: {said}");
+                }
+                let input = Input::SnapshotSent(to, sent.is_ok());
+                let _gone = handle.0.to_core.send(Message::Input(input)).await;
+            });
+        } else if let Some(peer) = self.peers().get(&message.to) {
+            // Where there is no room it is as if it were lost.
+            let _lost = peer.messages.try_send(message);
+        }
+    }
+
+    /// Sends the cell to a replica that is too far behind.
+    async fn install(&self, message: ReplicaMessage, snapshot: Snapshot) -> Result<(), Status> {
+        tracing::info!("sends replica {} the cell of index {}", message.to, snapshot.cell.index());
+        let mut client = self.client(message.to)?;
+        let (pieces, stream) = mpsc::channel(SNAPSHOT_QUEUE);
+        let head = Part::Message((&message).into());
+        let runtime = tokio::runtime::Handle::current();
+        let write = move || {
+            let send = |part| {
+                let request = v1::InstallRequest { part: Some(part) };
+                runtime.block_on(pieces.send(request)).map_err(drop)
+            };
+            send(head)?;
+            checkpoint::pieces(&snapshot.cell.image(), |piece| send(Part::Image(piece.to_vec())))
+        };
+        let _given_up = tokio::task::spawn_blocking(write);
+        client.install(ReceiverStream::new(stream)).await.map(drop)
+    }
+
+    /// Asks the leader in somebody's name.
+    pub(crate) async fn forward(
+        &self,
+        leader: ReplicaId,
+        request: v1::ForwardRequest,
+        patience: Duration,
+    ) -> Result<v1::ForwardResponse, Status> {
+        let mut request = tonic::Request::new(request);
+        request.set_timeout(patience);
+        self.client(leader)?.forward(request).await.map(tonic::Response::into_inner)
+    }
+
+    /// Asks the leader to let another lead.
+    pub(crate) async fn yield_to(
+        &self,
+        leader: ReplicaId,
+        to: Option<ReplicaId>,
+    ) -> Result<(), Status> {
+        let mut request = tonic::Request::new(v1::YieldRequest { to: to.map_or(0, |to| to.0) });
+        request.set_timeout(PATIENCE);
+        self.client(leader)?.r#yield(request).await.map(drop)
+    }
+
+    /// What the leader sees of the replicas.
+    pub(crate) async fn progress(
+        &self,
+        leader: ReplicaId,
+    ) -> Result<Vec<v1::ReplicaProgress>, Status> {
+        let mut request = tonic::Request::new(v1::ProgressRequest {});
+        request.set_timeout(PATIENCE);
+        Ok(self.client(leader)?.progress(request).await?.into_inner().replicas)
+    }
+
+    /// Asks the leader in a scheduler's name.
+    pub(crate) async fn propose(
+        &self,
+        leader: ReplicaId,
+        request: v1::ProposeRequest,
+    ) -> Result<v1::ProposeResponse, Status> {
+        let most = rpc::transport::MAX_STREAM_MESSAGE_BYTES;
+        let client = SchedulingClient::new(self.channel(leader)?);
+        let mut client = client.max_decoding_message_size(most).max_encoding_message_size(most);
+        client.propose(request).await.map(tonic::Response::into_inner)
+    }
+
+    fn client(&self, id: ReplicaId) -> Result<ReplicationClient<Channel>, Status> {
+        Ok(client(self.channel(id)?))
+    }
+
+    fn channel(&self, id: ReplicaId) -> Result<Channel, Status> {
+        let unknown = || Status::unavailable(format!("nobody has said where replica {id} is"));
+        let mut peers = self.peers();
+        let peer = peers.get_mut(&id).ok_or_else(unknown)?;
+        let address = peer.addresses.borrow().first().cloned().ok_or_else(unknown)?;
+        if let Some((known, channel)) = &peer.channel
+            && *known == address
+        {
+            return Ok(channel.clone());
+        }
+        let _inside = self.0.runtime.enter();
+        let channel = connect(&address, &self.0.credentials)?;
+        peer.channel = Some((address, channel.clone()));
+        Ok(channel)
+    }
+
+    fn peers(&self) -> std::sync::MutexGuard<'_, BTreeMap<ReplicaId, Peer>> {
+        self.0.peers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn connect(address: &str, credentials: &Rotating) -> Result<Channel, Status> {
+    rpc::transport::connect(address, credentials, &Expect::Role(Role::Master))
+        .map_err(|error| Status::unavailable(error.to_string()))
+}
+
+fn client(channel: Channel) -> ReplicationClient<Channel> {
+    ReplicationClient::new(channel)
+        .max_decoding_message_size(PARCEL_BYTES_MAX)
+        .max_encoding_message_size(PARCEL_BYTES_MAX)
+}
+
+/// What is said to one replica.
+struct Stream {
+    id: ReplicaId,
+    credentials: Rotating,
+    to_core: mpsc::Sender<Message>,
+    addresses: watch::Receiver<Vec<Arc<str>>>,
+    /// Counts up: where several addresses are known, they are tried in turn.
+    tried: usize,
+}
+
+impl Stream {
+    async fn run(mut self, mut queued: mpsc::Receiver<ReplicaMessage>) {
+        while let Some(message) = queued.recv().await {
+            let Some(address) = self.next_address() else { continue };
+            if let Err(status) = self.talk(&address, message, &mut queued).await {
+                let said = rpc::transport::explain(&status);
+                tracing::debug!("replica {} at {address}: {said}", self.id);
+                if status.code() == Code::FailedPrecondition {
+                    let dismissed =
+                        anyhow::anyhow!("replica {} says: {}", self.id, status.message());
+                    let _gone = self.to_core.send(Message::Fail(dismissed)).await;
+                    return;
+                }
+            }
+            self.tried += 1;
+            let unreachable = Input::Unreachable(self.id);
+            let _gone = self.to_core.send(Message::Input(unreachable)).await;
+            tokio::time::sleep(PAUSE).await;
+            // What waited meanwhile is old.
+            while queued.try_recv().is_ok() {}
+        }
+    }
+
+    fn next_address(&self) -> Option<Arc<str>> {
+        let addresses = self.addresses.borrow();
+        addresses.get(self.tried.checked_rem(addresses.len())?).cloned()
+    }
+
+    /// Says what there is to say, until the other end, or the way there, does not go on.
+    async fn talk(
+        &mut self,
+        address: &str,
+        first: ReplicaMessage,
+        queued: &mut mpsc::Receiver<ReplicaMessage>,
+    ) -> Result<(), Status> {
+        let mut client = client(connect(address, &self.credentials)?);
+        let (parcels, stream) = mpsc::channel(PARCELS);
+        let call = async move { client.talk(ReceiverStream::new(stream)).await.map(drop) };
+        let mut call = std::pin::pin!(call);
+        let mut next = Some(first);
+        loop {
+            let Some(message) = next.take() else {
+                tokio::select! {
+                    ended = &mut call => return ended,
+                    message = queued.recv() => next = message,
+                    changed = self.addresses.changed() => {
+                        if changed.is_err() || !self.addresses.borrow().iter().any(|a| **a == *address) {
+                            return Ok(());
+                        }
+                        continue;
+                    }
+                }
+                if next.is_none() {
+                    return Ok(());
+                }
+                continue;
+            };
+            let parcel = together(message, queued);
+            let sending = tokio::time::timeout(PATIENCE, parcels.send(parcel));
+            tokio::select! {
+                ended = &mut call => return ended,
+                sent = sending => {
+                    if !matches!(sent, Ok(Ok(()))) {
+                        return Err(Status::deadline_exceeded("it takes in nothing"));
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// As much of what waits as goes together.
+fn together(first: ReplicaMessage, queued: &mut mpsc::Receiver<ReplicaMessage>) -> v1::Talking {
+    let mut bytes = 0;
+    let mut messages = Vec::new();
+    let mut next = Some(first);
+    while let Some(message) = next {
+        bytes += size(&message);
+        messages.push((&message).into());
+        let full = messages.len() >= TOGETHER || bytes >= TOGETHER_BYTES;
+        next = if full { None } else { queued.try_recv().ok() };
+    }
+    v1::Talking { messages }
+}
+
+fn size(message: &ReplicaMessage) -> usize {
+    match &message.body {
+        Body::Consensus(consensus) => consensus.entries.iter().map(|entry| entry.data.len()).sum(),
+        _ => 0,
+    }
+}

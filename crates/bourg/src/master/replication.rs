@@ -1,0 +1,195 @@
+//! What a replica serves to the others: their messages, the cell to go on from, and what their
+//! clients ask of the leader.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use cell::{Cell, Op, Outcome};
+use model::{ReplicaId, Serial, UserName};
+use prost::Message as _;
+use proto::v1;
+use proto::v1::install_request::Part;
+use replica::{Input, Message as ReplicaMessage};
+use rpc::Identity;
+use rpc::service::replication_server::{Replication, ReplicationServer};
+use tokio::sync::Mutex;
+use tonic::{Request, Response, Status, Streaming};
+
+use super::core::{Ask, Message, View};
+use super::peers::PARCEL_BYTES_MAX;
+use super::service::{Answer, Service, malformed, unexpected};
+use super::users::{Caller, revoked};
+use crate::checkpoint::{self, Origin};
+
+/// The largest cell that is taken in, in bytes of its image.
+const IMAGE_BYTES_MAX: usize = 16 << 30;
+
+/// The service.
+#[derive(Clone)]
+pub(super) struct Replicas {
+    service: Service,
+    /// Where checkpoints are.
+    checkpoints: PathBuf,
+    /// One snapshot is taken in at a time.
+    installing: Arc<Mutex<()>>,
+}
+
+impl Replicas {
+    pub(super) fn server(service: Service, checkpoints: PathBuf) -> ReplicationServer<Self> {
+        ReplicationServer::new(Self { service, checkpoints, installing: Arc::default() })
+            .max_decoding_message_size(PARCEL_BYTES_MAX)
+            .max_encoding_message_size(PARCEL_BYTES_MAX)
+    }
+
+    fn only_replicas<T>(&self, request: &Request<T>) -> Result<(), Status> {
+        match rpc::transport::peer_identity(request, &self.service.cell)? {
+            Identity::Master => Ok(()),
+            other => Err(Status::permission_denied(format!(
+                "only replicas of the master may ask that, and {other} is none"
+            ))),
+        }
+    }
+
+    /// Whether the sender is, or may be, a replica of this cell. One that does not know yet who was
+    /// added lets it talk.
+    fn listens_to(&self, from: u64, restore_epoch: u64) -> Result<(), Status> {
+        let view = self.service.core.view();
+        let (mine, id) = (view.origin.restore_epoch, ReplicaId(from));
+        if restore_epoch < mine {
+            return Err(Status::failed_precondition(format!(
+                "the cell was restored since (restore epoch {mine}, yours is {restore_epoch}): remove \
+                 this replica's directory and add it anew with bourg master add"
+            )));
+        }
+        let recorded = view.cell.replicas().next().is_some();
+        if recorded && view.cell.replica(id).is_none() && id <= view.cell.last_replica() {
+            return Err(Status::failed_precondition(format!(
+                "replica {id} was removed from the cell: stop it, and add it anew with bourg master \
+                 add if it is to come back"
+            )));
+        }
+        Ok(())
+    }
+
+    async fn received(&self, message: ReplicaMessage) -> Result<(), Status> {
+        let sent = self.service.core.tell(Message::Input(Input::Received(message))).await;
+        sent.map_err(|()| Status::unavailable("the master stops"))
+    }
+}
+
+#[tonic::async_trait]
+impl Replication for Replicas {
+    async fn talk(&self, request: Request<Streaming<v1::Talking>>) -> Answer<v1::Talked> {
+        self.only_replicas(&request)?;
+        let mut parcels = request.into_inner();
+        while let Some(v1::Talking { messages }) = parcels.message().await? {
+            for message in messages {
+                self.listens_to(message.from, message.restore_epoch)?;
+                self.received(message.try_into().map_err(|error| malformed(&error))?).await?;
+            }
+        }
+        Ok(Response::new(v1::Talked {}))
+    }
+
+    async fn install(
+        &self,
+        request: Request<Streaming<v1::InstallRequest>>,
+    ) -> Answer<v1::InstallResponse> {
+        self.only_replicas(&request)?;
+        let _one = self.installing.lock().await;
+        let mut parts = request.into_inner();
+        let Some(Part::Message(message)) = parts.message().await?.and_then(|part| part.part) else {
+            return Err(Status::invalid_argument("a snapshot begins with its message"));
+        };
+        self.listens_to(message.from, message.restore_epoch)?;
+        let mut image = Vec::new();
+        while let Some(part) = parts.message().await? {
+            let Some(Part::Image(piece)) = part.part else {
+                return Err(Status::invalid_argument("a piece of the image was expected"));
+            };
+            if image.len() + piece.len() > IMAGE_BYTES_MAX {
+                return Err(Status::resource_exhausted("the image is too large"));
+            }
+            image.extend_from_slice(&piece);
+        }
+        let directory = self.checkpoints.clone();
+        let taken = tokio::task::spawn_blocking(move || take_in(&directory, message, &image));
+        let message = taken.await.map_err(|error| Status::internal(error.to_string()))??;
+        self.received(message).await?;
+        Ok(Response::new(v1::InstallResponse {}))
+    }
+
+    async fn forward(&self, request: Request<v1::ForwardRequest>) -> Answer<v1::ForwardResponse> {
+        self.only_replicas(&request)?;
+        let bytes = request.get_ref().encoded_len();
+        let v1::ForwardRequest { user, serial, op } = request.into_inner();
+        let invalid = |error: &dyn std::fmt::Display| Status::invalid_argument(error.to_string());
+        let user = UserName::new(&user).map_err(|error| invalid(&error))?;
+        let serial: Serial = serial.parse().map_err(|error| invalid(&error))?;
+        let view = self.service.core.view();
+        if !view.cell.accepts(&user, serial) {
+            let why = revoked(&view.cell, &user, view.now());
+            return Err(Status::permission_denied(why));
+        }
+        drop(view);
+        let op = op.ok_or_else(|| Status::invalid_argument("nothing is asked"))?;
+        let by = Caller { user, serial };
+        let ask = match op.try_into().map_err(|error| malformed(&error))? {
+            Op::OpenSession { .. } => Ask::OpenSession(by),
+            Op::Request { id, mutation, .. } => Ask::Request(id, by, mutation),
+            _ => return Err(Status::invalid_argument("nobody may ask for that operation")),
+        };
+        match self.service.ask_here(ask, bytes).await? {
+            (index, Outcome::Request(answer)) => {
+                let answer = Some((&answer).into());
+                Ok(Response::new(v1::ForwardResponse { index: index.0, answer }))
+            }
+            (_, other) => Err(unexpected(&other)),
+        }
+    }
+
+    async fn progress(
+        &self,
+        request: Request<v1::ProgressRequest>,
+    ) -> Answer<v1::ProgressResponse> {
+        self.only_replicas(&request)?;
+        let replicas = self.service.core.view().progress();
+        Ok(Response::new(v1::ProgressResponse { replicas }))
+    }
+
+    async fn r#yield(&self, request: Request<v1::YieldRequest>) -> Answer<v1::YieldResponse> {
+        self.only_replicas(&request)?;
+        let to = Some(ReplicaId(request.into_inner().to)).filter(|to| to.0 > 0);
+        let told = self.service.core.tell(Message::Input(Input::Transfer(to))).await;
+        told.map_err(|()| Status::unavailable("the master stops"))?;
+        Ok(Response::new(v1::YieldResponse {}))
+    }
+}
+
+/// Reads the cell of a snapshot and makes it durable as a checkpoint, before consensus hears of it.
+fn take_in(
+    directory: &std::path::Path,
+    message: v1::ReplicaMessage,
+    image: &[u8],
+) -> Result<ReplicaMessage, Status> {
+    let bad = |error: &dyn std::fmt::Display| Status::invalid_argument(error.to_string());
+    let restore_epoch = message.restore_epoch;
+    let image = proto::image::read_image(image).map_err(|error| bad(&error))?;
+    let cell = Cell::from_image(image.clone()).map_err(|error| bad(&error))?;
+    let message = proto::replication::message(message, Some(cell)).map_err(|e| malformed(&e))?;
+    if let replica::Body::Consensus(consensus) = &message.body
+        && let Some(snapshot) = &consensus.snapshot
+    {
+        let origin = Origin { term: snapshot.term, restore_epoch };
+        checkpoint::write_in(directory, &image, origin)
+            .map_err(|error| Status::resource_exhausted(format!("{error:#}")))?;
+    }
+    Ok(message)
+}
+
+impl View {
+    /// The replica that leads, where it is not this one.
+    pub(super) fn leads_elsewhere(&self) -> Option<ReplicaId> {
+        self.leader.filter(|leader| *leader != self.me)
+    }
+}

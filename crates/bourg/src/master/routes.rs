@@ -1,0 +1,76 @@
+//! Everything that a master answers on its one port: the services, gRPC's own for health and
+//! reflection, and the pages for those who watch it. Whoever asks has a certificate of the cell, as
+//! the transport sees to for all of them alike.
+
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use axum::Router;
+use axum::middleware::from_fn_with_state;
+use axum::routing::get;
+use rpc::service::borgmaster_server::{self, BorgmasterServer};
+use rpc::service::replication_server::{self, ReplicationServer};
+use rpc::service::scheduling_server::{self, SchedulingServer};
+use tonic::service::Routes;
+use tonic_health::pb::health_server::{self, HealthServer};
+
+use super::metrics::{Requests, measure};
+use super::replication::Replicas;
+use super::service::Service;
+use super::{gate, health};
+
+/// The service of gRPC's reflection.
+const REFLECTION: &str = "grpc.reflection.v1.ServerReflection";
+/// The services that a master has.
+const SERVICES: [&str; 5] = [
+    borgmaster_server::SERVICE_NAME,
+    scheduling_server::SERVICE_NAME,
+    replication_server::SERVICE_NAME,
+    health_server::SERVICE_NAME,
+    REFLECTION,
+];
+/// The descriptors of these services, but of the last one, which brings its own.
+const DESCRIPTORS: [&[u8]; 2] = [proto::DESCRIPTORS, tonic_health::pb::FILE_DESCRIPTOR_SET];
+
+/// Where the times of the requests to a master are counted.
+pub(super) fn requests() -> Arc<Requests> {
+    Arc::new(Requests::new(&DESCRIPTORS, &SERVICES))
+}
+
+impl Service {
+    /// All of it.
+    pub(crate) fn routes(self, replicas: ReplicationServer<Replicas>) -> anyhow::Result<Routes> {
+        let most = rpc::transport::MAX_STREAM_MESSAGE_BYTES;
+        let scheduling = SchedulingServer::new(self.clone());
+        let scheduling = scheduling.max_decoding_message_size(most).max_encoding_message_size(most);
+        let users = BorgmasterServer::new(self.clone()).max_encoding_message_size(most);
+        let held = Routes::new(users).add_service(scheduling).into_axum_router();
+        let held = held.layer(from_fn_with_state(self.core.clone(), gate::pass));
+        let measured = from_fn_with_state(Arc::clone(&self.requests), measure);
+        let always = Routes::new(replicas).into_axum_router().reset_fallback();
+        let all = held.merge(always).merge(self.for_lookers()?);
+        Ok(Routes::from(all.layer(measured)))
+    }
+
+    /// What anybody with a certificate of the cell may ask, and at any time.
+    fn for_lookers(self) -> anyhow::Result<Router> {
+        let mut reflection = tonic_reflection::server::Builder::configure();
+        for descriptors in DESCRIPTORS {
+            reflection = reflection.register_encoded_file_descriptor_set(descriptors);
+        }
+        for service in SERVICES {
+            reflection = reflection.with_service_name(service);
+        }
+        let reflection = reflection.build_v1().context("the descriptors of the services")?;
+        let mut services = Routes::builder();
+        services.add_service(HealthServer::new(self.clone())).add_service(reflection);
+        let pages = Router::new()
+            .route("/livez", get(health::livez))
+            .route("/readyz", get(health::readyz))
+            .route("/metrics", get(health::metrics))
+            .with_state(self.clone());
+        // What no service has is answered by those that are held.
+        let services = services.routes().into_axum_router().reset_fallback();
+        Ok(services.merge(pages).layer(from_fn_with_state(self, health::lookers)))
+    }
+}

@@ -1,0 +1,109 @@
+//! Which threads of a master live, and when the core last took a step: what its health is judged by.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// A thread without which a master serves nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    /// Takes every step of the replica.
+    Core,
+    /// Writes the log.
+    Log,
+    /// Keeps the events.
+    Events,
+}
+
+impl Part {
+    const ALL: [Self; 3] = [Self::Core, Self::Log, Self::Events];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Core => "core",
+            Self::Log => "log",
+            Self::Events => "events",
+        }
+    }
+}
+
+/// The threads of a master.
+#[derive(Debug)]
+pub(super) struct Threads {
+    since: Instant,
+    /// When the core last took a step, in microseconds after that.
+    stepped: AtomicU64,
+    ended: Arc<[AtomicBool; Part::ALL.len()]>,
+}
+
+/// A thread says by this that it lives: dropped, it has ended, be it by a panic.
+#[derive(Debug)]
+pub(super) struct Alive {
+    part: Part,
+    ended: Arc<[AtomicBool; Part::ALL.len()]>,
+}
+
+impl Default for Threads {
+    fn default() -> Self {
+        Self { since: Instant::now(), stepped: AtomicU64::new(0), ended: Arc::default() }
+    }
+}
+
+impl Threads {
+    /// Counts as living until what is given is dropped.
+    pub(super) fn alive(&self, part: Part) -> Alive {
+        Alive { part, ended: Arc::clone(&self.ended) }
+    }
+
+    /// The core takes a step.
+    pub(super) fn steps(&self) {
+        let micros = u64::try_from(self.since.elapsed().as_micros()).unwrap_or(u64::MAX);
+        self.stepped.store(micros, Ordering::Relaxed);
+    }
+
+    /// How long ago the core took its last step.
+    pub(super) fn since_step(&self) -> Duration {
+        let stepped = Duration::from_micros(self.stepped.load(Ordering::Relaxed));
+        self.since.elapsed().saturating_sub(stepped)
+    }
+
+    /// The names of those that have ended.
+    pub(super) fn ended(&self) -> Vec<&'static str> {
+        let ended = self.ended.iter().map(|ended| ended.load(Ordering::Acquire));
+        Part::ALL
+            .iter()
+            .zip(ended)
+            .filter(|(_, ended)| *ended)
+            .map(|(part, _)| part.name())
+            .collect()
+    }
+}
+
+impl Drop for Alive {
+    fn drop(&mut self) {
+        let mine = Part::ALL.iter().zip(self.ended.iter()).find(|(part, _)| **part == self.part);
+        if let Some((_, ended)) = mine {
+            ended.store(true, Ordering::Release);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_panics_has_ended_as_well() {
+        let threads = Threads::default();
+        let (core, log) = (threads.alive(Part::Core), threads.alive(Part::Log));
+        assert!(threads.ended().is_empty());
+        let panicked = std::thread::spawn(move || {
+            let _alive = log;
+            panic!("as a thread may");
+        });
+        assert!(panicked.join().is_err());
+        assert_eq!(threads.ended(), ["log"]);
+        drop(core);
+        assert_eq!(threads.ended(), ["core", "log"]);
+    }
+}

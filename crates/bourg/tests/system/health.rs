@@ -1,0 +1,49 @@
+//! Whether a cell's processes live and are ready, as those ask who watch them.
+
+use crate::cell::{Cell, Role};
+use crate::eventually::until;
+use crate::pages::{Of, page, page_as, value_is};
+
+#[test]
+fn who_has_a_certificate_of_the_cell_learns_whether_it_is_ready_and_nobody_else() {
+    let cell = Cell::start();
+    for of in [Of::Master, Of::Borglet] {
+        assert_eq!(page(&cell, of, "/livez"), (200, "ok\n".to_owned()), "{of:?}");
+        assert_eq!(page(&cell, of, "/readyz"), (200, "ok\n".to_owned()), "{of:?}");
+    }
+    let verbose =
+        "[+] disk ok\n[+] caught-up ok\n[+] leader ok\n[+] threads ok\n[+] queue ok\nok\n";
+    assert_eq!(page(&cell, Of::Master, "/readyz?verbose"), (200, verbose.to_owned()));
+    let verbose = "[+] driver ok\nok\n";
+    assert_eq!(page(&cell, Of::Borglet, "/readyz?verbose"), (200, verbose.to_owned()));
+
+    cell.ok("bourg user add ana");
+    assert_eq!(page_as("ana", &cell, Of::Master, "/readyz").0, 200);
+    cell.ok("bourg user revoke ana");
+    for path in ["/livez", "/readyz", "/metrics"] {
+        let (status, said) = page_as("ana", &cell, Of::Master, path);
+        assert_eq!(status, 403, "{path}: {said}");
+        assert!(said.contains("the certificates that ana had were revoked"), "{path}: {said}");
+    }
+    let refused = "bourg_requests_refused_total{cause=\"revoked\",band=\"none\"}";
+    value_is(&cell, Of::Master, refused, 3.0);
+
+    for of in [Of::Master, Of::Borglet] {
+        let (name, address) = (of.server_name(), of.address(&cell));
+        let line = format!(
+            "curl --silent --show-error --cacert cell/client/user.ca.pem --connect-to \
+             ::{address} https://{name}/livez"
+        );
+        assert_eq!(cell.types(&line).stdout, "", "{of:?} answers whoever has no certificate");
+    }
+}
+
+#[test]
+fn a_master_that_was_started_again_says_so() {
+    let cell = Cell::start();
+    value_is(&cell, Of::Master, "bourg_restarts_total", 0.0);
+    cell.kill(Role::Master);
+    until("it answers again", || cell.types("bourg cell").code == 0);
+    value_is(&cell, Of::Master, "bourg_restarts_total", 1.0);
+    value_is(&cell, Of::Master, "bourg_term", 2.0);
+}

@@ -1,0 +1,37 @@
+//! A client of another kind: gRPC's own for Python, which knows of Bourg only what the server tells by
+//! reflection.
+
+use serde_json::{Value, json};
+
+use crate::cell::Cell;
+use crate::pages::Of;
+use crate::tools::needs;
+
+/// Debian's Python, for which its packages are made: another one may come first in the search path.
+const PYTHON: &str = "/usr/bin/python3";
+const GRPC: &str = "/usr/lib/python3/dist-packages/grpc/__init__.py";
+const PROTOBUF: &str = "/usr/lib/python3/dist-packages/google/protobuf/__init__.py";
+
+#[test]
+fn a_client_in_python_finds_services_by_reflection_and_calls_them() {
+    needs(PYTHON, "python3");
+    needs(GRPC, "python3-grpcio");
+    needs(PROTOBUF, "python3-protobuf");
+    let cell = Cell::start();
+    cell.write("reflection.py", include_str!("reflection.py"));
+    let (address, name) = (Of::Master.address(&cell), Of::Master.server_name());
+    let said = cell.ok(&format!("{PYTHON} reflection.py {address} {name} cell/client"));
+    let said: Value = serde_json::from_str(&said).expect("it says JSON");
+    let services = [
+        "bourg.v1.Borgmaster",
+        "bourg.v1.Scheduling",
+        "grpc.health.v1.Health",
+        "grpc.reflection.v1.ServerReflection",
+    ];
+    assert_eq!(said["services"], json!(services));
+    let health = json!({ "": "SERVING", "bourg.v1.Borgmaster": "SERVING", "bourg.v1.Scheduling": "SERVING" });
+    assert_eq!((&said["health"], &said["unknown"]), (&health, &json!("NOT_FOUND")));
+    let is = &said["cell"];
+    assert_eq!((&is["name"], &is["user"]), (&json!("dev"), &json!("root")));
+    assert_eq!((&is["machinesUp"], &is["schedulers"]), (&json!(1), &json!(1)));
+}

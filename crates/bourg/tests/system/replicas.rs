@@ -1,0 +1,181 @@
+//! A master of three replicas: real processes that are killed, frozen and started again, while
+//! clients go on and no task notices.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use nix::sys::signal::Signal;
+use serde_json::Value;
+
+use crate::cell::Cell;
+use crate::eventually::{eventually, until};
+use crate::processes;
+
+/// A cell whose master has three replicas.
+struct Three(Cell);
+
+impl std::ops::Deref for Three {
+    type Target = Cell;
+
+    fn deref(&self) -> &Cell {
+        &self.0
+    }
+}
+
+impl Three {
+    #[track_caller]
+    fn start() -> Self {
+        Self(Cell::start_with(&["--replicas", "3"]))
+    }
+
+    fn replicas(&self) -> Vec<Value> {
+        let told = self.types("bourg master list -o json");
+        let listed: Option<Value> = serde_json::from_str(&told.stdout).ok();
+        listed.and_then(|listed| listed.as_array().cloned()).unwrap_or_default()
+    }
+
+    /// Who leads, as whichever replica answers says.
+    #[track_caller]
+    fn leader(&self) -> u64 {
+        eventually("somebody leads", || {
+            let told = self.types("bourg master list").stdout;
+            let line = told.lines().find(|line| line.contains(" leads "))?.to_owned();
+            line.split_whitespace().next()?.parse().ok()
+        })
+    }
+
+    fn pid(&self, replica: u64) -> i32 {
+        let name = match replica {
+            1 => "master.pid".to_owned(),
+            replica => format!("master-{replica}.pid"),
+        };
+        let path = self.directory().join("run").join(name);
+        let text = std::fs::read_to_string(path).expect("its pid is kept");
+        text.trim().parse().expect("a pid")
+    }
+
+    /// All replicas answer, and have all that there is.
+    #[track_caller]
+    fn agree(&self) {
+        until("all replicas have everything", || {
+            let replicas = self.replicas();
+            let index = |replica: &Value| replica["progress"]["index"].clone();
+            replicas.len() == 3
+                && replicas.iter().all(|replica| {
+                    replica["progress"]["answers"] == true && index(replica) == index(&replicas[0])
+                })
+        });
+    }
+
+    /// A client directory that knows one replica only.
+    fn only(&self, replica: u64) -> PathBuf {
+        let client = self.directory().join("client");
+        let only = self.path(&format!("only-{replica}"));
+        std::fs::create_dir_all(&only).expect("a directory");
+        for file in std::fs::read_dir(&client).expect("a directory").flatten() {
+            std::fs::copy(file.path(), only.join(file.file_name())).expect("it can be copied");
+        }
+        let place = usize::try_from(replica).expect("few") - 1;
+        let known = std::fs::read_to_string(client.join("cell.toml")).expect("it is there");
+        let masters = known.split('"').filter(|text| text.starts_with("127.0.0.1:"));
+        let address = masters.collect::<Vec<_>>()[place];
+        let text = format!("cell = \"dev\"\nmasters = [\"{address}\"]\n");
+        std::fs::write(only.join("cell.toml"), text).expect("it can be written");
+        only
+    }
+
+    fn task_pids(&self) -> BTreeMap<u32, i32> {
+        self.tasks("hello")
+    }
+}
+
+#[test]
+fn the_leader_is_killed_again_and_again_and_the_next_change_is_acknowledged() {
+    let cell = Three::start();
+    cell.ok("bourg run $EXAMPLES/hello.bcl");
+    let before = cell.task_pids();
+    for round in 0..4 {
+        let leader = cell.leader();
+        let dead = cell.pid(leader);
+        processes::signal(dead, Signal::SIGKILL);
+        let name = format!("probe-{round}");
+        let text = format!("(import 'borg.libsonnet').batch('{name}', cmd=['true'])");
+        cell.write("probe.bcl", text);
+        // One command, which finds the next leader by itself.
+        cell.ok("bourg run probe.bcl --detach");
+        until("the one that was killed runs again", || cell.pid(leader) != dead);
+        cell.job(&name, "is finished", |job| job["state"] == "finished");
+        assert_eq!(cell.task_pids(), before, "in round {round}");
+    }
+    cell.agree();
+}
+
+#[test]
+fn every_replica_answers_and_passes_on_what_it_is_asked() {
+    let cell = Three::start();
+    cell.ok("bourg run $EXAMPLES/hello.bcl");
+    for replica in 1..=3 {
+        let only = cell.only(replica);
+        let at = only.display();
+        let status = cell.ok(&format!("bourg --cell {at} --consistent status hello"));
+        assert!(status.contains("hello"), "{}", status);
+        let name = format!("by-{replica}");
+        let text = format!("(import 'borg.libsonnet').batch('{name}', cmd=['true'])");
+        cell.write("by.bcl", text);
+        cell.ok(&format!("bourg --cell {at} run by.bcl"));
+        // What was asked of it can be read from it at once.
+        let read = cell.ok(&format!("bourg --cell {at} status {name}"));
+        assert!(read.contains(&name), "{}", read);
+    }
+    let leader = cell.leader();
+    let to = leader % 3 + 1;
+    let moved = cell.types(&format!("bourg master transfer {to}"));
+    assert_eq!(moved.code, 0, "{}", moved.stderr);
+    assert_eq!(cell.leader(), to);
+    let refused = cell.types("bourg master transfer 9");
+    assert_eq!(refused.code, 1);
+    assert!(refused.stderr.contains("replica 9 has no vote"), "{}", refused.stderr);
+}
+
+#[test]
+fn a_frozen_leader_is_replaced_and_a_minority_reads_but_changes_nothing() {
+    let cell = Three::start();
+    cell.ok("bourg run $EXAMPLES/hello.bcl");
+    let before = cell.task_pids();
+    let leader = cell.leader();
+    let frozen = cell.pid(leader);
+    let others: Vec<u64> = (1..=3).filter(|id| *id != leader).collect();
+    processes::signal(frozen, Signal::SIGSTOP);
+    let (one, two) = (cell.only(others[0]), cell.only(others[1]));
+    cell.write("more.bcl", "(import 'borg.libsonnet').batch('more', cmd=['true'])");
+    cell.ok(&format!("bourg --cell {} run more.bcl", one.display()));
+    // Of three, two are gone.
+    let second = cell.pid(others[1]);
+    processes::signal(second, Signal::SIGSTOP);
+    until("nobody leads any more", || {
+        let told = cell.types(&format!("bourg --cell {} master list", one.display()));
+        told.stderr.contains("no replica leads")
+    });
+    let read = cell.ok(&format!("bourg --cell {} status hello", one.display()));
+    assert!(read.contains("hello"), "{}", read);
+    let refused = cell.types(&format!("bourg --cell {} --consistent status hello", one.display()));
+    assert_eq!(refused.code, 6, "{}", refused.stderr);
+    processes::signal(second, Signal::SIGCONT);
+    processes::signal(frozen, Signal::SIGCONT);
+    cell.write("again.bcl", "(import 'borg.libsonnet').batch('again', cmd=['true'])");
+    cell.ok(&format!("bourg --cell {} run again.bcl", two.display()));
+    cell.agree();
+    assert_eq!(cell.task_pids(), before);
+}
+
+#[test]
+fn all_of_them_lose_power_and_go_on_in_any_order() {
+    let mut cell = Three::start();
+    cell.ok("bourg run $EXAMPLES/hello.bcl");
+    cell.0.lose_power();
+    // With other ports, and without being told how many they are.
+    cell.0.start_again(&[]);
+    cell.agree();
+    cell.is_healthy("hello");
+    cell.0.stop();
+}

@@ -1,0 +1,20 @@
+//! Programs of others that tests run.
+
+use std::path::{Path, PathBuf};
+
+/// Fails with the command that installs it where a program, or a file by its whole path, is not there.
+///
+/// # Panics
+/// Where it is not there: no test is skipped.
+#[track_caller]
+pub(crate) fn needs(program: &str, package: &str) {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let system = ["/usr/sbin", "/sbin"].map(PathBuf::from);
+    // A whole path replaces the directory that it is joined to.
+    let found = std::env::split_paths(&path).chain(system).any(|d| d.join(program).is_file());
+    assert!(
+        found || Path::new(program).is_file(),
+        "{program} is missing: as root, on Debian, run `apt-get install --no-install-recommends \
+         {package}`"
+    );
+}

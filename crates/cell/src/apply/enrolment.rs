@@ -1,0 +1,201 @@
+//! Machines join with tokens, renew their certificates, and are revoked. A revocation refuses
+//! certificates and tokens and nothing else: the machine, and what runs there, is as it was.
+
+use std::sync::Arc;
+
+use model::{KeyDigest, MachineId, MachineName, Serial, Span, UserName};
+
+use super::Events;
+use crate::state::bounds::{
+    CERTIFICATE_VALIDITY_MAX, CERTIFICATE_VALIDITY_MIN, REVOKED_MACHINES_MAX, TOKEN_VALIDITY_MAX,
+    TOKEN_VALIDITY_MIN, TOKENS_MAX,
+};
+use crate::{
+    Act, Cell, Certificate, Credentials, ENROLMENT, EventKind, Rejection, Reply, Subject, Token,
+    TokenUse,
+};
+
+impl Cell {
+    pub(super) fn issue_token(
+        &mut self,
+        by: &UserName,
+        machine: &MachineName,
+        (serial, validity): (Serial, Span),
+        events: &mut Events,
+    ) -> Result<Reply, Rejection> {
+        self.may_change_enrolment(by, || format!("issue a join token for machine {machine}"))?;
+        if !(TOKEN_VALIDITY_MIN..=TOKEN_VALIDITY_MAX).contains(&validity) {
+            return Err(Rejection::TokenValidity(validity));
+        }
+        let now = self.time;
+        if self.token(serial).is_some_and(|known| known.expires > now) {
+            let why = format!("there is a join token with the number {serial}: make another");
+            return Err(Rejection::Impossible(why));
+        }
+        let (has, most) = (self.tokens.live(now), TOKENS_MAX);
+        if has >= most {
+            let (what, has, most) = ("join tokens".to_owned(), has as u64, most as u64);
+            return Err(Rejection::Full { what, has, most });
+        }
+        self.tokens.forget_expired(now);
+        let (issued, expires) = (Act { at: now, by: by.clone() }, now + validity);
+        let token = Token { machine: machine.clone(), issued, expires, used: None };
+        self.tokens.keep(serial, Arc::new(token));
+        let (machine, token) = (machine.clone(), Certificate { serial, issued: now, expires });
+        events.add(Subject::Cell, EventKind::TokenIssued { machine, token });
+        Ok(Reply::TokenIssued(token))
+    }
+
+    /// The same key is answered as before: the answer may have been lost.
+    pub(super) fn enrol(
+        &mut self,
+        (serial, key): (Serial, KeyDigest),
+        address: &str,
+        (certificate, validity): (Serial, Span),
+        events: &mut Events,
+    ) -> Result<Reply, Rejection> {
+        self.enrolment_is_there()?;
+        let token = self.token(serial).cloned().ok_or(Rejection::NoSuchToken(serial))?;
+        let (name, now) = (&token.machine, self.time);
+        if token.expires <= now {
+            return Err(Rejection::TokenExpired(name.clone()));
+        }
+        if let Some(used) = token.used {
+            if used.key != key {
+                return Err(Rejection::TokenUsed(name.clone()));
+            }
+            let machine = self.known_or_new_machine(name, address, events)?;
+            return Ok(Reply::Enrolled { machine, certificate: used.certificate });
+        }
+        valid(validity)?;
+        let machine = self.known_or_new_machine(name, address, events)?;
+        let certificate = Certificate { serial: certificate, issued: now, expires: now + validity };
+        self.certify(machine, certificate, None);
+        let used = Some(TokenUse { key, certificate });
+        self.tokens.keep(serial, Arc::new(Token { used, ..Token::clone(&token) }));
+        self.tokens.forget_expired(now);
+        let enrolled = EventKind::MachineEnrolled { token: serial, certificate };
+        events.add(Subject::Machine(machine), enrolled);
+        Ok(Reply::Enrolled { machine, certificate })
+    }
+
+    /// A certificate that was issued is answered again: the answer may have been lost.
+    pub(super) fn renew_machine(
+        &mut self,
+        name: &MachineName,
+        old: Serial,
+        (serial, validity): (Serial, Span),
+        events: &mut Events,
+    ) -> Result<Reply, Rejection> {
+        self.enrolment_is_there()?;
+        let id = self.machine_id(name)?;
+        if !self.accepts_machine(name, &old) {
+            return Err(Rejection::MachineRevoked(name.clone()));
+        }
+        valid(validity)?;
+        let now = self.time;
+        let known = self.credentials(name).and_then(|said| said.issued(serial));
+        if let Some(known) = known.filter(|known| known.expires > now) {
+            return Ok(Reply::MachineRenewed(known));
+        }
+        let certificate = Certificate { serial, issued: now, expires: now + validity };
+        self.certify(id, certificate, Some(old));
+        events.add(Subject::Machine(id), EventKind::MachineRenewed { certificate });
+        Ok(Reply::MachineRenewed(certificate))
+    }
+
+    pub(super) fn revoke_machine(
+        &mut self,
+        by: &UserName,
+        name: &MachineName,
+        events: &mut Events,
+    ) -> Result<Reply, Rejection> {
+        self.may_change_enrolment(by, || format!("revoke machine {name}"))?;
+        let id = self.machine_names.get(name).copied();
+        let known = id.is_some()
+            || self.revoked_machines.contains_key(name)
+            || self.tokens().any(|(_, token)| token.machine == *name);
+        let revoked = Some(Act { at: self.time, by: by.clone() });
+        let said = Arc::new(Credentials { certificates: Vec::new(), revoked });
+        let subject = match id {
+            Some(id) => {
+                if let Some(machine) = self.machines.get_mut(id) {
+                    machine.credentials = Some(said);
+                }
+                Subject::Machine(id)
+            }
+            None => {
+                self.keep_revoked(name, said)?;
+                Subject::Cell
+            }
+        };
+        self.tokens.forget_machine(name);
+        events.add(subject, EventKind::MachineRevoked { machine: name.clone() });
+        Ok(Reply::MachineRevoked { known })
+    }
+
+    /// A machine leaves the cell, and what was issued for it with it; that it was revoked stays, for
+    /// when there is one of that name again.
+    pub(super) fn credentials_leave(&mut self, id: MachineId) -> Result<(), Rejection> {
+        let Some(machine) = self.machines.get(id) else { return Ok(()) };
+        let name = machine.name.clone();
+        if let Some(said) = machine.credentials.clone().filter(|said| said.revoked.is_some()) {
+            self.keep_revoked(&name, said)?;
+        }
+        self.tokens.forget_machine(&name);
+        Ok(())
+    }
+
+    fn keep_revoked(
+        &mut self,
+        name: &MachineName,
+        said: Arc<Credentials>,
+    ) -> Result<(), Rejection> {
+        let (has, most) = (self.revoked_machines.len(), REVOKED_MACHINES_MAX);
+        if has >= most && !self.revoked_machines.contains_key(name) {
+            let what = "revoked names that no machine has".to_owned();
+            return Err(Rejection::Full { what, has: has as u64, most: most as u64 });
+        }
+        self.revoked_machines.insert(name.clone(), said);
+        Ok(())
+    }
+
+    fn certify(&mut self, id: MachineId, certificate: Certificate, in_use: Option<Serial>) {
+        if let Some(machine) = self.machines.get_mut(id) {
+            let said = machine.credentials.get_or_insert_default();
+            Arc::make_mut(said).add(certificate, in_use);
+        }
+    }
+
+    fn enrolment_is_there(&self) -> Result<(), Rejection> {
+        if self.name.is_none() {
+            return Err(Rejection::NotFounded);
+        }
+        if self.level < ENROLMENT {
+            let why = format!(
+                "machines enrol from level {ENROLMENT} of the state machine on, and the cell is at \
+                 level {}: ask again when every replica runs a build that has it",
+                self.level
+            );
+            return Err(Rejection::Impossible(why));
+        }
+        Ok(())
+    }
+
+    fn may_change_enrolment(
+        &self,
+        by: &UserName,
+        what: impl Fn() -> String,
+    ) -> Result<(), Rejection> {
+        if self.level < ENROLMENT {
+            let who = format!("an administrator of a cell at level {ENROLMENT}");
+            return Err(Rejection::NotAllowed { by: by.clone(), what: what(), who });
+        }
+        self.only_administrators(by, what)
+    }
+}
+
+fn valid(validity: Span) -> Result<(), Rejection> {
+    let may = CERTIFICATE_VALIDITY_MIN..=CERTIFICATE_VALIDITY_MAX;
+    if may.contains(&validity) { Ok(()) } else { Err(Rejection::Validity(validity)) }
+}

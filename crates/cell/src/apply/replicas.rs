@@ -1,0 +1,144 @@
+//! Replicas are added, come into consensus, say what they are, and leave. Who is in consensus changes
+//! by one replica at a time, at the index of the operation that says so.
+
+use std::sync::Arc;
+
+use model::{Level, ReplicaId, UserName};
+
+use super::machine::text;
+use super::{Events, ids_used_up};
+use crate::state::FIRST;
+use crate::state::bounds::REPLICAS_MAX;
+use crate::{Cell, EventKind, Member, MemberChange, REPLICAS, Rejection, Replica, Reply, Subject};
+
+/// What an address is, where it is none.
+const ADDRESS: &str = "a replica's address";
+
+impl Cell {
+    pub(super) fn add_replica(
+        &mut self,
+        by: &UserName,
+        address: &str,
+        events: &mut Events,
+    ) -> Result<Reply, Rejection> {
+        self.may_change_replicas(by, || format!("add a replica at {}", address.escape_debug()))?;
+        text(ADDRESS, address, false)?;
+        let there = |replica: &&Replica| *replica.address == *address && !replica.leaving;
+        if let Some(other) = self.replicas().find(there) {
+            return Err(Rejection::ReplicaAddressTaken(other.id));
+        }
+        // The first one counts, whether it has described itself or not.
+        let (has, most) = (self.replicas().count().max(1), REPLICAS_MAX);
+        if has >= most {
+            let (has, most) = (has as u64, most as u64);
+            return Err(Rejection::Full { what: "replicas".to_owned(), has, most });
+        }
+        let last = self.replicas.last.0;
+        let id = ReplicaId(last.checked_add(1).ok_or_else(|| ids_used_up("replica ids", last))?);
+        // Who votes is in the records as soon as there is one. It can what the cell can.
+        self.record_first("", self.level, events);
+        self.replicas.last = id;
+        let (level, member) = (Level(0), Member::Waiting);
+        let replica = Replica { id, address: address.into(), level, member, leaving: false };
+        let address = Arc::clone(&replica.address);
+        self.replicas.records.insert(id, replica);
+        events.add(Subject::Cell, EventKind::ReplicaAdded { replica: id, address });
+        Ok(Reply::ReplicaAdded(id))
+    }
+
+    pub(super) fn remove_replica(
+        &mut self,
+        by: &UserName,
+        id: ReplicaId,
+        events: &mut Events,
+    ) -> Result<Reply, Rejection> {
+        self.may_change_replicas(by, || format!("remove replica {id}"))?;
+        let Some(replica) = self.replicas.records.get(&id) else {
+            let only = self.replicas.records.is_empty() && id == FIRST;
+            let why = if only { Rejection::LastVoter } else { Rejection::NoSuchReplica };
+            return Err(why(id));
+        };
+        if replica.leaving {
+            return Ok(Reply::Done);
+        }
+        if !self.replicas.vote_without(id) {
+            return Err(Rejection::LastVoter(id));
+        }
+        if replica.member == Member::Waiting {
+            self.replicas.records.remove(&id);
+        } else if let Some(replica) = self.replicas.records.get_mut(&id) {
+            replica.leaving = true;
+        }
+        events.add(Subject::Cell, EventKind::ReplicaRemoved { replica: id });
+        Ok(Reply::Done)
+    }
+
+    /// What is not the next step of the replica changes nothing.
+    pub(super) fn change_member(&mut self, id: ReplicaId, to: MemberChange, events: &mut Events) {
+        if self.level < REPLICAS {
+            return;
+        }
+        let Some(replica) = self.replicas.records.get_mut(&id) else { return };
+        match (replica.member, replica.leaving, to) {
+            (Member::Waiting, false, MemberChange::Learner) => replica.member = Member::Learner,
+            (Member::Learner, false, MemberChange::Voter) => replica.member = Member::Voter,
+            (_, true, MemberChange::Out) => drop(self.replicas.records.remove(&id)),
+            _ => return,
+        }
+        events.add(Subject::Cell, EventKind::ReplicaMember { replica: id, to });
+    }
+
+    /// An address that is empty, or none, leaves the one that is known.
+    pub(super) fn describe_replica(
+        &mut self,
+        id: ReplicaId,
+        address: &str,
+        level: Level,
+        events: &mut Events,
+    ) {
+        if self.level < REPLICAS {
+            return;
+        }
+        let address = if text(ADDRESS, address, false).is_ok() { address } else { "" };
+        if id == FIRST && self.record_first(address, level, events) {
+            return;
+        }
+        let Some(replica) = self.replicas.records.get_mut(&id) else { return };
+        let moved = !address.is_empty() && *replica.address != *address;
+        if !moved && replica.level == level {
+            return;
+        }
+        replica.level = level;
+        if moved {
+            replica.address = address.into();
+        }
+        let address = Arc::clone(&replica.address);
+        events.add(Subject::Cell, EventKind::ReplicaDescribed { replica: id, address, level });
+    }
+
+    /// Records the first replica as the voter that it is, where nothing is recorded yet, and says
+    /// whether it did.
+    fn record_first(&mut self, address: &str, level: Level, events: &mut Events) -> bool {
+        if !self.replicas.records.is_empty() {
+            return false;
+        }
+        let (id, member) = (FIRST, Member::Voter);
+        let first = Replica { id, address: address.into(), level, member, leaving: false };
+        let address = Arc::clone(&first.address);
+        self.replicas.records.insert(id, first);
+        events.add(Subject::Cell, EventKind::ReplicaDescribed { replica: id, address, level });
+        true
+    }
+
+    fn may_change_replicas(
+        &self,
+        by: &UserName,
+        what: impl Fn() -> String,
+    ) -> Result<(), Rejection> {
+        if self.level < REPLICAS {
+            let who = format!("an administrator of a cell at level {REPLICAS}");
+            return Err(Rejection::NotAllowed { by: by.clone(), what: what(), who });
+        }
+        self.only_administrators(by, what)
+    }
+}

@@ -1,0 +1,55 @@
+//! What must hold of the replicas that are recorded, and of each change of who is in consensus.
+
+use std::collections::BTreeSet;
+
+use model::ReplicaId;
+
+use super::decision::Step;
+use super::{Found, Violation};
+use crate::state::bounds::{ATTRIBUTE_CHARACTERS_MAX, REPLICAS_MAX};
+use crate::{Cell, Member, REPLICAS};
+
+impl Cell {
+    pub(super) fn check_replicas(&self, found: &mut Found) {
+        let (records, last) = (&self.replicas.records, self.replicas.last);
+        found.at_most("replicas", records.len(), REPLICAS_MAX);
+        for (id, replica) in records {
+            found.id("replica", replica.id.0, last.0, *id == replica.id);
+            let characters = replica.address.chars().count();
+            found.at_most(
+                "characters of a replica's address",
+                characters,
+                ATTRIBUTE_CHARACTERS_MAX,
+            );
+            if replica.member == Member::Waiting && replica.leaving {
+                found.add(Violation::WaitsToLeave(*id));
+            }
+            if self.level < REPLICAS {
+                let what = format!("replica {id} is recorded");
+                found.add(Violation::TooEarly { what, level: self.level, needs: REPLICAS });
+            }
+        }
+        let stays = |id| records.get(&id).is_none_or(|replica| !replica.leaving);
+        if !self.voters().any(stays) {
+            found.add(Violation::NobodyVotes);
+        }
+    }
+}
+
+impl Step<'_> {
+    /// At most one replica's part in consensus changed: a majority before and one after have somebody
+    /// in common.
+    pub(super) fn members(&mut self) {
+        let members = |cell: &Cell| {
+            let voters = cell.voters().map(|id| (id, Member::Voter));
+            let learners = cell.learners().map(|id| (id, Member::Learner));
+            voters.chain(learners).collect::<BTreeSet<_>>()
+        };
+        let (before, after) = (members(self.before), members(self.cell));
+        let changed: BTreeSet<ReplicaId> =
+            before.symmetric_difference(&after).map(|(id, _)| *id).collect();
+        if changed.len() > 1 {
+            self.found.add(Violation::MembersAtOnce(changed.into_iter().collect()));
+        }
+    }
+}

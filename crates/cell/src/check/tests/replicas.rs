@@ -1,0 +1,117 @@
+//! A cell with replicas, spoilt; and changes of who is in consensus that no operation makes.
+
+use model::{Level, ReplicaId};
+
+use super::*;
+use crate::{Applied, Member, Replica, Watch};
+
+fn replica(id: u64, member: Member) -> Replica {
+    let (id, address) = (ReplicaId(id), format!("h{id}:1").into());
+    Replica { id, address, level: Level(2), member, leaving: false }
+}
+
+fn keep(cell: &mut Cell, replica: Replica) {
+    cell.replicas.records.insert(replica.id, replica);
+}
+
+/// Two replicas vote, 3 learns and 4 waits.
+fn of_four() -> Cell {
+    let mut cell = sound();
+    cell.level = crate::REPLICAS;
+    cell.replicas.last = ReplicaId(4);
+    let members = [Member::Voter, Member::Voter, Member::Learner, Member::Waiting];
+    (1..).zip(members).for_each(|(id, member)| keep(&mut cell, replica(id, member)));
+    assert_eq!(cell.check(), []);
+    cell
+}
+
+fn spoilt(cell: &mut Cell, id: u64, spoil: impl FnOnce(&mut Replica)) {
+    spoil(cell.replicas.records.get_mut(&ReplicaId(id)).expect("a replica"));
+}
+
+#[test]
+fn whatever_is_spoilt_of_replicas_is_named() {
+    type Spoil = fn(&mut Cell);
+    let cases: &[(Spoil, &[&str])] = &[
+        (
+            |cell| cell.replicas.last = ReplicaId(3),
+            &["replica 4 is beyond the last that was given (3), or kept under another id"],
+        ),
+        (
+            |cell| spoilt(cell, 3, |replica| replica.id = ReplicaId(2)),
+            &["replica 2 is beyond the last that was given (4), or kept under another id"],
+        ),
+        (
+            |cell| spoilt(cell, 4, |replica| replica.leaving = true),
+            &["replica 4 is leaving, and waits to join"],
+        ),
+        (
+            |cell| {
+                spoilt(cell, 1, |replica| replica.leaving = true);
+                spoilt(cell, 2, |replica| replica.member = Member::Learner);
+            },
+            &["no replica votes and is not leaving: the cell could decide nothing"],
+        ),
+        (
+            |cell| spoilt(cell, 2, |replica| replica.address = "a".repeat(257).into()),
+            &["257 characters of a replica's address, at most 256 are kept"],
+        ),
+        (
+            |cell| {
+                cell.replicas.last = ReplicaId(10);
+                (5..=10).for_each(|id| keep(cell, replica(id, Member::Waiting)));
+            },
+            &["10 replicas, at most 9 are kept"],
+        ),
+        (
+            |cell| {
+                (cell.level, cell.replicas.last) = (Level(1), ReplicaId(1));
+                (2..=4).for_each(|id| drop(cell.replicas.records.remove(&ReplicaId(id))));
+            },
+            &["replica 1 is recorded, and the cell is at level 1: that is so from level 2 on"],
+        ),
+    ];
+    for (spoil, expected) in cases {
+        let mut cell = of_four();
+        spoil(&mut cell);
+        let says: Vec<String> = cell.check().iter().map(ToString::to_string).collect();
+        assert_eq!(says, *expected);
+    }
+}
+
+#[test]
+fn one_replica_at_a_time_changes_its_part_in_consensus() {
+    type Change = fn(&mut Cell);
+    let cases: &[(Change, &[&str])] = &[
+        (|_| {}, &[]),
+        (|cell| spoilt(cell, 3, |replica| replica.member = Member::Voter), &[]),
+        (|cell| spoilt(cell, 1, |replica| replica.leaving = true), &[]),
+        (|cell| keep(cell, replica(5, Member::Waiting)), &[]),
+        (
+            |cell| {
+                spoilt(cell, 3, |replica| replica.member = Member::Voter);
+                spoilt(cell, 4, |replica| replica.member = Member::Learner);
+            },
+            &[
+                "replicas [ReplicaId(3), ReplicaId(4)] changed their part in consensus at once, and \
+               one at a time may",
+            ],
+        ),
+        (
+            |cell| cell.replicas.records.clear(),
+            &[
+                "replicas [ReplicaId(2), ReplicaId(3)] changed their part in consensus at once, and \
+               one at a time may",
+            ],
+        ),
+    ];
+    for (change, expected) in cases {
+        let mut cell = of_four();
+        let mut watch = Watch::from(&cell);
+        let applied: Applied = cell.clone().apply(Time::ZERO, &Op::Nothing);
+        change(&mut cell);
+        let violations = watch.after(&cell, &applied);
+        let says: Vec<String> = violations.iter().map(ToString::to_string).collect();
+        assert_eq!(says, *expected);
+    }
+}

@@ -1,0 +1,522 @@
+//! Several replicas with one log, real Borglets, and messages that may be lost.
+//!
+//! What is proposed to the leader is committed at once; the others apply it in their next step, unless
+//! they lag. The expected text of a session is its script: lines that begin with `> ` are its commands.
+//!
+//! ```text
+//! cluster REPLICAS MACHINES TASKS    so many replicas, all active, the first leads; so many tasks
+//!                                    on each machine
+//! active REPLICA…                    the leader says that these are active
+//! lead REPLICA                       it leads from now on
+//! lag REPLICA, go REPLICA            it applies nothing, until it does again
+//! cut REPLICA, heal REPLICA          it and the leader hear nothing of each other, until they do
+//! deaf REPLICA, hear REPLICA         it hears nothing of the leader, which hears it; until it does
+//! silent MACHINE…, answer MACHINE…   they answer no poll: m3, m2-m5; until they do again
+//! kill TASK                          a user kills one
+//! for SECONDS                        time passes
+//! polls                              who polled whom since this was last said, and how often; with
+//!                                    an order is *
+//! contacts                           how the machines answer, as the leader has heard
+//! runs MACHINE…                      what runs there, by the stamp that was obeyed
+//! ```
+//!
+//! What is proposed of machines' states is said when it is.
+
+use std::collections::BTreeMap;
+
+use borglet::{Borglet, Effect, Input};
+use cell::{Assignment, Mutation, RequestId};
+use expect_test::Expect;
+use model::{
+    CellName, Random, ReplicaId, SessionId, Stamp, TaskIndex, TaskSelection, Term, UserName,
+};
+use spec::{JobSpec, TaskSpec};
+
+use super::session::{machine_report, name, number};
+use super::*;
+
+#[track_caller]
+pub(super) fn session(expected: &Expect) {
+    let mut cluster = Cluster::new();
+    let mut text = String::new();
+    let lines: Vec<&str> = expected.data().lines().map(str::trim_start).collect();
+    for command in lines.iter().filter_map(|line| line.strip_prefix("> ")) {
+        cluster.command(command);
+        text.push_str(&format!("> {command}\n{}", std::mem::take(&mut cluster.said)));
+    }
+    expected.assert_eq(&text);
+}
+
+/// One replica.
+pub(super) struct Replica {
+    pub(super) cell: Cell,
+    pub(super) shard: LinkShard,
+    master: Master,
+    /// The newest term of which it has applied anything.
+    term: Term,
+    pub(super) lags: bool,
+    pub(super) cut: bool,
+    deaf: bool,
+    /// How often it polled a machine, and whether with an order.
+    polls: BTreeMap<(MachineId, bool), u32>,
+}
+
+/// One machine.
+pub(super) struct Host {
+    pub(super) borglet: Borglet,
+    said: Arc<Report>,
+    version: u64,
+    held: Vec<(u64, Call)>,
+    silent: bool,
+}
+
+/// Who polled, and how.
+#[derive(Clone, Copy)]
+pub(super) struct Call {
+    replica: ReplicaId,
+    machine: MachineId,
+    had_order: bool,
+}
+
+enum Later {
+    Polled(ReplicaId, Box<Poll>),
+    HoldOver(MachineId, u64),
+    Answered(Call, Answer),
+}
+
+pub(super) struct Cluster {
+    settings: Settings,
+    pub(super) now: Time,
+    term: Term,
+    pub(super) leader: ReplicaId,
+    pub(super) active: Vec<ReplicaId>,
+    log: Vec<(Term, Time, Op)>,
+    pub(super) replicas: BTreeMap<ReplicaId, Replica>,
+    pub(super) hosts: BTreeMap<MachineId, Host>,
+    later: BTreeMap<(Time, u64), Later>,
+    /// How long messages take; a millisecond where it is not drawn.
+    pub(super) delays: Option<Random>,
+    sequence: u64,
+    requests: u64,
+    /// Every order that was obeyed.
+    pub(super) obeyed: Vec<(MachineId, Order)>,
+    /// Everything that shards had proposed.
+    pub(super) proposed: Vec<Op>,
+    said: String,
+}
+
+impl Replica {
+    /// Whether it hears what the leader says to shards.
+    fn hears(&self) -> bool {
+        !self.cut && !self.deaf
+    }
+
+    /// How often it polled anybody.
+    pub(super) fn polled(&self) -> u32 {
+        self.polls.values().sum()
+    }
+}
+
+impl Cluster {
+    /// Everything that is committed.
+    pub(super) fn log(&self) -> &[(Term, Time, Op)] {
+        &self.log
+    }
+
+    pub(super) fn new() -> Self {
+        Self {
+            settings: Settings::default(),
+            now: Time(1_000_000),
+            term: Term(1),
+            leader: ReplicaId(1),
+            active: Vec::new(),
+            log: Vec::new(),
+            replicas: BTreeMap::new(),
+            hosts: BTreeMap::new(),
+            later: BTreeMap::new(),
+            delays: None,
+            sequence: 0,
+            requests: 0,
+            obeyed: Vec::new(),
+            proposed: Vec::new(),
+            said: String::new(),
+        }
+    }
+
+    fn command(&mut self, command: &str) {
+        let words: Vec<&str> = command.split_whitespace().collect();
+        let replica = |text: &str| ReplicaId(number(text));
+        match words[..] {
+            ["cluster", replicas, machines, tasks] => {
+                self.begin(number(replicas), number(machines), number(tasks));
+            }
+            ["active", ref active @ ..] => {
+                self.active = active.iter().map(|id| replica(id)).collect();
+            }
+            ["lead", id] => self.lead(replica(id)),
+            ["lag", id] => self.replica(replica(id)).lags = true,
+            ["go", id] => self.replica(replica(id)).lags = false,
+            ["cut", id] => self.replica(replica(id)).cut = true,
+            ["heal", id] => self.replica(replica(id)).cut = false,
+            ["deaf", id] => self.replica(replica(id)).deaf = true,
+            ["hear", id] => self.replica(replica(id)).deaf = false,
+            ["silent", ref machines @ ..] => self.silence(machines, true),
+            ["answer", ref machines @ ..] => self.silence(machines, false),
+            ["kill", task] => self.kill(number(task)),
+            ["for", seconds] => self.pass(Span::from_secs(number(seconds))),
+            ["polls"] => self.show_polls(),
+            ["contacts"] => self.show_contacts(),
+            ["runs", ref machines @ ..] => self.show_runs(machines),
+            _ => panic!("there is no command '{command}'"),
+        }
+        self.pass(Span::ZERO);
+    }
+
+    pub(super) fn replica(&mut self, id: ReplicaId) -> &mut Replica {
+        self.replicas.get_mut(&id).expect("a replica")
+    }
+
+    /// A founded cell whose machines are up and run their tasks.
+    pub(super) fn begin(&mut self, replicas: u64, machines: u32, tasks: u32) {
+        for id in 1..=replicas {
+            let replica = Replica {
+                cell: Cell::empty(),
+                shard: LinkShard::new(self.settings),
+                master: Master::new(self.settings),
+                term: Term(0),
+                lags: false,
+                cut: false,
+                deaf: false,
+                polls: BTreeMap::new(),
+            };
+            self.replicas.insert(ReplicaId(id), replica);
+            self.active.push(ReplicaId(id));
+        }
+        let ana = UserName::new("ana").expect("a name");
+        let cell = CellName::new("dev").expect("a name");
+        self.propose(Op::Nothing);
+        self.propose(Op::Found { name: cell, administrator: ana.clone() });
+        self.propose(Op::RaiseLevel { to: cell::LEVEL });
+        self.propose(Op::OpenSession { user: ana });
+        for number in 1..=machines {
+            let address = format!("m{number}:1");
+            self.request(Mutation::AddMachine { name: name(&format!("m{number}")), address });
+            let report = machine_report();
+            let borglet = borglet::Settings::default();
+            let borglet =
+                Borglet::new(borglet, Arc::clone(&report), Stamp::default(), vec![], vec![]);
+            let said = Arc::new(borglet.report());
+            let (version, held) = (1, vec![]);
+            let host = Host { borglet, said, version, held, silent: false };
+            let machine = MachineId(number.into());
+            self.hosts.insert(machine, host);
+            self.propose(Op::DescribeMachine { machine, report });
+        }
+        if machines * tasks > 0 {
+            let job = model::JobName::new("web").expect("a name");
+            let mut task = TaskSpec::of(vec!["x".to_owned()]);
+            task.notice = Span::ZERO;
+            let spec = JobSpec::of(job, model::Band::Production.usual(), machines * tasks, task);
+            self.request(Mutation::Submit(Arc::new(spec)));
+            for index in 0..machines * tasks {
+                self.assign(index, 1, MachineId(u64::from(index % machines) + 1));
+            }
+        }
+        self.pass(Span::from_secs(10));
+        self.said.clear();
+        self.replicas.values_mut().for_each(|replica| replica.polls.clear());
+    }
+
+    pub(super) fn assign(&mut self, index: u32, generation: u32, machine: MachineId) {
+        let instance = instance(index, generation);
+        let assignment =
+            Assignment { instance, alloc: None, machine, ports: vec![], victims: vec![] };
+        self.propose(Op::Assign(vec![assignment]));
+    }
+
+    pub(super) fn kill(&mut self, index: u32) {
+        let tasks = TaskSelection::Some(vec![(TaskIndex(index), TaskIndex(index))]);
+        self.request(Mutation::Kill { collection: CollectionId(1), tasks });
+    }
+
+    pub(super) fn request(&mut self, mutation: Mutation) {
+        self.requests += 1;
+        let id = RequestId { session: SessionId(1), sequence: self.requests };
+        let by = UserName::new("ana").expect("a name");
+        self.propose(Op::Request { id, by, mutation });
+    }
+
+    /// It is committed, and the leader applies it.
+    pub(super) fn propose(&mut self, op: Op) {
+        self.log.push((self.term, self.now, op));
+        self.apply(self.leader);
+    }
+
+    /// A replica applies what it has not applied yet; at most so many operations.
+    fn apply(&mut self, id: ReplicaId) {
+        while self.apply_one(id) {}
+    }
+
+    pub(super) fn apply_one(&mut self, id: ReplicaId) -> bool {
+        let replica = self.replicas.get_mut(&id).expect("a replica");
+        let applied = usize::try_from(replica.cell.index().0).expect("small");
+        let Some((term, at, op)) = self.log.get(applied) else { return false };
+        let applied = replica.cell.apply(*at, op);
+        let mut wishes = Vec::new();
+        if *term > replica.term {
+            replica.term = *term;
+            let since = Stamp { restore_epoch: 0, term: *term, index: replica.cell.index() };
+            replica.shard.term_began(self.now, &replica.cell, since);
+            if id == self.leader && *term == self.term {
+                replica.master.lead(self.now, &replica.cell);
+            }
+        } else {
+            let reordered = &applied.reordered;
+            replica.shard.applied(self.now, &replica.cell, op, reordered, &mut wishes);
+            replica.master.applied(self.now, &replica.cell, op, reordered);
+        }
+        self.fulfil(id, wishes);
+        true
+    }
+
+    pub(super) fn lead(&mut self, id: ReplicaId) {
+        self.apply(id);
+        let before = self.leader;
+        self.replica(before).master.follow();
+        (self.leader, self.term) = (id, Term(self.term.0 + 1));
+        self.propose(Op::Nothing);
+    }
+
+    /// One step of a replica; whether anything came of it.
+    pub(super) fn step(&mut self, id: ReplicaId) -> bool {
+        let leader = self.leader;
+        let before = self.sequence;
+        if !self.replica(id).lags {
+            self.apply(id);
+        }
+        let (now, active) = (self.now, self.active.clone());
+        let replica = self.replica(id);
+        if replica.hears() {
+            replica.shard.serve(now, &replica.cell, Some(Part { me: id, active }));
+        }
+        let mut wishes = Vec::new();
+        replica.shard.tick(now, &replica.cell, &mut wishes);
+        let contacts = replica.shard.contacts_changed();
+        if !replica.cut && !contacts.is_empty() {
+            self.sequence += 1;
+            let part = Part { me: id, active: self.active.clone() };
+            let master = self.replica(leader);
+            let contacts: Vec<_> =
+                contacts.into_iter().filter(|(machine, _)| part.has(*machine)).collect();
+            master.master.heard(now, &master.cell, &contacts);
+        }
+        self.fulfil(id, wishes);
+        if id == leader {
+            let (mut wishes, replica) = (Vec::new(), self.replica(id));
+            replica.master.tick(now, &replica.cell, &mut wishes);
+            self.fulfil(id, wishes);
+        }
+        self.sequence != before
+    }
+
+    fn fulfil(&mut self, id: ReplicaId, wishes: Vec<Wish>) {
+        for wish in wishes {
+            self.sequence += 1;
+            match wish {
+                Wish::Poll(poll) => {
+                    let key = (poll.machine, poll.order.is_some());
+                    *self.replica(id).polls.entry(key).or_default() += 1;
+                    self.send(Later::Polled(id, Box::new(poll)));
+                }
+                Wish::Propose(op) => {
+                    let part = Part { me: id, active: self.active.clone() };
+                    let of_shard = part.may_propose(&op);
+                    if self.replica(id).cut || !(of_shard || id == self.leader) {
+                        continue;
+                    }
+                    self.say(&op);
+                    self.proposed.push(op.clone());
+                    self.propose(op);
+                }
+                Wish::BeginAnew(machines) => {
+                    for replica in self.replicas.values_mut().filter(|replica| replica.hears()) {
+                        replica.shard.begin_anew(&machines);
+                    }
+                }
+            }
+        }
+    }
+
+    fn send(&mut self, what: Later) {
+        let delay = self.delays.as_mut().map_or(1, |delays| delays.below(300));
+        self.sequence += 1;
+        self.later.insert((self.now + Span::from_millis(delay), self.sequence), what);
+    }
+
+    pub(super) fn pass(&mut self, span: Span) {
+        let until = self.now + span;
+        let ids: Vec<ReplicaId> = self.replicas.keys().copied().collect();
+        loop {
+            // Every replica, in turn.
+            if ids.iter().fold(false, |any, id| self.step(*id) | any) {
+                continue;
+            }
+            let first = self.later.keys().next().map(|(at, _)| *at);
+            let ticks = self.replicas.values().flat_map(|replica| {
+                [replica.shard.next_tick(), replica.master.next_tick()].into_iter().flatten()
+            });
+            let Some(next) = first.into_iter().chain(ticks).min() else { break };
+            if next > until {
+                break;
+            }
+            assert!(next > self.now || first == Some(next), "nobody wakes for nothing");
+            self.now = self.now.max(next);
+            if first.is_some_and(|first| first <= self.now) {
+                let (_, later) = self.later.pop_first().expect("there is one");
+                self.comes(later);
+            }
+        }
+        self.now = until;
+    }
+
+    fn comes(&mut self, later: Later) {
+        match later {
+            Later::Polled(replica, poll) => self.polled(replica, *poll),
+            Later::HoldOver(machine, number) => {
+                let held = &mut self.hosts.get_mut(&machine).expect("a machine").held;
+                if let Some(place) = held.iter().position(|(held, _)| *held == number) {
+                    let (_, call) = held.remove(place);
+                    self.answer(call);
+                }
+            }
+            Later::Answered(call, answer) => {
+                let (now, replica) = (self.now, self.replica(call.replica));
+                let (cell, mut wishes) = (&replica.cell, Vec::new());
+                let Call { machine, had_order, .. } = call;
+                replica.shard.answered(now, cell, machine, had_order, &answer, &mut wishes);
+                assert_eq!(replica.shard.overlooked(now, cell), []);
+                self.fulfil(call.replica, wishes);
+            }
+        }
+    }
+
+    /// As a real Borglet is polled: a new poll ends the hold of the one before.
+    fn polled(&mut self, replica: ReplicaId, poll: Poll) {
+        let (machine, seen, had_order) = (poll.machine, poll.seen, poll.order.is_some());
+        let call = Call { replica, machine, had_order };
+        let host = self.hosts.get_mut(&machine).expect("a machine");
+        if host.silent {
+            return self.send(Later::Answered(call, Answer::Failed));
+        }
+        let held = std::mem::take(&mut host.held);
+        held.into_iter().for_each(|(_, call)| self.answer(call));
+        if let Some(order) = poll.order {
+            self.obey(machine, order);
+        }
+        self.sequence += 1;
+        let host = self.hosts.get_mut(&machine).expect("a machine");
+        if host.version == seen {
+            host.held.push((self.sequence, call));
+            let over = Later::HoldOver(machine, self.sequence);
+            self.later.insert((self.now + poll.hold, self.sequence), over);
+        } else {
+            self.answer(call);
+        }
+    }
+
+    fn obey(&mut self, machine: MachineId, order: Order) {
+        let host = self.hosts.get_mut(&machine).expect("a machine");
+        let mut effects = Vec::new();
+        if host.borglet.obey(self.now, order.clone(), &mut effects).is_ok() {
+            self.obeyed.push((machine, order));
+        }
+        while !effects.is_empty() {
+            for effect in std::mem::take(&mut effects) {
+                let input = match effect {
+                    Effect::Start(launch) => Input::Started(launch.instance),
+                    Effect::Terminate(instance) => {
+                        Input::Ended(instance, End::Signalled { signal: 15 })
+                    }
+                    _ => continue,
+                };
+                host.borglet.step(self.now, input, &mut effects);
+            }
+        }
+        let report = host.borglet.report();
+        if report != *host.said {
+            (host.said, host.version) = (Arc::new(report), host.version + 1);
+        }
+    }
+
+    fn answer(&mut self, call: Call) {
+        let host = &self.hosts[&call.machine];
+        let answer = match host.silent {
+            true => Answer::Failed,
+            false => Answer::Report { report: Arc::clone(&host.said), version: host.version },
+        };
+        self.send(Later::Answered(call, answer));
+    }
+
+    fn silence(&mut self, machines: &[&str], silent: bool) {
+        for machine in ids(machines) {
+            self.hosts.get_mut(&machine).expect("a machine").silent = silent;
+        }
+    }
+
+    fn say(&mut self, op: &Op) {
+        let words = match op {
+            Op::MachineUnreachable { machine } => format!("unreachable m{machine}"),
+            Op::MachineSilent { machine } => format!("down m{machine}"),
+            Op::MachineBack { machine } => format!("back m{machine}"),
+            Op::StopRescheduling { silent, of } => format!("stop: {silent} of {of} are silent"),
+            Op::AllowRescheduling => "allow".to_owned(),
+            _ => return,
+        };
+        let seconds = self.now.0.div_ceil(100_000);
+        self.said.push_str(&format!("{}.{} s: {words}\n", seconds / 10, seconds % 10));
+    }
+
+    fn show_polls(&mut self) {
+        for (id, replica) in &mut self.replicas {
+            let word = |((machine, order), count): ((MachineId, bool), u32)| {
+                let times = if count == 1 { String::new() } else { format!("x{count}") };
+                format!(" m{machine}{}{times}", if order { "*" } else { "" })
+            };
+            let polls = std::mem::take(&mut replica.polls);
+            let polls: String = polls.into_iter().map(word).collect();
+            self.said.push_str(&format!("{id}:{polls}\n"));
+        }
+    }
+
+    fn show_contacts(&mut self) {
+        let master = &self.replicas[&self.leader].master;
+        let mut contacts: BTreeMap<String, String> = BTreeMap::new();
+        let lost = &master.leading.as_ref().expect("it leads").lost;
+        for machine in self.hosts.keys() {
+            let contact = format!("{:?}", lost.contact(*machine)).to_lowercase();
+            contacts.entry(contact).or_default().push_str(&format!(" m{machine}"));
+        }
+        for (contact, machines) in contacts {
+            self.said.push_str(&format!("{contact}:{machines}\n"));
+        }
+    }
+
+    fn show_runs(&mut self, machines: &[&str]) {
+        for machine in ids(machines) {
+            let report = self.hosts[&machine].borglet.report();
+            let tasks = report.tasks.iter().map(|task| format!(" {}", task.instance));
+            let tasks: String = tasks.collect();
+            let Stamp { term, index, .. } = report.stamp;
+            self.said.push_str(&format!("m{machine}:{tasks} (term {term}, index {index})\n"));
+        }
+    }
+}
+
+fn ids(words: &[&str]) -> Vec<MachineId> {
+    let id = |text: &str| number::<u64>(text.strip_prefix('m').expect("m and a number"));
+    let range = |word: &&str| {
+        let (first, last) = word.split_once('-').unwrap_or((word, word));
+        (id(first)..=id(last)).map(MachineId)
+    };
+    words.iter().flat_map(range).collect()
+}

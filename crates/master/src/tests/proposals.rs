@@ -1,0 +1,233 @@
+//! What a link shard proposes: again where it was lost, and nothing from what it cannot judge yet.
+
+use super::*;
+
+impl World {
+    /// What is proposed so far, in words; all of it is lost.
+    fn lost(&mut self) -> String {
+        let word = |wish| match wish {
+            Wish::Propose(op) => Some(in_words(&op)),
+            Wish::Poll(_) | Wish::BeginAnew(_) => None,
+        };
+        self.wishes.drain(..).filter_map(word).collect::<Vec<_>>().join(", ")
+    }
+
+    /// What is proposed so many milliseconds after a moment, and lost.
+    fn lost_at(&mut self, since: Time, ms: u64) -> String {
+        self.now = since + Span::from_millis(ms);
+        self.shard.tick(self.now, &self.cell, &mut self.wishes);
+        self.lost()
+    }
+
+    /// A term begins, with an operation of its own.
+    pub(super) fn term(&mut self, term: u64) {
+        self.apply(&Op::Nothing);
+        let since = Stamp { restore_epoch: 0, term: Term(term), index: self.cell.index() };
+        self.shard.term_began(self.now, &self.cell, since);
+    }
+
+    /// A machine that runs its only task, and the cell knows both.
+    fn running() -> Self {
+        let mut world = Self::new();
+        world.apply(&Op::RaiseLevel { to: cell::LEVEL });
+        world.tick();
+        world.answer(true, 3, &[]);
+        world.submit(1);
+        world.assign(0);
+        world.tick();
+        world.answer(true, 7, &RUNNING);
+        assert_eq!(world.cell.index(), LogIndex(8), "the end of it is that it was observed");
+        world
+    }
+}
+
+const RUNNING: [(u32, TaskStatus); 1] = [(0, TaskStatus::Running { healthy: None })];
+const KILLED: [(u32, TaskStatus); 1] = [(0, TaskStatus::Ended(End::Signalled { signal: 9 }))];
+
+type Begin = fn() -> World;
+
+/// Of each kind, how a shard comes to propose it.
+const KINDS: [(&str, Begin); 4] = [
+    ("describe", || {
+        let mut world = World::new();
+        world.tick();
+        world.reported(true, 3, &[]);
+        world
+    }),
+    ("Ended", || {
+        let mut world = World::running();
+        world.reported(false, 7, &KILLED);
+        world
+    }),
+    ("MachineUnreachable", || {
+        let mut world = World::running();
+        (0..5).for_each(|_| world.failed());
+        world
+    }),
+    ("MachineBack", || {
+        let mut world = World::running();
+        (0..5).for_each(|_| world.failed());
+        world.said();
+        world.reported(false, 7, &RUNNING);
+        world
+    }),
+];
+
+#[test]
+fn what_is_lost_is_proposed_again_after_a_while_and_not_before() {
+    for (kind, begin) in KINDS {
+        let mut world = begin();
+        let begun = world.now;
+        let first = world.lost();
+        assert!(first.contains(kind), "{kind}: {first}");
+        // Each wait is twice the one before, up to eight times the first.
+        for again in [2_000, 6_000, 14_000, 30_000, 46_000, 62_000] {
+            assert_eq!(world.lost_at(begun, again - 1), "", "{kind} before {again} ms");
+            assert_eq!(world.shard.next_tick(), Some(begun + Span::from_millis(again)), "{kind}");
+            assert_eq!(world.lost_at(begun, again), first, "{kind} after {again} ms");
+        }
+    }
+}
+
+#[test]
+fn what_is_applied_is_not_proposed_again() {
+    for (kind, begin) in KINDS {
+        let mut world = begin();
+        world.said();
+        let begun = world.now;
+        for ms in [1, 2_000, 6_000, 60_000] {
+            assert_eq!(world.lost_at(begun, ms), "", "{kind} after {ms} ms");
+        }
+    }
+}
+
+#[test]
+fn in_a_new_term_what_is_not_applied_is_proposed_at_once() {
+    for (kind, begin) in KINDS {
+        let mut world = begin();
+        let first = world.lost();
+        let begun = world.now;
+        world.lost_at(begun, 2_000);
+        world.term(4);
+        assert_eq!(world.lost_at(begun, 2_001), first, "{kind}");
+        assert_eq!(world.lost_at(begun, 4_000), "", "{kind}");
+        assert_eq!(world.lost_at(begun, 4_001), first, "{kind}: the first wait again");
+    }
+}
+
+#[test]
+fn what_is_no_longer_so_is_not_proposed_again() {
+    let mut world = World::running();
+    (0..5).for_each(|_| world.failed());
+    let begun = world.now;
+    assert!(world.lost().contains("MachineUnreachable"));
+    world.reported(false, 7, &RUNNING);
+    assert_eq!(world.lost_at(begun, 2_000), "", "it answers");
+    (0..5).for_each(|_| world.failed());
+    assert!(world.lost().contains("MachineUnreachable"), "at once, the next time");
+}
+
+#[test]
+fn a_machine_that_a_master_marks_down_in_vain_is_marked_down_again() {
+    let mut world = World::running();
+    (0..5).for_each(|_| world.failed());
+    world.said();
+    // Until there are tokens for its task.
+    world.now = world.now + Span::from_millis(100);
+    world.lead();
+    let begun = world.now;
+    assert_eq!(world.lost(), "MachineSilent { machine: MachineId(1) }");
+    for (ms, expected) in [(1_999, ""), (2_000, "MachineSilent { machine: MachineId(1) }")] {
+        world.now = begun + Span::from_millis(ms);
+        world.lead();
+        assert_eq!(world.lost(), expected, "after {ms} ms");
+    }
+}
+
+/// A machine that runs a task has obeyed an order that the shard's cell does not hold yet, and reports
+/// what that order has made of it.
+#[test]
+fn a_shard_concludes_nothing_from_a_report_that_is_ahead_of_its_cell() {
+    let kill = Mutation::Kill { collection: CollectionId(1), tasks: TaskSelection::All };
+    let drain = || {
+        let name = MachineName::new("m1").expect("a name");
+        Mutation::DrainMachine { machine: name, reason: String::new() }
+    };
+    let more = {
+        let mut report = MachineReport::clone(&machine());
+        report.attributes.insert("gpu".to_owned(), "H200".to_owned());
+        Arc::new(report)
+    };
+    let stamp = |term, index| Stamp { restore_epoch: 0, term: Term(term), index: LogIndex(index) };
+    type Rows<'a> =
+        [(&'a str, Stamp, Mutation, Arc<MachineReport>, &'a [(u32, TaskStatus)], &'a str)];
+    let rows: &Rows<'_> = &[
+        ("a task that was killed is gone", stamp(3, 9), kill.clone(), machine(), &[], "Stopped"),
+        ("a task that was to leave is gone", stamp(3, 9), drain(), machine(), &[], "Stopped"),
+        ("it ended before", stamp(3, 9), kill, machine(), &KILLED, "Signalled"),
+        ("it says something else of itself", stamp(3, 9), drain(), more, &RUNNING, "describe"),
+    ];
+    for (what, stamp, mutation, says, tasks, expected) in rows {
+        let mut world = World::running();
+        world.reported_of(false, *stamp, Arc::clone(says), tasks);
+        assert_eq!(world.lost(), "", "{what}");
+        assert!(!world.shard.agrees(M1), "{what}");
+        world.request(mutation.clone());
+        assert_eq!(world.cell.index(), LogIndex(9), "{what}");
+        let said = world.lost();
+        assert!(said.contains(expected) && !said.contains("Lost"), "{what}: {said}");
+    }
+}
+
+#[test]
+fn a_report_of_a_later_term_waits_for_that_and_one_of_a_later_epoch_for_ever() {
+    let stamp = |restore_epoch, term, index| Stamp {
+        restore_epoch,
+        term: Term(term),
+        index: LogIndex(index),
+    };
+    let mut world = World::running();
+    world.reported_of(false, stamp(0, 4, 9), machine(), &KILLED);
+    assert_eq!(world.lost(), "");
+    let begun = world.now;
+    assert_eq!(world.lost_at(begun, 60_000), "");
+    world.term(4);
+    let said = world.lost_at(begun, 60_001);
+    assert!(said.contains("Signalled"), "{said}");
+
+    let mut world = World::running();
+    world.reported_of(false, stamp(1, 1, 1), machine(), &KILLED);
+    (4..10).for_each(|term| world.term(term));
+    assert_eq!(world.lost_at(begun, 120_000), "", "the cell was restored, and this is the old one");
+}
+
+/// A later report takes the place of one that waits.
+#[test]
+fn of_what_waits_the_last_report_counts() {
+    let mut world = World::running();
+    world.reported(false, 10, &[]);
+    world.reported(false, 9, &RUNNING);
+    world.request(Mutation::Kill { collection: CollectionId(1), tasks: TaskSelection::All });
+    assert_eq!(world.lost(), "", "it runs on, and will be told to stop");
+    world.apply(&Op::Nothing);
+    assert_eq!(world.lost(), "");
+}
+
+/// What another shard has proposed is not contradicted before the machine does it.
+#[test]
+fn a_machines_state_follows_from_its_polls_and_not_from_what_others_propose() {
+    let mut world = World::running();
+    world.apply(&Op::MachineUnreachable { machine: M1 });
+    let begun = world.now;
+    assert_eq!(world.lost_at(begun, 1_000), "");
+    world.reported(false, 7, &RUNNING);
+    assert!(world.lost().contains("MachineBack"));
+    world.apply(&Op::MachineBack { machine: M1 });
+    (0..5).for_each(|_| world.failed());
+    assert!(world.lost().contains("MachineUnreachable"));
+    world.apply(&Op::MachineUnreachable { machine: M1 });
+    world.apply(&Op::MachineBack { machine: M1 });
+    assert_eq!(world.lost_at(begun, 2_000), "");
+    world.failed();
+    assert!(world.lost().contains("MachineUnreachable"));
+}

@@ -1,0 +1,36 @@
+//! How machines join and renew their certificates: `credential.proto`.
+
+use cell::{Mutation, Op};
+
+use crate::error::Malformed;
+use crate::{read, v1};
+
+/// The operation of a machine that joins.
+pub(crate) fn enrol_of(enrol: v1::Enrol) -> Result<Op, Malformed> {
+    Ok(Op::Enrol {
+        token: read::serial(&enrol.token, "token")?,
+        key: read::key(&enrol.key, "key")?,
+        address: enrol.address,
+        certificate: read::serial(&enrol.certificate, "certificate")?,
+        validity: read::span(enrol.validity, "validity")?,
+    })
+}
+
+/// The operation of a machine that renews its certificate.
+pub(crate) fn renew_of(renew: &v1::RenewMachine) -> Result<Op, Malformed> {
+    Ok(Op::RenewMachine {
+        machine: read::name(&renew.machine, "machine")?,
+        old: read::serial(&renew.old, "old")?,
+        certificate: read::serial(&renew.certificate, "certificate")?,
+        validity: read::span(renew.validity, "validity")?,
+    })
+}
+
+/// What an administrator asks for who issues a token.
+pub(crate) fn issue_of(issue: &v1::IssueToken) -> Result<Mutation, Malformed> {
+    Ok(Mutation::IssueToken {
+        machine: read::name(&issue.machine, "machine")?,
+        serial: read::serial(&issue.serial, "serial")?,
+        validity: read::span(issue.validity, "validity")?,
+    })
+}

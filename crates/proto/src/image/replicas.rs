@@ -1,0 +1,26 @@
+//! The replicas as an image holds them.
+
+use cell::{Image, Replica};
+use model::ReplicaId;
+
+use crate::error::{At, Malformed};
+use crate::{read, v1};
+use v1::image_head::Replicas;
+
+/// Nothing where it is as in a new cell, so that the head of a cell of level 1 is as it always was.
+pub(super) fn replicas(image: &Image) -> Option<Replicas> {
+    let new = Image::default();
+    if image.replicas.is_empty() && image.last_replica == new.last_replica {
+        return None;
+    }
+    let recorded = image.replicas.iter().map(Into::into).collect();
+    Some(Replicas { last: image.last_replica.0, recorded })
+}
+
+/// The last id given, and what is recorded.
+pub(super) fn replicas_of(head: Option<Replicas>) -> Result<(ReplicaId, Vec<Replica>), Malformed> {
+    let Some(Replicas { last, recorded }) = head else {
+        return Ok((Image::default().last_replica, Vec::new()));
+    };
+    Ok((ReplicaId(last), read::list(recorded, "recorded").field("replicas")?))
+}

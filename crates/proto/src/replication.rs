@@ -1,0 +1,218 @@
+//! What replicas say to each other: `replication.proto`.
+//!
+//! The cell of a snapshot is not in its message: it follows in pieces, and is put back by whoever
+//! has put them together ([`message`]).
+
+use cell::{Cell, Op};
+use master::Contact;
+use model::{Level, LogIndex, MachineId, ReplicaId, Term};
+use replica::{Body, Consensus, ConsensusKind, LogEntry, Message, Snapshot};
+
+use crate::error::{At, Fault, Malformed};
+use crate::{read, v1};
+use v1::replica_message::{self as wire, Kind};
+
+impl From<&Message> for v1::ReplicaMessage {
+    fn from(message: &Message) -> Self {
+        let body = match &message.body {
+            Body::Consensus(consensus) => wire::Body::Consensus((&**consensus).into()),
+            Body::Heard { proposals, contacts } => wire::Body::Heard(heard(proposals, contacts)),
+            Body::Active(replicas) => {
+                let replicas = replicas.iter().map(|replica| replica.0).collect();
+                wire::Body::Active(wire::Active { replicas })
+            }
+            Body::BeginAnew(machines) => {
+                let machines = machines.iter().map(|machine| machine.0).collect();
+                wire::Body::BeginAnew(wire::BeginAnew { machines })
+            }
+            Body::Describe { address, level } => wire::Body::Describe(wire::Description {
+                address: address.to_string(),
+                level: level.0,
+            }),
+        };
+        Self {
+            from: message.from.0,
+            to: message.to.0,
+            restore_epoch: message.restore_epoch,
+            body: Some(body),
+        }
+    }
+}
+
+impl TryFrom<v1::ReplicaMessage> for Message {
+    type Error = Malformed;
+
+    fn try_from(message: v1::ReplicaMessage) -> Result<Self, Malformed> {
+        self::message(message, None)
+    }
+}
+
+/// A message, with the cell that came after it where it is a snapshot's.
+///
+/// # Errors
+/// Where it is none that this build knows, or its cell is not there.
+pub fn message(message: v1::ReplicaMessage, cell: Option<Cell>) -> Result<Message, Malformed> {
+    let body = match message.body.ok_or(Fault::UnknownKind).field("body")? {
+        wire::Body::Consensus(message) => {
+            Body::Consensus(Box::new(consensus(message, cell).field("consensus")?))
+        }
+        wire::Body::Heard(said) => {
+            let contacts = contacts(&said);
+            Body::Heard { proposals: read::list(said.proposals, "proposals")?, contacts }
+        }
+        wire::Body::Active(wire::Active { replicas }) => {
+            Body::Active(replicas.into_iter().map(ReplicaId).collect())
+        }
+        wire::Body::BeginAnew(wire::BeginAnew { machines }) => {
+            Body::BeginAnew(machines.into_iter().map(MachineId).collect())
+        }
+        wire::Body::Describe(wire::Description { address, level }) => {
+            Body::Describe { address: address.into(), level: Level(level) }
+        }
+    };
+    let (from, to) = (ReplicaId(message.from), ReplicaId(message.to));
+    Ok(Message { from, to, restore_epoch: message.restore_epoch, body })
+}
+
+fn heard(proposals: &[Op], contacts: &[(MachineId, Contact)]) -> wire::Heard {
+    let of = |wanted| {
+        let those = contacts.iter().filter(move |(_, contact)| *contact == wanted);
+        those.map(|(machine, _)| machine.0).collect()
+    };
+    wire::Heard {
+        proposals: proposals.iter().map(Into::into).collect(),
+        unknown: of(Contact::Unknown),
+        answer: of(Contact::Answers),
+        doubtful: of(Contact::Doubtful),
+        silent: of(Contact::Silent),
+    }
+}
+
+fn contacts(said: &wire::Heard) -> Vec<(MachineId, Contact)> {
+    let all = [
+        (&said.unknown, Contact::Unknown),
+        (&said.answer, Contact::Answers),
+        (&said.doubtful, Contact::Doubtful),
+        (&said.silent, Contact::Silent),
+    ];
+    let each = |(machines, contact): (&Vec<u64>, Contact)| {
+        machines.iter().map(|machine| (MachineId(*machine), contact)).collect::<Vec<_>>()
+    };
+    all.into_iter().flat_map(each).collect()
+}
+
+impl From<&Consensus> for wire::Consensus {
+    fn from(message: &Consensus) -> Self {
+        Self {
+            kind: Kind::from(message.kind).into(),
+            term: message.term.0,
+            log_term: message.log_term.0,
+            index: message.index.0,
+            entries: message.entries.iter().map(Into::into).collect(),
+            commit: message.commit.0,
+            commit_term: message.commit_term.0,
+            reject: message.reject,
+            reject_hint: message.reject_hint.0,
+            context: message.context.to_vec(),
+            snapshot_term: message.snapshot.as_ref().map_or(0, |snapshot| snapshot.term.0),
+        }
+    }
+}
+
+fn consensus(message: wire::Consensus, cell: Option<Cell>) -> Result<Consensus, Malformed> {
+    let kind = match Kind::try_from(message.kind) {
+        Ok(kind) => ConsensusKind::try_from(kind).map_err(|()| Fault::UnknownKind),
+        Err(_) => Err(Fault::UnknownKind),
+    };
+    let kind = kind.field("kind")?;
+    let snapshot = match kind {
+        ConsensusKind::Snapshot => {
+            let cell = cell.ok_or(Fault::Missing).field("image")?;
+            Some(Snapshot { term: Term(message.snapshot_term), cell })
+        }
+        _ => None,
+    };
+    let entries: Vec<LogEntry> = message.entries.into_iter().map(Into::into).collect();
+    // Consensus takes for granted that they follow each other.
+    let follow = |pair: &[LogEntry]| match pair {
+        [one, next] => one.index.0.checked_add(1) == Some(next.index.0),
+        _ => true,
+    };
+    if !entries.windows(2).all(follow) {
+        return Err(Fault::Contradiction("entries that do not follow each other")).field("entries");
+    }
+    Ok(Consensus {
+        kind,
+        term: Term(message.term),
+        log_term: Term(message.log_term),
+        index: LogIndex(message.index),
+        entries,
+        commit: LogIndex(message.commit),
+        commit_term: Term(message.commit_term),
+        snapshot,
+        reject: message.reject,
+        reject_hint: LogIndex(message.reject_hint),
+        context: message.context.into(),
+    })
+}
+
+impl From<&LogEntry> for v1::LogEntry {
+    fn from(entry: &LogEntry) -> Self {
+        Self {
+            term: entry.term.0,
+            index: entry.index.0,
+            level: entry.level.0,
+            record: entry.data.clone(),
+        }
+    }
+}
+
+impl From<v1::LogEntry> for LogEntry {
+    fn from(entry: v1::LogEntry) -> Self {
+        Self {
+            term: Term(entry.term),
+            index: LogIndex(entry.index),
+            level: Level(entry.level),
+            data: entry.record,
+        }
+    }
+}
+
+macro_rules! kinds {
+    ($($ours:ident = $wire:ident,)*) => {
+        impl From<ConsensusKind> for Kind {
+            fn from(kind: ConsensusKind) -> Self {
+                match kind {
+                    $(ConsensusKind::$ours => Self::$wire,)*
+                }
+            }
+        }
+
+        impl TryFrom<Kind> for ConsensusKind {
+            type Error = ();
+
+            fn try_from(kind: Kind) -> Result<Self, ()> {
+                match kind {
+                    $(Kind::$wire => Ok(Self::$ours),)*
+                    Kind::Unspecified => Err(()),
+                }
+            }
+        }
+    };
+}
+
+kinds! {
+    Append = Append,
+    AppendResponse = AppendResponse,
+    RequestVote = RequestVote,
+    RequestVoteResponse = RequestVoteResponse,
+    RequestPreVote = RequestPreVote,
+    RequestPreVoteResponse = RequestPreVoteResponse,
+    Snapshot = Snapshot,
+    Heartbeat = Heartbeat,
+    HeartbeatResponse = HeartbeatResponse,
+    TimeoutNow = TimeoutNow,
+    TransferLeader = TransferLeader,
+    ReadIndex = ReadIndex,
+    ReadIndexResponse = ReadIndexResponse,
+}

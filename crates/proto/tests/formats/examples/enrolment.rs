@@ -1,0 +1,91 @@
+//! How machines join, get certificates, and lose them.
+
+use std::sync::Arc;
+
+use cell::{Act, Credentials, EventKind, Image, Mutation, Op, Rejection, Reply, Token, TokenUse};
+use model::{KeyDigest, Level, MachineId, Serial, Span, Time};
+
+use super::{certificate, name};
+
+fn serial(number: u8) -> Serial {
+    Serial::from_bytes(&[number]).expect("short enough")
+}
+
+fn key() -> KeyDigest {
+    KeyDigest([0xa5; KeyDigest::BYTES])
+}
+
+pub(super) fn ops() -> Vec<Op> {
+    let (address, validity) = ("10.0.0.1:4711".to_owned(), Span::from_secs(30 * 86_400));
+    let (machine, certificate) = (name("m1"), certificate().serial);
+    vec![
+        Op::Enrol { token: serial(7), key: key(), address, certificate, validity },
+        Op::RenewMachine { machine, old: serial(8), certificate, validity },
+    ]
+}
+
+pub(super) fn requests() -> Vec<Mutation> {
+    let (serial, validity) = (serial(7), Span::from_secs(3_600));
+    vec![
+        Mutation::IssueToken { machine: name("m1"), serial, validity },
+        Mutation::RevokeMachine { machine: name("m1") },
+    ]
+}
+
+pub(super) fn events_of_the_cell() -> Vec<EventKind> {
+    vec![
+        EventKind::TokenIssued { machine: name("m3"), token: certificate() },
+        EventKind::MachineRevoked { machine: name("m9") },
+    ]
+}
+
+pub(super) fn events_of_a_machine() -> Vec<EventKind> {
+    let certificate = certificate();
+    vec![
+        EventKind::MachineEnrolled { token: serial(7), certificate },
+        EventKind::MachineRenewed { certificate },
+        EventKind::MachineRevoked { machine: name("m3") },
+    ]
+}
+
+fn answers() -> Vec<Result<Reply, Rejection>> {
+    let (machine, certificate) = (MachineId(3), certificate());
+    vec![
+        Ok(Reply::TokenIssued(certificate)),
+        Ok(Reply::Enrolled { machine, certificate }),
+        Ok(Reply::MachineRenewed(certificate)),
+        Ok(Reply::MachineRevoked { known: false }),
+        Err(Rejection::NoSuchToken(serial(7))),
+        Err(Rejection::TokenExpired(name("m1"))),
+        Err(Rejection::TokenUsed(name("m1"))),
+        Err(Rejection::TokenValidity(Span(59_000_000))),
+        Err(Rejection::MachineRevoked(name("m1"))),
+    ]
+}
+
+/// Level 3 on top of what there is: m3 has joined with one of two tokens, m2 was revoked, and so were
+/// two names that no machine has, of which one had a certificate since.
+pub(super) fn put_into(image: &mut Image) {
+    image.level = Level(3);
+    let act = |at| Act { at: Time(at), by: name("root") };
+    let token = |used| {
+        let (machine, expires) = (name("m3"), Time(3_600_000_090));
+        Arc::new(Token { machine, issued: act(90), expires, used })
+    };
+    let used = TokenUse { key: key(), certificate: certificate() };
+    image.tokens = vec![(serial(7), token(Some(used))), (serial(9), token(None))];
+    let said = |certificates, revoked| Arc::new(Credentials { certificates, revoked });
+    for machine in &mut image.machines {
+        Arc::make_mut(machine).credentials = match machine.id.0 {
+            2 => Some(said(Vec::new(), Some(act(91)))),
+            3 => Some(said(vec![certificate(), certificate()], Some(act(89)))),
+            _ => None,
+        };
+    }
+    image.revoked_machines = vec![
+        (name("m8"), said(Vec::new(), Some(act(92)))),
+        (name("m9"), said(vec![certificate()], Some(act(80)))),
+    ];
+    let session = &mut image.sessions[0].1;
+    Arc::make_mut(session).answers = (2..).zip(answers()).collect();
+}

@@ -1,0 +1,141 @@
+//! What a replica says to the others and hears from them.
+
+use cell::Op;
+use master::Contact;
+use model::{MachineId, ReplicaId, Time};
+use raft::eraftpb::{self, MessageType};
+use raft::{SnapshotStatus, StateRole};
+
+use super::{Codec, Kinds, Replica};
+use crate::io::{Output, ReplicaError};
+use crate::members;
+use crate::message::{Body, Consensus, ConsensusKind, Message};
+
+impl<C: Codec> Replica<C> {
+    /// A message of another replica. What comes from before a restoration, or for another, is not
+    /// listened to.
+    pub(super) fn received(&mut self, now: Time, message: Message) -> Result<(), ReplicaError> {
+        let Message { from, to, restore_epoch, body } = message;
+        if restore_epoch != self.restore_epoch || to != self.settings.id {
+            return Ok(());
+        }
+        self.links.hear(now, from);
+        match body {
+            Body::Heard { proposals, contacts } => {
+                self.heard(now, from, &proposals, contacts);
+                Ok(())
+            }
+            Body::Active(active) => {
+                if self.leader == Some(from) {
+                    self.links.told(now, &self.cell, active);
+                }
+                Ok(())
+            }
+            Body::BeginAnew(machines) => {
+                if self.leader == Some(from) {
+                    self.links.shard.begin_anew(&machines);
+                }
+                Ok(())
+            }
+            Body::Consensus(consensus) => self.consensus(from, to, *consensus),
+            Body::Describe { address, level } => {
+                let known = self.cell.replica(from);
+                let differs =
+                    known.is_some_and(|known| known.address != address || known.level != level);
+                if differs && self.master.is_leading() {
+                    let address = address.to_string();
+                    self.propose(now, &Op::DescribeReplica { replica: from, address, level }, None);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// What another replica's link shard has to say: what it does not poll is not its to speak of.
+    pub(super) fn heard(
+        &mut self,
+        now: Time,
+        from: ReplicaId,
+        proposals: &[Op],
+        mut contacts: Vec<(MachineId, Contact)>,
+    ) {
+        if !self.master.is_leading() {
+            return;
+        }
+        let part = self.links.part_of(from);
+        contacts.retain(|(machine, _)| part.has(*machine));
+        self.master.heard(now, &self.cell, &contacts);
+        for op in proposals.iter().filter(|op| part.may_propose(op)) {
+            self.propose(now, op, None);
+        }
+    }
+
+    pub(super) fn consensus(
+        &mut self,
+        from: ReplicaId,
+        to: ReplicaId,
+        mut consensus: Consensus,
+    ) -> Result<(), ReplicaError> {
+        let last = self.node.store().last();
+        match consensus.kind {
+            // The leader never says that more is agreed upon than this replica has acknowledged.
+            ConsensusKind::Heartbeat
+                if consensus.commit > last && consensus.term.0 >= self.node.raft.term =>
+            {
+                return Err(ReplicaError::Forgot { committed: consensus.commit, last });
+            }
+            ConsensusKind::TimeoutNow if self.installing.is_some() => return Ok(()),
+            ConsensusKind::Snapshot => {
+                // One at a time, and one without a cell says nothing.
+                if self.installing.is_some() || consensus.snapshot.is_none() {
+                    return Ok(());
+                }
+                self.arrived = consensus.snapshot.clone();
+                consensus.entries.clear();
+            }
+            _ => {}
+        }
+        let message = consensus.into_raft(from, to, &Kinds(&self.codec));
+        // What does not fit the present term or membership is dropped.
+        let _ignored = self.node.step(message);
+        Ok(())
+    }
+
+    /// Lets another replica lead, where this one does.
+    pub(super) fn transfer(&mut self, to: Option<ReplicaId>) {
+        if self.role != StateRole::Leader {
+            return;
+        }
+        let best = || members::successor(&self.cell, self.settings.id, self.node.raft.prs());
+        if let Some(to) = to.filter(|to| self.cell.voters().any(|voter| voter == *to)).or_else(best)
+        {
+            self.node.transfer_leader(to.0);
+        }
+    }
+
+    pub(super) fn send(&mut self, messages: Vec<eraftpb::Message>, outputs: &mut Vec<Output>) {
+        let (from, restore_epoch) = (self.settings.id, self.restore_epoch);
+        for message in messages {
+            let to = ReplicaId(message.to);
+            let is_snapshot = message.get_msg_type() == MessageType::MsgSnapshot;
+            let offered = self.node.store().offered();
+            match Consensus::from_raft(message, offered) {
+                Some(consensus) => {
+                    let body = Body::Consensus(Box::new(consensus));
+                    outputs.push(Output::Send(Message { from, to, restore_epoch, body }));
+                }
+                // The one that was meant is gone: consensus tries another.
+                None if is_snapshot => {
+                    self.node.report_snapshot(to.0, SnapshotStatus::Failure);
+                }
+                None => {}
+            }
+        }
+    }
+
+    pub(super) fn tell(&self, others: &[ReplicaId], body: &Body, outputs: &mut Vec<Output>) {
+        let (from, restore_epoch) = (self.settings.id, self.restore_epoch);
+        let to = |to| Message { from, to, restore_epoch, body: body.clone() };
+        outputs.extend(others.iter().map(|other| Output::Send(to(*other))));
+    }
+}

@@ -1,0 +1,426 @@
+//! Several replicas, a network of a queue, and disks of vectors.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use cell::{LEVEL, Member, Mutation, Outcome, Reply, RequestId};
+use model::{CellName, Level, LogIndex, MachineName, ReplicaId, SessionId, Span, Term, Time};
+
+use super::{Table, user};
+use crate::{
+    Body, ConsensusKind, Founding, HardState, Input, LogEntry, Message, Output, Persist, Recovered,
+    Refusal, Replica, ReplicaError, Settings, Ticket,
+};
+
+/// What a replica has on its disk.
+#[derive(Clone, Default)]
+struct Disk {
+    checkpoint: Option<(cell::Cell, Term)>,
+    entries: Vec<LogEntry>,
+    hard_state: HardState,
+}
+
+impl Disk {
+    fn write(&mut self, persist: Persist) {
+        if let Some((index, _)) = persist.restart {
+            let at = self.checkpoint.as_ref().map(|(cell, _)| cell.index());
+            assert_eq!(at, Some(index), "its checkpoint was durable before");
+            self.entries.clear();
+        }
+        for entry in persist.entries {
+            self.entries.retain(|known| known.index < entry.index);
+            self.entries.push(entry);
+        }
+        self.hard_state = persist.hard_state.unwrap_or(self.hard_state);
+    }
+}
+
+struct Host {
+    replica: Option<Replica<Table>>,
+    disk: Disk,
+    inbox: Vec<Input>,
+    outputs: Vec<Output>,
+}
+
+struct Cluster {
+    table: Table,
+    now: Time,
+    hosts: BTreeMap<ReplicaId, Host>,
+    network: VecDeque<Message>,
+    cut: BTreeSet<ReplicaId>,
+    /// Whose disks write nothing any more.
+    stuck: BTreeSet<ReplicaId>,
+    snapshots: usize,
+    failed: Option<ReplicaError>,
+}
+
+const STEP: Span = Span::from_millis(10);
+
+fn id(number: u64) -> ReplicaId {
+    ReplicaId(number)
+}
+
+fn address(id: ReplicaId) -> String {
+    format!("replica-{id}:7800")
+}
+
+impl Cluster {
+    /// A founded cell of one replica, in which a session is open.
+    fn founded() -> Self {
+        let mut cluster = Self {
+            table: Table::default(),
+            now: Time(1_000_000),
+            hosts: BTreeMap::new(),
+            network: VecDeque::new(),
+            cut: BTreeSet::new(),
+            stuck: BTreeSet::new(),
+            snapshots: 0,
+            failed: None,
+        };
+        cluster.start(id(1), LEVEL);
+        cluster.run(5);
+        assert!(matches!(
+            cluster.ask(id(1), Input::OpenSession(Ticket(0), user())),
+            Some(Ok((_, Outcome::Request(Ok(Reply::Session(SessionId(1)))))))
+        ));
+        cluster
+    }
+
+    /// One of so many voters.
+    fn of(replicas: u64) -> Self {
+        let mut cluster = Self::founded();
+        (2..=replicas).for_each(|number| cluster.grow(number));
+        cluster
+    }
+
+    /// Adds a replica with an empty disk, and waits until it votes.
+    fn grow(&mut self, number: u64) {
+        let leader = self.leader().expect("somebody leads");
+        let added = self.change(leader, Mutation::AddReplica { address: address(id(number)) });
+        assert_eq!(added, Some(Ok(Reply::ReplicaAdded(id(number)))));
+        self.start(id(number), LEVEL);
+        self.until("it votes", |cluster| {
+            cluster.cell(leader).replica(id(number)).map(|r| r.member) == Some(Member::Voter)
+        });
+    }
+
+    fn start(&mut self, id: ReplicaId, level: Level) {
+        let host = self.hosts.entry(id).or_insert_with(|| Host {
+            replica: None,
+            disk: Disk::default(),
+            inbox: vec![],
+            outputs: vec![],
+        });
+        let Disk { checkpoint, entries, hard_state } = host.disk.clone();
+        let recovered = Recovered { checkpoint, entries, hard_state, ..Recovered::default() };
+        let settings = Settings { id, address: address(id).into(), level, ..Settings::default() };
+        let name = CellName::new("dev").expect("a name");
+        let founding = Founding { name, administrator: user(), quota: false };
+        let founding = (id == ReplicaId(1)).then_some(founding);
+        let replica = Replica::new(settings, self.table.clone(), self.now, recovered, founding);
+        host.replica = Some(replica.expect("settings are good"));
+        host.inbox.clear();
+        host.outputs.clear();
+    }
+
+    fn crash(&mut self, id: ReplicaId) {
+        let host = self.hosts.get_mut(&id).expect("a host");
+        host.replica = None;
+        host.inbox.clear();
+    }
+
+    fn cell(&self, id: ReplicaId) -> &cell::Cell {
+        self.hosts[&id].replica.as_ref().expect("it runs").cell()
+    }
+
+    /// Everybody takes a turn; what they say arrives in the next one.
+    fn turn(&mut self) {
+        self.now = self.now + STEP;
+        for message in std::mem::take(&mut self.network) {
+            let lost = self.cut.contains(&message.from) || self.cut.contains(&message.to);
+            let Some(host) = self.hosts.get_mut(&message.to).filter(|_| !lost) else { continue };
+            if let Body::Consensus(consensus) = &message.body
+                && let Some(snapshot) = &consensus.snapshot
+            {
+                self.snapshots += 1;
+                host.disk.checkpoint = Some((snapshot.cell.clone(), snapshot.term));
+            }
+            host.inbox.push(Input::Received(message));
+        }
+        for (id, host) in &mut self.hosts {
+            let Some(replica) = &mut host.replica else { continue };
+            let mut outputs = vec![];
+            if let Err(error) = replica.step(self.now, host.inbox.drain(..), &mut outputs) {
+                (self.failed, host.replica) = (Some(error), None);
+                continue;
+            }
+            for output in outputs {
+                match output {
+                    Output::Send(message) => self.network.push_back(message),
+                    Output::Persist(_) if self.stuck.contains(id) => {}
+                    Output::Persist(persist) => {
+                        host.inbox.push(Input::Persisted(persist.number));
+                        host.disk.write(persist);
+                    }
+                    other => host.outputs.push(other),
+                }
+            }
+        }
+    }
+
+    fn run(&mut self, turns: usize) {
+        (0..turns).for_each(|_| self.turn());
+    }
+
+    fn until(&mut self, what: &str, is_so: impl Fn(&Self) -> bool) {
+        for _ in 0..2_000 {
+            if is_so(self) {
+                return;
+            }
+            self.turn();
+        }
+        panic!("never: {what}");
+    }
+
+    /// Who leads, and has said so last.
+    fn leader(&self) -> Option<ReplicaId> {
+        let leads = |host: &&Host| {
+            let said = host.outputs.iter().rev().find_map(|output| match output {
+                Output::Leads(_) => Some(true),
+                Output::Follows => Some(false),
+                _ => None,
+            });
+            host.replica.is_some() && said == Some(true)
+        };
+        let mut leaders =
+            self.hosts.iter().filter(|(id, host)| !self.cut.contains(id) && leads(host));
+        leaders.next().map(|(id, _)| *id)
+    }
+
+    fn elected(&mut self) -> ReplicaId {
+        self.until("somebody leads", |cluster| cluster.leader().is_some());
+        self.leader().expect("somebody leads")
+    }
+
+    /// Asks a replica, and waits for the answer; none where it never comes.
+    fn ask(&mut self, id: ReplicaId, input: Input) -> Option<Result<(LogIndex, Outcome), Refusal>> {
+        let host = self.hosts.get_mut(&id).expect("a host");
+        let is_answer = |output: &Output| {
+            matches!(output, Output::Reply(..) | Output::Refused(..) | Output::Readable(..))
+        };
+        host.outputs.retain(|output| !is_answer(output));
+        host.inbox.push(input);
+        for _ in 0..100 {
+            self.turn();
+            let outputs = &self.hosts[&id].outputs;
+            let answer = outputs.iter().find_map(|output| match output {
+                Output::Reply(_, index, outcome) => Some(Ok((*index, outcome.clone()))),
+                Output::Refused(_, refusal) => Some(Err(*refusal)),
+                Output::Readable(_, index) => Some(Ok((*index, Outcome::Done))),
+                _ => None,
+            });
+            if answer.is_some() {
+                return answer;
+            }
+        }
+        None
+    }
+
+    /// Has a replica do something, in a session of its own request.
+    fn change(
+        &mut self,
+        at: ReplicaId,
+        mutation: Mutation,
+    ) -> Option<Result<Reply, cell::Rejection>> {
+        let sequence = self.table.0.borrow().len() as u64;
+        let id = RequestId { session: SessionId(1), sequence };
+        match self.ask(at, Input::Request(Ticket(sequence), id, user(), mutation)) {
+            Some(Ok((_, Outcome::Request(answer)))) => Some(answer),
+            _ => None,
+        }
+    }
+
+    fn add_machine(&mut self, at: ReplicaId, name: &str) -> bool {
+        let name = MachineName::new(name).expect("a name");
+        let address = format!("{name}:1");
+        matches!(
+            self.change(at, Mutation::AddMachine { name, address }),
+            Some(Ok(Reply::MachineAdded(_)))
+        )
+    }
+
+    /// All that run and are not cut off have the same state, once they have had time.
+    fn agree(&mut self) {
+        self.run(200);
+        let cells = self.hosts.iter().filter(|(id, _)| !self.cut.contains(id));
+        let cells = cells.filter_map(|(_, host)| host.replica.as_ref());
+        let mut images = cells.map(|replica| format!("{:?}", replica.cell().image()));
+        let first = images.next().expect("one runs");
+        assert!(images.all(|image| image == first));
+    }
+}
+
+#[test]
+fn one_replica_becomes_five_while_it_serves() {
+    let mut cluster = Cluster::of(5);
+    assert!(cluster.add_machine(id(1), "m1"));
+    assert_eq!(cluster.cell(id(1)).voters().count(), 5);
+    cluster.agree();
+    let levels: Vec<_> = cluster.cell(id(5)).replicas().map(|r| (r.level, &*r.address)).collect();
+    assert_eq!(levels[4], (LEVEL, "replica-5:7800"), "each has described itself");
+}
+
+#[test]
+fn a_majority_goes_on_without_the_leader_and_nothing_acknowledged_is_lost() {
+    let mut cluster = Cluster::of(3);
+    assert!(cluster.add_machine(id(1), "m1"));
+    cluster.crash(id(1));
+    let second = cluster.elected();
+    assert_ne!(second, id(1));
+    assert_eq!(cluster.cell(second).machine_count(), 1);
+    assert!(cluster.add_machine(second, "m2"));
+    cluster.start(id(1), LEVEL);
+    cluster.agree();
+    assert_eq!(cluster.cell(id(1)).machine_count(), 2);
+}
+
+#[test]
+fn a_minority_acknowledges_nothing_and_reads_nothing() {
+    let mut cluster = Cluster::of(3);
+    cluster.cut = [id(1)].into();
+    let host = cluster.hosts.get_mut(&id(1)).expect("a host");
+    host.outputs.clear();
+    host.inbox.push(Input::Read(Ticket(1)));
+    assert!(!cluster.add_machine(id(1), "m1"));
+    let readable = |output: &Output| matches!(output, Output::Readable(..));
+    assert!(!cluster.hosts[&id(1)].outputs.iter().any(readable));
+    let second = cluster.elected();
+    assert!(cluster.add_machine(second, "m2"));
+    cluster.cut.clear();
+    cluster.agree();
+    assert_eq!(cluster.cell(id(1)).machine_count(), 1, "what was not acknowledged is void");
+    let names: Vec<_> = cluster.cell(id(1)).machines().map(|m| m.name.to_string()).collect();
+    assert_eq!(names, ["m2"]);
+}
+
+#[test]
+fn a_follower_reads_what_is_true_now() {
+    let mut cluster = Cluster::of(3);
+    assert!(cluster.add_machine(id(1), "m1"));
+    let committed = cluster.cell(id(1)).index();
+    let read = cluster.ask(id(3), Input::Read(Ticket(7)));
+    assert!(matches!(read, Some(Ok((index, _))) if index >= committed));
+    assert_eq!(cluster.cell(id(3)).machine_count(), 1);
+}
+
+#[test]
+fn one_that_is_too_far_behind_goes_on_from_a_snapshot() {
+    let mut cluster = Cluster::of(3);
+    cluster.crash(id(3));
+    for number in 0..20 {
+        assert!(cluster.add_machine(id(1), &format!("m{number}")));
+    }
+    cluster.run(50);
+    let covered = cluster.cell(id(1)).index();
+    for replica in [1, 2] {
+        let host = cluster.hosts.get_mut(&id(replica)).expect("a host");
+        host.inbox.push(Input::Checkpointed(covered));
+    }
+    assert!(cluster.add_machine(id(1), "last"));
+    cluster.start(id(3), LEVEL);
+    cluster.agree();
+    assert_eq!(cluster.cell(id(3)).machine_count(), 21);
+    assert!(cluster.snapshots > 0);
+    // And from its disk alone it is there again.
+    cluster.crash(id(3));
+    cluster.start(id(3), LEVEL);
+    cluster.agree();
+    assert_eq!(cluster.cell(id(3)).machine_count(), 21);
+}
+
+#[test]
+fn the_leader_hands_over_and_can_be_removed() {
+    let mut cluster = Cluster::of(3);
+    let first = cluster.leader().expect("it leads");
+    let host = cluster.hosts.get_mut(&first).expect("a host");
+    host.inbox.push(Input::Transfer(Some(id(2))));
+    cluster.until("the other leads", |cluster| cluster.leader() == Some(id(2)));
+    assert!(cluster.add_machine(id(2), "m1"));
+    // The one that leads is removed: it hands over first.
+    let removed = cluster.change(id(2), Mutation::RemoveReplica { replica: id(2) });
+    assert_eq!(removed, Some(Ok(Reply::Done)));
+    cluster.until("it is gone", |cluster| {
+        cluster.leader().is_some_and(|leader| cluster.cell(leader).replica(id(2)).is_none())
+    });
+    let leader = cluster.leader().expect("somebody leads");
+    assert!(cluster.add_machine(leader, "m2"));
+    assert_eq!(cluster.cell(leader).voters().collect::<Vec<_>>(), [id(1), id(3)]);
+}
+
+/// Its followers have what it cannot write: it could acknowledge nothing for as long as it leads.
+#[test]
+fn a_leader_whose_disk_is_stuck_hands_over() {
+    let mut cluster = Cluster::of(3);
+    let first = cluster.leader().expect("it leads");
+    cluster.stuck.insert(first);
+    assert!(!cluster.add_machine(first, "m1"), "nobody knows");
+    cluster.until("another one leads", |cluster| cluster.leader().is_some_and(|id| id != first));
+    let second = cluster.leader().expect("it leads");
+    assert!(cluster.add_machine(second, "m2"));
+}
+
+#[test]
+fn a_disk_that_lost_what_it_had_acknowledged_takes_no_part() {
+    let mut cluster = Cluster::of(3);
+    assert!(cluster.add_machine(id(1), "m1"));
+    cluster.run(20);
+    cluster.crash(id(3));
+    cluster.hosts.get_mut(&id(3)).expect("a host").disk = Disk::default();
+    cluster.start(id(3), LEVEL);
+    cluster.until("it stops", |cluster| cluster.failed.is_some());
+    let said = cluster.failed.as_ref().map(ToString::to_string).unwrap_or_default();
+    assert!(said.contains("it lost what it had acknowledged"), "{said}");
+    assert!(cluster.add_machine(id(1), "m2"));
+}
+
+/// A message that was on its way to a process that is no more arrives at the next one.
+#[test]
+fn a_read_is_not_answered_by_what_an_earlier_life_was_told() {
+    let mut cluster = Cluster::of(3);
+    let kind = |message: &Message| match &message.body {
+        Body::Consensus(consensus) => Some(consensus.kind),
+        _ => None,
+    };
+    let is = |message: &Message, wanted| message.to == id(3) && kind(message) == Some(wanted);
+    let host = cluster.hosts.get_mut(&id(3)).expect("a host");
+    host.inbox.push(Input::Read(Ticket(7)));
+    let answers = |cluster: &Cluster| {
+        let mut sent = cluster.network.iter();
+        sent.find(|message| is(message, ConsensusKind::ReadIndexResponse)).cloned()
+    };
+    cluster.until("it is answered", |cluster| answers(cluster).is_some());
+    let late = answers(&cluster).expect("an answer");
+    cluster.crash(id(3));
+    assert!(cluster.add_machine(id(1), "m1"));
+    let acknowledged = cluster.cell(id(1)).index();
+    cluster.start(id(3), LEVEL);
+    // It hears who leads, and gets nothing of what it has missed.
+    let step = |cluster: &mut Cluster| {
+        cluster.network.retain(|message| !is(message, ConsensusKind::Append));
+        cluster.turn();
+    };
+    (0..50).for_each(|_| step(&mut cluster));
+    let host = cluster.hosts.get_mut(&id(3)).expect("a host");
+    host.inbox.push(Input::Read(Ticket(8)));
+    step(&mut cluster);
+    cluster.network.push_front(late);
+    (0..50).for_each(|_| step(&mut cluster));
+    let read = |cluster: &Cluster| {
+        cluster.hosts[&id(3)].outputs.iter().find_map(|output| match output {
+            Output::Readable(Ticket(8), index) => Some(*index),
+            _ => None,
+        })
+    };
+    assert_eq!(read(&cluster), None, "it does not know of {acknowledged}");
+    cluster.until("it has caught up", |cluster| read(cluster).is_some());
+    assert!(read(&cluster).is_some_and(|index| index >= acknowledged));
+}

@@ -1,0 +1,213 @@
+//! What goes wrong with the replicas of the Borgmaster: their processes, their disks, and who they are.
+
+use cell::{Cell, Mutation};
+use model::{ReplicaId, Span};
+use replica::{Codec, Input};
+
+use crate::disk::Crash;
+use crate::fault::{FaultKind, Who};
+use crate::world::{Event, World};
+
+/// The mean time between two wishes that another replica should lead.
+const TRANSFERS: Span = Span::from_millis(700);
+/// So many replicas there are at most by faults.
+const REPLICAS_MAX: usize = 7;
+
+impl FaultKind {
+    fn who(&self) -> Option<Who> {
+        match self {
+            Self::Master(who, _)
+            | Self::MasterFrozen(who)
+            | Self::SlowDisk(who, _)
+            | Self::FullDisk(who)
+            | Self::LyingDisk(who)
+            | Self::RottenCheckpoint(who)
+            | Self::FewerReplicas(who)
+            | Self::Replaced(who) => Some(*who),
+            _ => None,
+        }
+    }
+}
+
+impl<C: Codec> World<C> {
+    /// Whom a fault concerns: those that it did when it began.
+    fn concerned(&mut self, number: usize, kind: &FaultKind, begins: bool) -> Vec<usize> {
+        if !begins {
+            return self.concerned.remove(&number).unwrap_or_default();
+        }
+        let present = self.present();
+        let hosts: Vec<usize> = match kind.who() {
+            None => Vec::new(),
+            Some(Who::All) => present,
+            Some(Who::Elected) => vec![self.leading().or(present.first().copied()).unwrap_or(0)],
+            Some(Who::Nth(nth)) => {
+                present.get(nth % present.len().max(1)).copied().into_iter().collect()
+            }
+        };
+        self.concerned.insert(number, hosts.clone());
+        hosts
+    }
+
+    pub(crate) fn fault_of_masters(
+        &mut self,
+        number: usize,
+        kind: &FaultKind,
+        lasts: Span,
+        begins: bool,
+    ) {
+        let hosts = self.concerned(number, kind, begins);
+        match kind {
+            FaultKind::Restore if begins => self.restore_cell(),
+            FaultKind::MoreReplicas => self.more_replicas(number, begins),
+            FaultKind::Transfers | FaultKind::Unlucky => {
+                self.operator.transfers = begins;
+                self.operator.unlucky = begins && *kind == FaultKind::Unlucky;
+                self.agenda.at(self.now, Event::Transfer);
+            }
+            FaultKind::FewerReplicas(_) if !begins => self.operator.wanted += hosts.len(),
+            FaultKind::FewerReplicas(_) | FaultKind::Replaced(_) if begins => {
+                let fewer = matches!(kind, FaultKind::FewerReplicas(_));
+                let removed: Vec<usize> =
+                    hosts.into_iter().filter(|host| self.remove_replica(*host)).collect();
+                if fewer {
+                    self.operator.wanted -= removed.len();
+                }
+                self.concerned.insert(number, removed);
+            }
+            FaultKind::Master(Who::All, how) if begins => {
+                // They start again in any order.
+                for host in hosts {
+                    let after = self.operator.span(lasts);
+                    self.crash_master(host, *how, after);
+                }
+            }
+            _ => hosts.into_iter().for_each(|host| self.fault_of_master(host, kind, lasts, begins)),
+        }
+    }
+
+    fn fault_of_master(&mut self, host: usize, kind: &FaultKind, lasts: Span, begins: bool) {
+        let several = self.operator.has_several();
+        match (kind, begins) {
+            (FaultKind::Master(_, how), true) => self.crash_master(host, *how, lasts),
+            (FaultKind::MasterFrozen(_), begins) => self.freeze_master(host, begins),
+            (FaultKind::SlowDisk(_, slow), true) => self.masters[host].disk.slow = *slow,
+            (FaultKind::SlowDisk(..), false) => self.masters[host].disk.slow = Span::ZERO,
+            (FaultKind::FullDisk(_), true) => self.masters[host].disk.full = true,
+            (FaultKind::FullDisk(_), false) => self.disk_has_room(host),
+            // Without a backup there would be no way back, and nothing to be learned.
+            (FaultKind::LyingDisk(_), true) => {
+                self.masters[host].disk.lies = match several {
+                    true => self.can_lose(host),
+                    false => self.masters[host].disk.has_checkpoint(),
+                };
+            }
+            (FaultKind::LyingDisk(_), false) if self.masters[host].disk.lies => {
+                self.crash_master(host, Crash::PowerLost, Span::from_secs(2));
+            }
+            (FaultKind::RottenCheckpoint(_), true) => {
+                // One of several may have nothing else, as what it has came from another one.
+                if !several
+                    || self.masters[host].disk.can_do_without_newest()
+                    || self.can_lose(host)
+                {
+                    self.masters[host].disk.newest_checkpoint_rots();
+                }
+                self.crash_master(host, Crash::PowerLost, Span::from_secs(2));
+            }
+            _ => {}
+        }
+    }
+
+    fn more_replicas(&mut self, number: usize, begins: bool) {
+        if !begins {
+            self.operator.wanted -= usize::from(self.more.remove(&number));
+        } else if self.operator.wanted < REPLICAS_MAX {
+            self.operator.wanted += 1;
+            self.more.insert(number);
+        }
+    }
+
+    /// The administrator removes a replica, where the others can do without it.
+    fn remove_replica(&mut self, host: usize) -> bool {
+        let can = self.can_lose(host);
+        if can {
+            let replica: ReplicaId = self.masters[host].id();
+            self.ask(0, Mutation::RemoveReplica { replica });
+        }
+        can
+    }
+
+    /// Somebody wants that another one leads.
+    pub(crate) fn transfer(&mut self) {
+        if !self.operator.transfers {
+            return;
+        }
+        let to = self.any_master();
+        let to = Some(self.masters[to].id()).filter(|_| self.operator.chance(700));
+        if let Some(leading) = self.leading() {
+            self.tell_master(leading, Input::Transfer(to));
+        }
+        let wait = self.operator.wait(TRANSFERS);
+        self.agenda.at(self.now + wait, Event::Transfer);
+    }
+
+    /// A replica has voted: half of the times it loses power right after that, where they do.
+    pub(crate) fn voted(&mut self, host: usize, after: Span) {
+        if self.operator.unlucky && self.operator.chance(500) {
+            let (life, after) = (self.masters[host].life, after + self.operator.span(Span(2_000)));
+            self.agenda.at(self.now + after, Event::MasterDies { host, life });
+        }
+    }
+
+    pub(crate) fn dies(&mut self, host: usize, life: u64) {
+        if self.masters[host].life == life {
+            let after = self.operator.span(Span::from_millis(300));
+            self.crash_master(host, Crash::PowerLost, after);
+        }
+    }
+
+    /// Whatever is wrong with replicas ends now.
+    pub(crate) fn heal_masters(&mut self) {
+        (self.operator.transfers, self.operator.unlucky) = (false, false);
+        for host in self.present() {
+            self.freeze_master(host, false);
+            self.masters[host].disk.slow = Span::ZERO;
+            self.disk_has_room(host);
+        }
+    }
+
+    /// Somebody loads the older checkpoint that a replica keeps, and the others are no more.
+    fn restore_cell(&mut self) {
+        let several = self.operator.has_several();
+        let present = self.present();
+        let has = |host: &usize| self.masters[*host].disk.has_checkpoint();
+        let able: Vec<usize> =
+            present.iter().copied().filter(|host| !several || has(host)).collect();
+        let chosen = if several { self.operator.one_of(&able) } else { Some(0) };
+        let Some(chosen) = chosen else { return };
+        for host in present.into_iter().filter(|host| *host != chosen) {
+            self.end_master(host);
+        }
+        self.crash_master(chosen, Crash::Killed, Span::from_secs(2));
+        self.restore(chosen);
+    }
+
+    /// The operator loads the older checkpoint of a replica, where there is one and it does not run.
+    pub(crate) fn restore(&mut self, host: usize) {
+        if self.masters[host].is_up() {
+            return;
+        }
+        let id = self.masters[host].id();
+        let alone = |cell: Cell| match self.operator.has_several() {
+            true => Cell::from_image(cell.image().of_one_replica(id, None)).unwrap_or(cell),
+            false => cell,
+        };
+        if let Some(cell) = self.masters[host].disk.restore(alone) {
+            self.judge.restored(&cell);
+            self.checks.borrow_mut().begin(&cell);
+            self.clients.forget_sessions();
+            // Of machines that joined since, the cell does not know.
+            self.add_machines();
+        }
+    }
+}
