@@ -178,6 +178,11 @@ impl Allocs {
         self.0.values().filter_map(due).min()
     }
 
+    /// Whether there are some of which no order has said yet whether they are to be there.
+    pub(crate) fn need_order(&self) -> bool {
+        self.0.values().any(|alloc| matches!(alloc.phase, Phase::Found) && !alloc.goes)
+    }
+
     pub(crate) fn report(&self) -> impl Iterator<Item = TaskReport> {
         let report = |(instance, alloc): (&InstanceId, &Alloc)| {
             let status = match &alloc.phase {

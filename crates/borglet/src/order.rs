@@ -75,7 +75,8 @@ pub struct OrderRefused {
 /// A Borglet's full state: all of it, every time (paper, section 3.3).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// The newest order obeyed.
+    /// The newest order obeyed; none where one has to say first what of before a reboot is to be
+    /// there again.
     pub stamp: Stamp,
     /// What the machine is.
     pub machine: Arc<MachineReport>,

@@ -291,7 +291,10 @@ impl Borglet {
         };
         let mut tasks: Vec<_> = self.tasks.iter().map(task).chain(self.allocs.report()).collect();
         tasks.sort_unstable_by_key(|report| report.instance);
-        Report { stamp: self.stamp, machine: Arc::clone(&self.machine), tasks }
+        // An order says again which allocs of before a reboot are to be made anew: it has to come,
+        // however long ago it was that something changed here.
+        let stamp = if self.allocs.need_order() { Stamp::default() } else { self.stamp };
+        Report { stamp, machine: Arc::clone(&self.machine), tasks }
     }
 
     /// When the next [`Input::Tick`] is due, if nothing else happens before.

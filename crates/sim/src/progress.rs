@@ -1,34 +1,41 @@
 //! That the cell goes on while a majority of its replicas is well: up, connected and with a disk, for
 //! long enough. Whatever is wrong with the others must not keep it from that.
 
-use model::Span;
+use model::{Span, Time};
 use replica::Codec;
 
 use crate::network::Node;
 use crate::world::World;
 
-/// So long a majority has to have been well before anything is asked of it; within so long a request
-/// is answered then.
+/// Within so long somebody leads and a request is answered.
 const LONG_ENOUGH: Span = Span::from_secs(30);
+
+/// Who is well, and since when nobody was lost of them.
+#[derive(Debug, Default)]
+pub(crate) struct Well {
+    hosts: Vec<usize>,
+    since: Time,
+    /// When it was last seen that somebody leads.
+    led: Time,
+}
 
 impl<C: Codec> World<C> {
     /// Looks whether it goes on, from time to time.
     pub(crate) fn look_at_progress(&mut self) {
-        if !self.majority_is_well() {
-            self.well_since = None;
-            return;
+        let hosts = self.majority_that_is_well();
+        let kept = |before: &usize| hosts.contains(before);
+        if self.well.hosts.is_empty() || !self.well.hosts.iter().all(kept) {
+            self.well.since = self.now;
         }
-        let since = *self.well_since.get_or_insert(self.now);
-        if self.now.since(since) < LONG_ENOUGH {
-            return;
+        self.well.hosts = hosts;
+        if self.leading().is_some() {
+            self.well.led = self.now;
         }
-        if self.leading().is_none() {
+        let for_long = |since: Time| self.now.since(since.max(self.well.since)) > LONG_ENOUGH;
+        if for_long(self.well.led) {
             let what = "nobody leads, and a majority of the replicas is well for long enough";
             self.judge.violated(what.to_owned());
-        }
-        if let Some(asked) = self.clients.waits_since()
-            && self.now.since(asked.max(since)) > LONG_ENOUGH
-        {
+        } else if let Some(asked) = self.clients.waits_since().filter(|asked| for_long(*asked)) {
             let waits = self.now.since(asked);
             self.judge.violated(format!(
                 "a client waits for {waits}, and a majority of the replicas is well for long enough"
@@ -36,31 +43,34 @@ impl<C: Codec> World<C> {
         }
     }
 
-    fn majority_is_well(&self) -> bool {
+    /// The replicas that are up and have a disk, and are connected with a majority of such; none
+    /// where they are not a majority, or where clients may not find them.
+    fn majority_that_is_well(&self) -> Vec<usize> {
         let Some(cell) = self.knowing().and_then(|host| self.masters[host].cell()) else {
-            return false;
+            return Vec::new();
         };
-        let voters: Vec<Option<usize>> = cell.voters().map(|id| self.place_of(id)).collect();
-        let well: Vec<usize> =
-            voters.iter().flatten().copied().filter(|at| self.is_well(*at)).collect();
+        let voters: Vec<usize> = cell.voters().filter_map(|id| self.place_of(id)).collect();
+        let is_majority = |count: usize| count * 2 > cell.voters().count();
         let both_ways = |one, other| {
             !self.network.is_disturbed(one, other) && !self.network.is_disturbed(other, one)
         };
-        // Clients try all of them: those that are not well must not keep them waiting.
-        let reached = |at: &usize| both_ways(Node::Clients, Node::Master(*at));
-        let connected =
-            |(one, other): (&usize, &usize)| both_ways(Node::Master(*one), Node::Master(*other));
-        let pairs = well.iter().flat_map(|one| well.iter().map(move |other| (one, other)));
-        well.len() * 2 > voters.len()
-            && !self.operator.is_restless()
-            && self.present().iter().all(reached)
-            && pairs.into_iter().all(connected)
+        let up: Vec<usize> = voters.into_iter().filter(|host| self.is_well(*host)).collect();
+        let connected = |host: &usize| {
+            let with = |other: &&usize| {
+                *other == host || both_ways(Node::Master(*host), Node::Master(**other))
+            };
+            is_majority(up.iter().filter(with).count())
+        };
+        let well: Vec<usize> = up.iter().copied().filter(connected).collect();
+        // Clients try all of them.
+        let reached = |host: &usize| both_ways(Node::Clients, Node::Master(*host));
+        let quiet = !self.operator.is_restless() && self.present().iter().all(reached);
+        if is_majority(well.len()) && quiet { well } else { Vec::new() }
     }
 
     fn is_well(&self, host: usize) -> bool {
         let master = &self.masters[host];
-        let disk = &master.disk;
-        let there = master.is_up() && !master.is_frozen();
-        there && !disk.full && disk.slow == Span::ZERO
+        let has_disk = !master.disk.full && master.disk.slow == Span::ZERO;
+        master.is_up() && !master.is_frozen() && has_disk
     }
 }

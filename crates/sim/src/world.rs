@@ -28,6 +28,7 @@ use crate::network::Network;
 use crate::pace::Pace;
 use crate::planted::Planted;
 use crate::program::Programs;
+use crate::progress::Well;
 use crate::replicas::{Operator, Sent};
 use crate::scheduling::{Rival, SchedulerHost};
 use crate::tap::{Checking, Checks, Seen};
@@ -177,8 +178,7 @@ pub struct World<C: Codec> {
     /// The replicas that each fault under way concerns, and those by which there is one more.
     pub(crate) concerned: BTreeMap<usize, Vec<usize>>,
     pub(crate) more: BTreeSet<usize>,
-    /// Since when a majority of the replicas is well.
-    pub(crate) well_since: Option<Time>,
+    pub(crate) well: Well,
     pub(crate) judge: Judge,
     pub(crate) counts: Counts,
     /// Polls and operations by the second.
@@ -233,7 +233,7 @@ impl<C: Codec> World<C> {
             faults,
             concerned: BTreeMap::new(),
             more: BTreeSet::new(),
-            well_since: None,
+            well: Well::default(),
             judge: Judge::new(setting.planted, setting.checking != Checking::Off),
             counts: Counts::default(),
             polls: Pace::default(),

@@ -228,6 +228,24 @@ fn what_outlived_the_last_borglet_is_adopted_with_what_is_in_it() {
     assert_eq!(world.brief(), "1-0-1 running None, 9-0-1 starting");
 }
 
+/// Nothing may have changed there for long, and its order is known to have been obeyed.
+#[test]
+fn after_a_reboot_the_order_is_asked_for_again_where_there_was_an_alloc() {
+    let obeyed = order(7, vec![]).stamp;
+    for (what, made, expected) in [
+        ("the Borglet alone was started again", true, obeyed),
+        ("the machine was", false, Stamp::default()),
+    ] {
+        let found = RecoveredAlloc { instance: alloc_id(0), limit: limit(1_000, 100), made };
+        let (settings, machine) = (Settings::default(), machine(1 << 20));
+        let borglet = Borglet::new(settings, machine, obeyed, vec![found], vec![]);
+        let mut world = World { borglet, now: Time(1_000_000) };
+        assert_eq!(world.borglet.report().stamp, expected, "{what}");
+        world.orders(7, vec![alloc(0, 100)], vec![]);
+        assert_eq!(world.borglet.report().stamp, obeyed, "{what}");
+    }
+}
+
 #[test]
 fn an_alloc_holds_its_room_and_its_tasks_share_it() {
     let mut world = World::with_mib(100);
