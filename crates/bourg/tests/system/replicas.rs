@@ -134,7 +134,7 @@ fn every_replica_answers_and_passes_on_what_it_is_asked() {
     // Whoever is asked may hear of it a moment later than who let it happen.
     until("the other leads", || cell.leader() == to);
     let refused = cell.types("bourg master transfer 9");
-    assert_eq!(refused.code, 1);
+    assert_eq!(refused.code, 3);
     assert!(refused.stderr.contains("replica 9 has no vote"), "{}", refused.stderr);
 }
 
