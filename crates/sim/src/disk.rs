@@ -130,6 +130,13 @@ impl Disk {
         }
     }
 
+    /// Everything is gone.
+    pub(crate) fn forget(&mut self) {
+        self.checkpoints.clear();
+        self.written.clear();
+        (self.synced, self.lost) = (0, true);
+    }
+
     /// Whether there is a backup to go on from.
     pub(crate) fn has_checkpoint(&self) -> bool {
         !self.checkpoints.is_empty()

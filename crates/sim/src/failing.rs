@@ -22,6 +22,7 @@ impl FaultKind {
             | Self::FullDisk(who)
             | Self::LyingDisk(who)
             | Self::RottenCheckpoint(who)
+            | Self::EmptyDisk(who)
             | Self::FewerReplicas(who)
             | Self::Replaced(who) => Some(*who),
             _ => None,
@@ -113,6 +114,10 @@ impl<C: Codec> World<C> {
                     self.masters[host].disk.newest_checkpoint_rots();
                 }
                 self.crash_master(host, Crash::PowerLost, Span::from_secs(2));
+            }
+            (FaultKind::EmptyDisk(_), true) => {
+                self.crash_master(host, Crash::PowerLost, lasts);
+                self.masters[host].disk.forget();
             }
             _ => {}
         }

@@ -57,6 +57,10 @@ pub enum FaultKind {
     LyingDisk(Who),
     /// The newest checkpoint cannot be read, and the master's machine loses power.
     RottenCheckpoint(Who),
+    /// A master's machine loses power, and starts with an empty disk that nobody has noticed. In no
+    /// list that is drawn: where more goes wrong before it is found, what was acknowledged may be
+    /// gone, and nobody can help it.
+    EmptyDisk(Who),
     /// Somebody loads the older checkpoint that is kept.
     Restore,
     /// Another scheduler proposes whatever it likes, and evicts whom it may.
@@ -359,6 +363,7 @@ impl fmt::Display for FaultKind {
             Self::FullDisk(who) => write!(f, "the disk of {who} full"),
             Self::LyingDisk(who) => write!(f, "the disk of {who} lies about syncs"),
             Self::RottenCheckpoint(who) => write!(f, "the newest checkpoint of {who} unreadable"),
+            Self::EmptyDisk(who) => write!(f, "the disk of {who} empty"),
             Self::Restore => f.write_str("the older checkpoint loaded"),
             Self::Rival => f.write_str("another scheduler"),
             Self::MoreReplicas => f.write_str("a replica more"),

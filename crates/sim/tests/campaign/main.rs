@@ -48,35 +48,44 @@ fn several_replicas_do_what_one_does() {
     }
 }
 
-/// In small worlds with the faults among which such a mistake would show.
-fn is_found(planted: Planted, families: &[Family]) {
+/// In small worlds with so many replicas, and the faults among which such a mistake would show.
+fn is_found(replicas: usize, planted: Planted, families: &[Family]) {
     let found = |seed: &u64| {
         let (planted, families) = (Some(planted), families.to_vec());
-        let plan = Plan { planted, families, machines: Some(8), ..plan(*seed) };
+        let plan = Plan { replicas, planted, families, machines: Some(8), ..plan(*seed) };
         run(&plan).failure.is_some()
     };
-    assert!((0..SEEDS).any(|seed| found(&seed)), "{planted:?} is not found in {SEEDS} seeds");
+    assert!(
+        (0..SEEDS).any(|seed| found(&seed)),
+        "with {replicas} replicas {planted:?} is not found in {SEEDS} seeds"
+    );
 }
 
 macro_rules! found {
-    ($($name:ident: $planted:ident, $families:expr;)*) => {$(
+    ($($name:ident: $replicas:expr, $planted:ident, $families:expr;)*) => {$(
         #[test]
         fn $name() {
-            is_found(Planted::$planted, &$families);
+            for replicas in $replicas {
+                is_found(replicas, Planted::$planted, &$families);
+            }
         }
     )*};
 }
 
 found! {
-    a_lost_write_is_found: LostWrite, Family::ALL;
-    a_stale_assignment_is_found: StaleAssignment, [Family::Scheduler];
-    an_old_order_is_found: OldOrder, [Family::Network];
-    an_order_done_twice_is_found: OrderTwice, Family::ALL;
-    a_forgotten_victim_is_found: ForgottenVictim, Family::ALL;
-    a_port_given_twice_is_found: PortTwice, Family::ALL;
-    a_skipped_event_is_found: SkippedEvent, Family::ALL;
-    a_dead_name_is_found: DeadName, Family::ALL;
-    a_missed_operation_is_found: MissedOperation, Family::ALL;
+    a_lost_write_is_found: [1, 3], LostWrite, Family::ALL;
+    a_stale_assignment_is_found: [1, 3], StaleAssignment, [Family::Scheduler];
+    an_old_order_is_found: [1, 3], OldOrder, [Family::Network];
+    an_order_done_twice_is_found: [1, 3], OrderTwice, Family::ALL;
+    a_forgotten_victim_is_found: [1, 3], ForgottenVictim, Family::ALL;
+    a_port_given_twice_is_found: [1, 3], PortTwice, Family::ALL;
+    a_skipped_event_is_found: [1, 3], SkippedEvent, Family::ALL;
+    a_dead_name_is_found: [1, 3], DeadName, Family::ALL;
+    a_missed_operation_is_found: [1, 3], MissedOperation, Family::ALL;
+    an_early_acknowledgement_is_found: [3], EarlyAcknowledgement, Family::ALL;
+    a_forgotten_vote_is_found: [3], ForgottenVote, [Family::Replicas];
+    a_forgotten_agreement_is_found: [3], ForgottenAgreement, Family::ALL;
+    a_read_without_a_round_is_found: [3], LeaderReads, [Family::Network, Family::Master];
 }
 
 /// Records that nobody can read without a panic, from a certain one on.

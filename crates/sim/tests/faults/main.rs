@@ -1,4 +1,5 @@
-//! What one fault alone does to eight tasks on four machines: which are started a second time.
+//! What one fault alone does to eight tasks on four machines: which are started a second time, and
+//! whether another replica has to lead.
 
 #[path = "../campaign/table.rs"]
 mod table;
@@ -53,13 +54,14 @@ impl Load for Filling {
     }
 }
 
-/// How many processes were started beyond the first of each task, once all is over.
-fn started_again(kind: FaultKind, lasts: u64) -> u64 {
+/// How many processes were started beyond the first of each task, once all is over, and how many
+/// replicas were elected.
+fn after(replicas: usize, kind: FaultKind, lasts: u64) -> (u64, u64) {
     let users = ["root", "ana"].map(|name| UserName::new(name).expect("a name"));
     let setting = Setting {
         seed: 5,
         machines: machines(4, 2, capacity(4, 16)),
-        replicas: 1,
+        replicas,
         replica: replica::Settings::default(),
         checking: Checking::Every { full: 10 },
         checkpoint_every: 5,
@@ -71,9 +73,10 @@ fn started_again(kind: FaultKind, lasts: u64) -> u64 {
     let mut world = World::new(setting, Table::default(), load, programs, vec![fault]);
     world.run_to(Span::from_secs(25));
     assert_eq!((world.unsettled(), world.counts().processes), (None, 8));
+    let elected = world.counts().elections;
     world.run_to(Span::from_secs(30 + lasts + 60));
     assert_eq!((world.unsettled(), world.violation()), (None, None));
-    world.counts().processes - 8
+    (world.counts().processes - 8, world.counts().elections - elected)
 }
 
 fn between(from: Node, to: Nodes, trouble: Trouble) -> FaultKind {
@@ -115,6 +118,45 @@ fn what_moves_and_what_does_not() {
         (between(Node::Master(0), Nodes::All, Trouble::Twice(500)), 60, 0),
     ] {
         let what = format!("{kind}, for {lasts} s");
-        assert_eq!(started_again(kind, lasts), expected, "{what}");
+        assert_eq!(after(1, kind, lasts).0, expected, "{what}");
+    }
+}
+
+/// No fault of one replica, nor of two of three, moves a task; and the two that are left elect another
+/// one where, and only where, the one that leads is concerned.
+#[test]
+fn what_three_replicas_stand() {
+    let (first, second) = (Who::Nth(0), Who::Nth(1));
+    let others = || Nodes::Masters(1..3);
+    let cut = |both_ways, from, to| {
+        FaultKind::Network(Disturbance { from, to, both_ways, trouble: Trouble::Cut })
+    };
+    let leader = || Nodes::One(Node::Master(0));
+    for (kind, lasts, elections) in [
+        (FaultKind::Master(Who::Elected, Crash::Killed), 90, 1),
+        (FaultKind::Master(first, Crash::PowerLost), 20, 1),
+        (FaultKind::Master(second, Crash::PowerLost), 90, 0),
+        (FaultKind::Master(Who::All, Crash::PowerLost), 60, 1),
+        (FaultKind::MasterFrozen(first), 90, 1),
+        (FaultKind::MasterFrozen(second), 90, 0),
+        (FaultKind::FullDisk(second), 90, 0),
+        (FaultKind::SlowDisk(second, Span::from_secs(2)), 60, 0),
+        (FaultKind::LyingDisk(second), 20, 0),
+        (FaultKind::RottenCheckpoint(second), 1, 0),
+        (FaultKind::EmptyDisk(second), 5, 0),
+        (FaultKind::Replaced(first), 1, 1),
+        (FaultKind::Replaced(second), 1, 0),
+        (FaultKind::FewerReplicas(second), 60, 0),
+        // Of the four the one that leads is drawn to go.
+        (FaultKind::MoreReplicas, 60, 1),
+        (cut(true, leader(), others()), 60, 1),
+        // It is not heard, and not told so; or it hears nobody, and is heard.
+        (cut(false, leader(), others()), 60, 1),
+        (cut(false, others(), leader()), 60, 1),
+        (cut(true, Nodes::One(Node::Master(1)), Nodes::MASTERS), 60, 0),
+        (cut(true, Nodes::One(Node::Master(2)), Nodes::All), 60, 0),
+    ] {
+        let what = format!("{kind}, for {lasts} s");
+        assert_eq!(after(3, kind, lasts), (0, elections), "{what}");
     }
 }
