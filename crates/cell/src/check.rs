@@ -26,6 +26,7 @@ use model::{InstanceId, MachineId, Resources};
 
 use crate::feasibility::Sums;
 use crate::lifecycle::Stage;
+use crate::state::Tally;
 use crate::state::bounds::{ANSWERS_MAX, ATTRIBUTES_MAX, PLATFORMS_MAX, SESSIONS_MAX};
 use crate::{
     Cell, Counts, Job, JobState, LEVEL, LOST_MACHINES, Machine, MachineState, Placement,
@@ -103,6 +104,13 @@ impl Cell {
         }
         found.count(Counted::Cell, "jobs", self.jobs.len() as u64, jobs);
         found.count(Counted::Cell, "tasks", self.tasks, tasks);
+        for ((band, kept), counted) in self.stages().zip(Tally::counted(self.jobs()).0) {
+            let of = Counted::Band(band);
+            found.count(of, "queued tasks", kept.queued, counted.queued);
+            found.count(of, "pending tasks", kept.pending, counted.pending);
+            found.count(of, "running tasks", kept.running, counted.running);
+            found.count(of, "dead tasks", kept.dead, counted.dead);
+        }
         loads
     }
 

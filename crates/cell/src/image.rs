@@ -14,7 +14,7 @@ use thiserror::Error;
 
 use crate::apply::quota::charge;
 use crate::state::bounds::{INDEX_MAX, TIME_MAX};
-use crate::state::{FIRST, Member, Quota, Replicas, Session};
+use crate::state::{FIRST, Member, Quota, Replicas, Session, Tallied};
 use crate::{
     Cell, Credentials, Grant, Job, LEVEL, Machine, Metering, Replica, Rescheduling, TaskState,
     Token, User, attribute,
@@ -322,6 +322,7 @@ impl Cell {
         }
         self.recharge(&job.owner, None, charge(&job, &job.spec));
         self.tasks = self.tasks.saturating_add(wants.into());
+        self.tally.add(Tallied::of(&job));
         self.job_names.insert((job.owner.clone(), job.spec.name.clone(), id));
         self.jobs.insert(id, job);
         Ok(())

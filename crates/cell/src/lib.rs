@@ -34,7 +34,7 @@ pub use shortfall::{Oversold, Shortfall};
 pub use state::{
     Act, Cell, Certificate, Counts, Credentials, Death, Drain, EvictionCause, FailureDomain, Grant,
     Health, Held, Job, JobParts, JobState, KillReason, LastLife, Machine, MachineState, Member,
-    MemberChange, Metering, PendingCause, Phase, Placement, Replica, Rescheduling, Session,
+    MemberChange, Metering, PendingCause, Phase, Placement, Replica, Rescheduling, Session, Stages,
     StopReason, Task, TaskState, Token, TokenUse, Total, User, attribute, bounds, crashes,
     lifecycle,
 };

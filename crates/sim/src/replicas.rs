@@ -339,11 +339,11 @@ impl<C: Codec> World<C> {
                 EventKind::ReplicaMember { replica, to: MemberChange::Out } => {
                     self.removed(*replica);
                 }
-                EventKind::ReplicaRemoved { replica } => {
-                    if self.masters[by].cell().is_some_and(|cell| cell.replica(*replica).is_none())
-                    {
-                        self.removed(*replica);
-                    }
+                // One that waited is gone at once.
+                EventKind::ReplicaRemoved { replica }
+                    if self.masters[by].cell().is_some_and(|it| it.replica(*replica).is_none()) =>
+                {
+                    self.removed(*replica);
                 }
                 _ => {}
             }

@@ -47,7 +47,7 @@ struct Watched {
 /// The pages, in a cell.
 pub(super) fn pages(cell: &str, driver: Driver, metrics: &Metrics) -> Router {
     let mut registry = Registry::default();
-    registry.register_collector(Box::new(Process::starts()));
+    registry.register_collector(Box::new(Process::this()));
     let help = "Polls of the master that were answered";
     registry.register("bourg_borglet_polls", help, metrics.polls.clone());
     let help = "Orders that were obeyed";

@@ -7,7 +7,7 @@ use proto::v1::change_replicas_request::Change;
 use super::cells::Target;
 use super::exit::{Done, Failure};
 use super::output::{self, Format, Listing};
-use super::{MasterArgs, ReplicaArgs, roles, with_cell};
+use super::{MasterArgs, ReplicaArgs, restore, roles, with_cell};
 
 /// A replica, or what is done with those of a cell.
 #[derive(Debug, Args)]
@@ -34,6 +34,11 @@ pub(crate) enum Command {
     Remove(RemoveArgs),
     /// Let another replica lead.
     Transfer(TransferArgs),
+    /// Go on from one replica alone, after the majority of them is lost for good.
+    ///
+    /// Run it on that replica's machine while its master does not run. What the others had
+    /// acknowledged and this one does not have is lost.
+    Restore(restore::RestoreArgs),
 }
 
 #[derive(Debug, Args)]
@@ -67,6 +72,7 @@ pub(super) fn master(cell: Target<'_>, command: MasterCommand) -> Done {
         (Some(Command::Add(args)), _) => add(cell, &args),
         (Some(Command::Remove(args)), _) => remove(cell, &args),
         (Some(Command::Transfer(args)), _) => transfer(cell, &args),
+        (Some(Command::Restore(args)), _) => restore::restore(&args),
         (None, Some(replica)) => Ok(roles::master(replica, command.process)?),
         (None, None) => Err(Failure::usage("error: it is not said what to do")
             .next("bourg master --help says what there is")),

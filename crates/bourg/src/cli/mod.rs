@@ -15,6 +15,7 @@ mod master;
 pub(crate) mod moment;
 pub(crate) mod output;
 mod quota;
+mod restore;
 mod roles;
 mod run;
 mod show;

@@ -10,10 +10,10 @@ use model::{MachineId, MachineName};
 use proto::v1;
 use replica::Input;
 use rpc::service::borglet_client::BorgletClient;
+use rpc::transport::Link;
 use rpc::{Expect, Identity, Rotating};
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
-use tonic::transport::Channel;
 
 use super::core::Message;
 use super::metrics::Metrics;
@@ -36,10 +36,10 @@ pub(crate) struct Handle {
     metrics: Arc<Metrics>,
 }
 
-/// The channels to the machines, by machine; remade where a machine has a new address.
+/// The links to the machines, by machine; remade where a machine has a new address.
 struct Links {
     credentials: Rotating,
-    channels: Mutex<HashMap<MachineId, (Arc<str>, Channel)>>,
+    links: Mutex<HashMap<MachineId, (Arc<str>, Link)>>,
 }
 
 pub(crate) fn start(
@@ -53,7 +53,7 @@ pub(crate) fn start(
         .enable_all()
         .build()
         .context("cannot start the threads that talk to the machines")?;
-    let links = Links { credentials: credentials.clone(), channels: Mutex::new(HashMap::new()) };
+    let links = Links { credentials: credentials.clone(), links: Mutex::new(HashMap::new()) };
     let (links, thread) = (Arc::new(links), runtime.handle().clone());
     let handle = Handle { runtime: thread, links, to_core, metrics };
     Ok(Agents { handle, runtime: Some(runtime) })
@@ -100,7 +100,7 @@ impl Handle {
         machine: MachineId,
         name: &MachineName,
         address: &Arc<str>,
-    ) -> anyhow::Result<BorgletClient<Channel>> {
+    ) -> anyhow::Result<BorgletClient<Link>> {
         let _inside = self.runtime.enter();
         self.links.client(machine, name, address)
     }
@@ -112,23 +112,20 @@ impl Links {
         machine: MachineId,
         name: &MachineName,
         address: &Arc<str>,
-    ) -> anyhow::Result<BorgletClient<Channel>> {
-        let mut channels =
-            self.channels.lock().map_err(|_| anyhow::anyhow!("a thread panicked"))?;
-        let channel = match channels.get(&machine) {
-            Some((known, channel)) if known == address => channel.clone(),
+    ) -> anyhow::Result<BorgletClient<Link>> {
+        let mut links = self.links.lock().map_err(|_| anyhow::anyhow!("a thread panicked"))?;
+        let link = match links.get(&machine) {
+            Some((known, link)) if known == address => link.clone(),
             _ => {
                 // That very machine: a Borglet may speak about itself only.
                 let expect = Expect::Identity(Identity::Borglet(name.to_string()));
-                let channel = rpc::transport::connect(address, &self.credentials, &expect)?;
-                channels.insert(machine, (Arc::clone(address), channel.clone()));
-                channel
+                let link = rpc::transport::link(address, &self.credentials, &expect)?;
+                links.insert(machine, (Arc::clone(address), link.clone()));
+                link
             }
         };
         let most = rpc::transport::MAX_STREAM_MESSAGE_BYTES;
-        Ok(BorgletClient::new(channel)
-            .max_decoding_message_size(most)
-            .max_encoding_message_size(most))
+        Ok(BorgletClient::new(link).max_decoding_message_size(most).max_encoding_message_size(most))
     }
 
     async fn poll(&self, poll: &Poll) -> anyhow::Result<Answer> {

@@ -225,10 +225,11 @@ impl Core {
         answered.await.ok()
     }
 
-    /// Waits until the cell is what the whole log gives: from then on it can be read.
-    pub(crate) async fn caught_up(&self) {
+    /// Waits until the cell is what the whole log gives: from then on it can be read. Whether that
+    /// came to be before the core ended.
+    pub(crate) async fn caught_up(&self) -> bool {
         let mut view = self.view.clone();
-        let _gone = view.wait_for(|view| view.caught_up).await;
+        view.wait_for(|view| view.caught_up).await.is_ok()
     }
 
     /// Before an orderly end: lets another replica lead, where this one does and there is another.

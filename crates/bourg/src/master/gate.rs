@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const CONSISTENT_PATIENCE: Duration = Duration::from_secs(5);
 
 pub(super) async fn pass(State(core): State<Core>, request: Request, next: Next) -> Response {
-    if tokio::time::timeout(PATIENCE, core.caught_up()).await.is_err() {
+    if !matches!(tokio::time::timeout(PATIENCE, core.caught_up()).await, Ok(true)) {
         let status = Status::unavailable(
             "this replica has heard of no leader since it was started, and does not know what is \
              true: ask another",

@@ -100,7 +100,7 @@ pub(super) async fn readyz(State(service): State<Service>, uri: Uri) -> HttpResp
 
 /// `/metrics`
 pub(super) async fn metrics(State(service): State<Service>) -> HttpResponse {
-    // The tasks of a large cell take a few milliseconds to count.
+    // The machines of a large cell take a few milliseconds to count.
     let text = tokio::task::spawn_blocking(move || health::metrics(&service.registry));
     text.await.unwrap_or_else(|error| {
         health::plain(StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n"))

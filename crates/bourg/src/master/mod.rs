@@ -176,8 +176,9 @@ pub(crate) fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()
         let serving =
             rpc::transport::serve(listener, &credentials, routes, limits, &refusals, stopped);
         let ready = async {
-            core.caught_up().await;
-            notify::ready();
+            if core.caught_up().await {
+                notify::ready();
+            }
             std::future::pending().await
         };
         tokio::select! {

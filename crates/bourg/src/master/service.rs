@@ -638,7 +638,7 @@ fn newest_life(job: &Job, index: model::TaskIndex) -> Option<(InstanceId, Machin
 }
 
 async fn relay(
-    mut client: rpc::service::borglet_client::BorgletClient<tonic::transport::Channel>,
+    mut client: rpc::service::borglet_client::BorgletClient<rpc::transport::Link>,
     request: v1::ReadLogRequest,
     to_client: mpsc::Sender<Result<v1::LogChunk, Status>>,
 ) {

@@ -33,6 +33,7 @@ impl Tally {
     }
 
     /// How often it has happened.
+    #[cfg(test)]
     pub(super) fn total(&self) -> u64 {
         self.total.load(Ordering::Relaxed)
     }

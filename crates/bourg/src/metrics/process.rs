@@ -20,10 +20,11 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// This process, which has just started.
-    pub(crate) fn starts() -> Self {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Self { started: since.as_secs_f64() }
+    /// This process.
+    pub(crate) fn this() -> Self {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        // Looked up once: the wall clock may be set later.
+        Self { started: now.as_secs_f64() - age_seconds().unwrap_or(0.0) }
     }
 }
 
@@ -51,6 +52,18 @@ impl Collector for Process {
         }
         Ok(())
     }
+}
+
+/// How long ago the kernel started it.
+#[expect(clippy::cast_precision_loss, reason = "ticks that are shown as seconds")]
+fn age_seconds() -> Option<f64> {
+    let stat = fs::read_to_string("/proc/self/stat").ok()?;
+    // The 22nd field, counted behind the program's name, which may have spaces in it.
+    let started: u64 = stat.rsplit_once(") ")?.1.split(' ').nth(19)?.parse().ok()?;
+    let ticks = nix::unistd::sysconf(nix::unistd::SysconfVar::CLK_TCK).ok()??;
+    let uptime = fs::read_to_string("/proc/uptime").ok()?;
+    let uptime: f64 = uptime.split(' ').next()?.parse().ok()?;
+    Some((uptime - started as f64 / ticks as f64).max(0.0))
 }
 
 fn resident_bytes() -> Option<u64> {

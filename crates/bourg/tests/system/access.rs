@@ -71,6 +71,8 @@ fn only_certificates_of_the_cell_are_taken_and_only_for_their_role() {
     let ended = cell.types("bourg --cell ./stranger status");
     assert_eq!(ended.code, 6, "a certificate of another authority of the same name");
     assert!(ended.stderr.contains("next: is the client directory this cell's"), "{}", ended.stderr);
+    let said = cell.fails(6, "bourg --cell ./stranger events --follow");
+    assert!(said.contains("its certificate is of another authority"), "{said}");
 
     let authority = Authority::open(cell.path("cell/master/tls")).expect("the cell's authority");
     let long_ago = SystemTime::now() - 2 * HOUR;

@@ -2,9 +2,10 @@
 //! compared with the guide.
 
 use std::collections::BTreeMap;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::cell::Cell;
-use crate::eventually::until;
+use crate::eventually::{PATIENCE, until};
 use crate::pages::{Of, fed, metrics, value, value_is};
 use crate::tools::needs;
 
@@ -21,6 +22,7 @@ fn run_hello(cell: &Cell) {
 
 #[test]
 fn what_happens_in_a_cell_is_counted() {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).expect("it is after 1970");
     let cell = Cell::start();
     run_hello(&cell);
     let running = "bourg_tasks{state=\"running\",band=\"free\"}";
@@ -71,8 +73,12 @@ fn what_happens_in_a_cell_is_counted() {
     for name in ["bourg_borglet_polls_total", "bourg_borglet_orders_obeyed_total"] {
         assert!(value(&borglet, name) > Some(0.0), "{name} in\n{borglet}");
     }
+    for text in [&master, &borglet] {
+        let started = value(text, "bourg_process_start_time_seconds").expect("it is there");
+        let after = started - since.as_secs_f64();
+        assert!((-1.0..PATIENCE.as_secs_f64()).contains(&after), "{after} s after the test began");
+    }
     for name in [
-        "bourg_process_start_time_seconds",
         "bourg_process_resident_memory_bytes",
         "bourg_process_cpu_seconds_total",
         "bourg_process_open_fds",

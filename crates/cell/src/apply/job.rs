@@ -9,6 +9,7 @@ use super::alloc::Entered;
 use super::quota::charge;
 use super::{Events, cut, ids_used_up};
 use crate::lifecycle::Transition;
+use crate::state::Tallied;
 use crate::state::bounds::TASKS_MAX;
 use crate::{
     CAPABILITIES, Cell, Death, Event, EventKind, Job, JobParts, JobState, KillReason, Op,
@@ -111,6 +112,7 @@ impl Cell {
             self.pending.insert(id);
         }
         self.recharge(by, None, charge(&job, spec));
+        self.tally.add(Tallied::of(&job));
         self.jobs.insert(id, Arc::new(job));
         self.used_for(by, id, spec, events);
         self.job_names.insert((by.clone(), spec.name.clone(), id));
@@ -242,6 +244,7 @@ impl Cell {
         }
         self.job_names.remove(&(job.owner.clone(), job.spec.name.clone(), id));
         self.tasks = self.tasks.saturating_sub(job.spec.tasks.into());
+        self.tally.remove(Tallied::of(job));
         self.jobs.remove(id);
     }
 }

@@ -8,6 +8,7 @@ use model::CollectionId;
 
 use super::Events;
 use crate::lifecycle::Transition;
+use crate::state::Tallied;
 use crate::{Cell, Death, EventKind, JobState, KillReason, PendingCause, Subject, TaskState};
 
 impl Cell {
@@ -47,6 +48,7 @@ impl Cell {
             return;
         }
         events.add(Subject::Job(id), EventKind::Enable);
+        let before = Tallied::of(job);
         let indexes: Vec<_> = job.tasks().map(|(index, _)| index).collect();
         for index in indexes {
             let cause = PendingCause::Submitted;
@@ -58,6 +60,7 @@ impl Cell {
                 events.add(Subject::Task(instance), EventKind::Enable);
             }
         }
+        self.tally.replace(before, Tallied::of(job));
         if job.pending() > 0 {
             self.pending.insert(id);
         }

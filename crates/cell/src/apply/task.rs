@@ -8,6 +8,7 @@ use model::{End, Generation, InstanceId, Span};
 
 use super::Events;
 use crate::lifecycle::Transition;
+use crate::state::Tallied;
 use crate::{
     Cell, Death, EventKind, EvictionCause, Job, JobState, LastLife, PendingCause, Placement,
     StopReason, Subject, TaskState,
@@ -33,9 +34,11 @@ impl Cell {
         let Some(job) = self.jobs.get_mut(instance.collection) else { return };
         let (held, limit) = (job.held(instance.index), job.limit(instance.index));
         let (ports, alloc) = (Arc::clone(&placement.ports), placement.alloc());
+        let before = Tallied::of(job);
         if job.step(instance.index, Transition::Schedule, TaskState::Running(placement)).is_err() {
             return;
         }
+        self.tally.replace(before, Tallied::of(job));
         if let Some(machine) = self.machines.get_mut(id) {
             machine.place(instance, &held, &ports);
             if let Some(alloc) = alloc {
@@ -113,6 +116,7 @@ impl Cell {
             }
         };
         let Some(job) = self.take_off_machine(instance, end, events) else { return };
+        let before = Tallied::of(job);
         if job.step(instance.index, transition, TaskState::Dead { at: now, death }).is_err() {
             return;
         }
@@ -125,8 +129,10 @@ impl Cell {
             let instance = instance.task().generation(task.generation);
             events.add(Subject::Task(instance), EventKind::Submit { cause });
         }
+        let (after, pending) = (Tallied::of(job), job.pending());
+        self.tally.replace(before, after);
         // With others pending it is listed already.
-        if job.pending() == 1 {
+        if pending == 1 {
             self.pending.insert(instance.collection);
         }
     }
@@ -154,9 +160,11 @@ impl Cell {
         let (now, id) = (self.time, instance.collection);
         let Some(job) = self.jobs.get_mut(id) else { return };
         let (transition, kind) = (death.transition(), EventKind::of(&death, end));
+        let before = Tallied::of(job);
         if job.step(instance.index, transition, TaskState::Dead { at: now, death }).is_err() {
             return;
         }
+        self.tally.replace(before, Tallied::of(job));
         if job.pending() == 0 {
             self.pending.remove(&id);
         }

@@ -10,6 +10,7 @@ use super::Events;
 use super::quota::charge;
 use crate::feasibility::{Ask, Sums, fits_a_running_task};
 use crate::lifecycle::Stage;
+use crate::state::Tallied;
 use crate::{Cell, EventKind, Job, RESERVATIONS, Rejection, Subject, TaskState};
 
 impl Cell {
@@ -36,6 +37,7 @@ impl Cell {
         self.recharge(&old.owner, charge(&old, &old.spec), charge(&old, spec));
         let Some(job) = self.jobs.get_mut(id) else { return Ok(()) };
         job.spec = Arc::clone(spec);
+        self.tally.replace(Tallied::of(&old), Tallied::of(job));
         let kind = |stage| match stage {
             Stage::Running => EventKind::UpdateRunning,
             _ => EventKind::UpdatePending,

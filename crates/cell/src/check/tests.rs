@@ -17,7 +17,7 @@ use spec::{JobSpec, TaskSpec};
 use crate::feasibility::testing::resources;
 use crate::{
     Act, Assignment, Cell, Certificate, Job, JobState, Machine, MachineState, Mutation, Op,
-    RequestId, Rescheduling, TaskState, User,
+    RequestId, Rescheduling, Stages, TaskState, User,
 };
 
 const JOB: CollectionId = CollectionId(1);
@@ -136,6 +136,13 @@ fn whatever_is_spoilt_is_named() {
             &["job 9 is listed as pending (true) with 0 tasks pending"],
         ),
         (|cell| cell.tasks = 2, &["the cell: 2 tasks kept, 3 counted"]),
+        (
+            |cell| cell.tally.0[0] = Stages { queued: 1, dead: 2, ..Stages::default() },
+            &[
+                "the free band: 1 queued tasks kept, 0 counted",
+                "the free band: 2 dead tasks kept, 0 counted",
+            ],
+        ),
         (|cell| cell.job_names.clear(), &["ana/web and job 1 do not lead to each other"]),
         (
             |cell| {

@@ -480,6 +480,8 @@ pub enum Violation {
 pub enum Counted {
     /// The cell's.
     Cell,
+    /// A band's.
+    Band(Band),
     /// A job's.
     Job(CollectionId),
 }
@@ -488,6 +490,7 @@ impl std::fmt::Display for Counted {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Cell => f.write_str("the cell"),
+            Self::Band(band) => write!(f, "the {band} band"),
             Self::Job(id) => write!(f, "job {id}"),
         }
     }

@@ -9,6 +9,7 @@ mod quota;
 mod replicas;
 mod rescheduling;
 mod session;
+mod tally;
 mod user;
 
 pub(crate) use credentials::Tokens;
@@ -24,6 +25,8 @@ pub(crate) use replicas::{FIRST, Replicas};
 pub use replicas::{Member, MemberChange, Replica};
 pub use rescheduling::Rescheduling;
 pub use session::Session;
+pub use tally::Stages;
+pub(crate) use tally::{Tallied, Tally};
 pub use user::{Act, Certificate, User};
 
 use std::sync::Arc;
@@ -132,6 +135,7 @@ pub struct Cell {
     pub(crate) sessions_by_use: OrdSet<(LogIndex, SessionId)>,
     pub(crate) sessions_of_users: OrdSet<(UserName, LogIndex, SessionId)>,
     pub(crate) tasks: u64,
+    pub(crate) tally: Tally,
 }
 
 impl Default for Cell {
@@ -174,6 +178,7 @@ impl Cell {
             sessions_by_use: OrdSet::new(),
             sessions_of_users: OrdSet::new(),
             tasks: 0,
+            tally: Tally::default(),
         }
     }
 
@@ -348,6 +353,17 @@ impl Cell {
     /// The jobs that have a task waiting to be placed, oldest first.
     pub fn jobs_with_pending_tasks(&self) -> impl Iterator<Item = &Arc<Job>> {
         self.pending.iter().filter_map(|id| self.jobs.get(*id))
+    }
+
+    /// How many jobs have a task waiting to be placed.
+    #[must_use]
+    pub fn pending_job_count(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// The tasks that are kept, by where they are in their lives, for each band, lowest first.
+    pub fn stages(&self) -> impl Iterator<Item = (Band, Stages)> {
+        Band::ALL.into_iter().zip(self.tally.0)
     }
 
     /// A task.

@@ -24,6 +24,16 @@ use crate::{Error, Expect, Result, Rotating};
 /// # Panics
 /// Outside of a tokio runtime.
 pub fn connect(endpoint: &str, credentials: &Rotating, expect: &Expect) -> Result<Channel> {
+    let channel = Endpoint::from(uri(endpoint)?)
+        .http2_keep_alive_interval(CLIENT_KEEP_ALIVE_INTERVAL)
+        .keep_alive_timeout(KEEP_ALIVE_TIMEOUT)
+        .keep_alive_while_idle(true)
+        .connect_with_connector_lazy(dial(endpoint, credentials, expect)?);
+    Ok(channel)
+}
+
+/// What dials `endpoint`.
+pub(super) fn dial(endpoint: &str, credentials: &Rotating, expect: &Expect) -> Result<Dial> {
     let uri = uri(endpoint)?;
     let me = credentials.credentials();
     let name = expect.host_name(me.cell());
@@ -31,19 +41,13 @@ pub fn connect(endpoint: &str, credentials: &Rotating, expect: &Expect) -> Resul
         endpoint: endpoint.to_owned(),
         why: format!("nobody can be expected there: {error}"),
     })?;
-    let target = Target {
+    Ok(Dial::new(Target {
         address: uri.authority().map_or(endpoint, |authority| authority.as_str()).to_owned(),
         me: me.identity().clone(),
         expect: expect.clone(),
         name,
         tls: Arc::clone(&credentials.tls().client),
-    };
-    let channel = Endpoint::from(uri)
-        .http2_keep_alive_interval(CLIENT_KEEP_ALIVE_INTERVAL)
-        .keep_alive_timeout(KEEP_ALIVE_TIMEOUT)
-        .keep_alive_while_idle(true)
-        .connect_with_connector_lazy(Dial::new(target));
-    Ok(channel)
+    }))
 }
 
 /// An `https` URI, whatever was given.

@@ -42,12 +42,16 @@ impl Dial {
         Self(Arc::new(target))
     }
 
-    async fn dial(&self) -> Result<TlsStream<TcpStream>, Failed> {
+    pub(super) fn address(&self) -> &str {
+        &self.0.address
+    }
+
+    pub(super) async fn dial(&self) -> Result<TlsStream<TcpStream>, Failed> {
         let failed = |why| Failed { address: self.0.address.clone(), why };
         let limit = |why| move |_elapsed| failed(why);
         let stream = tokio::time::timeout(CONNECT_TIMEOUT, self.reach()).await;
         let stream = stream.map_err(limit(Why::NoAnswer("TCP connection")))?;
-        let stream = stream.map_err(|error| failed(Why::Unreachable(error)))?;
+        let stream = stream.map_err(|error| failed(Why::Unreachable(Arc::new(error))))?;
         let stream = tokio::time::timeout(CONNECT_TIMEOUT, self.shake_hands(stream)).await;
         stream.map_err(limit(Why::NoAnswer("TLS handshake")))?.map_err(failed)
     }
@@ -79,7 +83,7 @@ impl Dial {
             Some(rustls::Error::AlertReceived(alert)) => {
                 Why::Distrusted(format!("{}{}", self.0.me, complaint(*alert)))
             }
-            _ => Why::Broken(error),
+            _ => Why::Broken(Arc::new(error)),
         }
     }
 }
@@ -125,16 +129,16 @@ impl Service<Uri> for Dial {
 }
 
 /// A server that could not be connected to.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Failed {
     address: String,
     why: Why,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 enum Why {
     /// Nobody listens, or there is no way there.
-    Unreachable(io::Error),
+    Unreachable(Arc<io::Error>),
     /// What took too long.
     NoAnswer(&'static str),
     /// Its certificate is not what it should be: what it is instead.
@@ -144,7 +148,7 @@ enum Why {
     /// It closed the connection before it said anything.
     Closed,
     /// Something else within the handshake.
-    Broken(io::Error),
+    Broken(Arc<io::Error>),
 }
 
 impl Failed {

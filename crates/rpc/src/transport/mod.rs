@@ -10,6 +10,9 @@
 //! partition. A call has no deadline of its own; a caller sets one with
 //! [`tonic::Request::set_timeout`], and leaves it off for a stream that is to stay.
 //!
+//! There are two clients: [`connect`] gives tonic's channel, and [`link`](fn@link) a lean one for
+//! connections of which there are thousands.
+//!
 //! Limits of messages are the generated services' to set (`max_decoding_message_size`), from the
 //! constants here.
 
@@ -17,6 +20,7 @@ mod accept;
 mod admission;
 mod client;
 mod dial;
+mod link;
 mod peer;
 mod refusals;
 mod server;
@@ -26,6 +30,7 @@ use std::error::Error as StdError;
 use std::time::Duration;
 
 pub use client::connect;
+pub use link::{Answer, Link, link};
 pub use peer::{Peer, peer, peer_identity, refuse};
 pub use refusals::{Cause, Refusals};
 pub use server::{Limits, serve};

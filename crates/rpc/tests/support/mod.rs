@@ -24,7 +24,8 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tokio_stream::Stream;
 use tonic::body::Body;
-use tonic::codegen::{BoxFuture, Context, Poll, Service, http};
+use tonic::client::GrpcService;
+use tonic::codegen::{Body as HttpBody, BoxFuture, Bytes, Context, Poll, Service, http};
 use tonic::server::{Grpc, NamedService, ServerStreamingService, UnaryService};
 use tonic::service::Routes;
 use tonic::transport::{Channel, Endpoint};
@@ -169,38 +170,77 @@ impl Service<http::Uri> for Stranger {
     }
 }
 
+/// What calls can be made with.
+pub trait Client:
+    GrpcService<
+        Body,
+        Error: Into<BoxError>,
+        ResponseBody: HttpBody<Data = Bytes, Error: Into<BoxError> + Send> + Send + 'static,
+    >
+{
+}
+
+impl<T> Client for T where
+    T: GrpcService<
+            Body,
+            Error: Into<BoxError>,
+            ResponseBody: HttpBody<Data = Bytes, Error: Into<BoxError> + Send> + Send + 'static,
+        >
+{
+}
+
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
 /// A channel of ours with credentials that are not replaced.
 pub fn connect(endpoint: &str, credentials: &Credentials, expect: &Expect) -> rpc::Result<Channel> {
     rpc::transport::connect(endpoint, &Rotating::new(credentials.clone())?, expect)
 }
 
 /// Asks a server who it thinks is asking.
-pub async fn ask(channel: Channel) -> Result<String, Status> {
+pub async fn ask<T: Client>(channel: T) -> Result<String, Status> {
     call(channel, "/bourg.test.Who/Ask").await
 }
 
 /// Asks a server for the serial number of the certificate that it was shown.
-pub async fn ask_serial(channel: Channel) -> Result<String, Status> {
+pub async fn ask_serial<T: Client>(channel: T) -> Result<String, Status> {
     call(channel, "/bourg.test.Who/AskSerial").await
 }
 
 /// Calls a method that takes and gives a string.
-pub async fn call(channel: Channel, path: &'static str) -> Result<String, Status> {
+pub async fn call<T: Client>(channel: T, path: &'static str) -> Result<String, Status> {
+    say(channel, path, Request::new(String::new())).await
+}
+
+pub async fn say<T: Client>(
+    channel: T,
+    path: &'static str,
+    request: Request<String>,
+) -> Result<String, Status> {
     let mut client = tonic::client::Grpc::new(channel);
-    client.ready().await.map_err(|e| Status::unavailable(e.to_string()))?;
+    let _ready = client.ready().await;
     let path = http::uri::PathAndQuery::from_static(path);
     let codec: ProstCodec<String, String> = ProstCodec::default();
-    client.unary(Request::new(String::new()), path, codec).await.map(Response::into_inner)
+    client.unary(request, path, codec).await.map(Response::into_inner)
+}
+
+/// Opens a stream.
+pub async fn stream<T: Client>(
+    channel: T,
+    path: &'static str,
+) -> Result<tonic::Streaming<String>, Status> {
+    let mut client = tonic::client::Grpc::new(channel);
+    let _ready = client.ready().await;
+    let path = http::uri::PathAndQuery::from_static(path);
+    let codec: ProstCodec<String, String> = ProstCodec::default();
+    client
+        .server_streaming(Request::new(String::new()), path, codec)
+        .await
+        .map(Response::into_inner)
 }
 
 /// Opens a stream that never ends, and waits for its first message.
-pub async fn follow(channel: Channel) -> Result<tonic::Streaming<String>, Status> {
-    let mut client = tonic::client::Grpc::new(channel);
-    client.ready().await.map_err(|e| Status::unavailable(e.to_string()))?;
-    let path = http::uri::PathAndQuery::from_static("/bourg.test.Who/Follow");
-    let codec: ProstCodec<String, String> = ProstCodec::default();
-    let answer = client.server_streaming(Request::new(String::new()), path, codec).await?;
-    let mut stream = answer.into_inner();
+pub async fn follow<T: Client>(channel: T) -> Result<tonic::Streaming<String>, Status> {
+    let mut stream = stream(channel, "/bourg.test.Who/Follow").await?;
     assert_eq!(stream.message().await?.as_deref(), Some("first"));
     Ok(stream)
 }
@@ -229,10 +269,15 @@ impl Service<http::Request<Body>> for Who {
                 "/bourg.test.Who/Ask" => {
                     grpc.unary(Ask(|peer| peer.identity.to_string()), request).await
                 }
+                "/bourg.test.Who/Echo" => grpc.unary(Echo, request).await,
+                "/bourg.test.Who/Never" => grpc.unary(Never, request).await,
                 "/bourg.test.Who/AskSerial" => {
                     grpc.unary(Ask(|peer| format!("{:?}", peer.serial)), request).await
                 }
-                _ => grpc.server_streaming(Follow, request).await,
+                "/bourg.test.Who/Flood" => {
+                    grpc.server_streaming(Follow("x".repeat(50_000), true), request).await
+                }
+                _ => grpc.server_streaming(Follow("first".to_owned(), false), request).await,
             })
         })
     }
@@ -254,7 +299,36 @@ impl UnaryService<String> for Ask {
     }
 }
 
-struct Follow;
+struct Echo;
+
+impl UnaryService<String> for Echo {
+    type Response = String;
+    type Future = BoxFuture<Response<String>, Status>;
+
+    fn call(&mut self, request: Request<String>) -> Self::Future {
+        Box::pin(async move {
+            let said = request.into_inner();
+            match said.strip_prefix("refuse ") {
+                Some(why) => Err(Status::failed_precondition(why)),
+                None => Ok(Response::new(said)),
+            }
+        })
+    }
+}
+
+struct Never;
+
+impl UnaryService<String> for Never {
+    type Response = String;
+    type Future = BoxFuture<Response<String>, Status>;
+
+    fn call(&mut self, _: Request<String>) -> Self::Future {
+        Box::pin(std::future::pending())
+    }
+}
+
+/// Says this once, or again and again, and never ends.
+struct Follow(String, bool);
 
 impl ServerStreamingService<String> for Follow {
     type Response = String;
@@ -262,12 +336,13 @@ impl ServerStreamingService<String> for Follow {
     type Future = BoxFuture<Response<Self::ResponseStream>, Status>;
 
     fn call(&mut self, _: Request<String>) -> Self::Future {
-        Box::pin(async move {
-            use tokio_stream::StreamExt as _;
-            let first = tokio_stream::once(Ok("first".to_owned()));
-            let stream: Self::ResponseStream = Box::pin(first.chain(tokio_stream::pending()));
-            Ok(Response::new(stream))
-        })
+        use tokio_stream::StreamExt as _;
+        let said = self.0.clone();
+        let stream: Self::ResponseStream = match self.1 {
+            true => Box::pin(tokio_stream::iter(std::iter::repeat_with(move || Ok(said.clone())))),
+            false => Box::pin(tokio_stream::once(Ok(said)).chain(tokio_stream::pending())),
+        };
+        Box::pin(std::future::ready(Ok(Response::new(stream))))
     }
 }
 

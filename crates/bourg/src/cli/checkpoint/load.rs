@@ -11,7 +11,7 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, ensure};
-use cell::Cell;
+use cell::{Cell, Image};
 use rpc::Authority;
 use store::DataDirectory;
 use store::log::{Kind, Log, Options, RecordRef};
@@ -20,6 +20,7 @@ use super::{LoadArgs, sound, unusable};
 use crate::checkpoint::{self, Origin};
 use crate::cli::exit::{Done, Failure};
 use crate::cli::moment;
+use crate::master::itself::FIRST;
 
 const AUTHORITY: &str = "ca.pem";
 
@@ -31,7 +32,8 @@ pub(super) fn load(args: &LoadArgs) -> Done {
     let former = args.tls.as_deref().map(|tls| authority_of(tls, &cell)).transpose()?;
     let epoch = epoch(args, origin, former.as_deref())?;
     let origin = Origin { restore_epoch: epoch, ..origin };
-    make(&directory, &cell.restored(), origin, former.as_deref())?;
+    let alone = cell.restored().image().of_one_replica(FIRST, None);
+    make(&directory, &alone, origin, former.as_deref())?;
 
     let (shown, name) = (args.dir.display(), name(&cell));
     let (index, time) = (cell.index(), moment::shown(cell.time()));
@@ -117,7 +119,7 @@ fn newest_epoch(directory: &Path) -> u64 {
 /// Makes the directory under another name, and gives it its own when it is whole.
 fn make(
     directory: &Path,
-    cell: &Cell,
+    image: &Image,
     origin: Origin,
     former: Option<&Path>,
 ) -> anyhow::Result<()> {
@@ -128,7 +130,7 @@ fn make(
     let made = DirBuilder::new().recursive(true).mode(0o700).create(parent);
     made.with_context(|| format!("cannot make {}", parent.display()))?;
     ensure!(!unfinished.exists(), "{} is in the way: remove it", unfinished.display());
-    let done = fill(&unfinished, cell, origin, former).and_then(|()| {
+    let done = fill(&unfinished, image, origin, former).and_then(|()| {
         fs::rename(&unfinished, directory)
             .and_then(|()| File::open(parent)?.sync_all())
             .with_context(|| format!("cannot give {} its name", directory.display()))
@@ -139,17 +141,27 @@ fn make(
     done
 }
 
-fn fill(path: &Path, cell: &Cell, origin: Origin, former: Option<&Path>) -> anyhow::Result<()> {
+fn fill(path: &Path, image: &Image, origin: Origin, former: Option<&Path>) -> anyhow::Result<()> {
     let data = DataDirectory::create(path)?;
-    match (former, cell.name()) {
+    match (former, &image.name) {
         (Some(former), _) => drop(Authority::copy(former, data.tls())?),
         (None, Some(name)) => drop(Authority::create(data.tls(), name.as_str())?),
         (None, None) => {}
     }
-    checkpoint::write_in(&data.checkpoints(), &cell.image(), origin)?;
-    // The log says that it goes on after the checkpoint, so that nobody takes it for a whole one.
     let (mut log, _) = Log::open(data.log(), Options::default())?;
-    let (kind, term, index) = (Kind::Restart, origin.term.0, cell.index().0);
+    begin_anew(&data, &mut log, image, origin)
+}
+
+/// Has a master go on from an image: as a checkpoint, and a log that says that it goes on after it,
+/// so that nobody takes what is there for the whole.
+pub(crate) fn begin_anew(
+    data: &DataDirectory,
+    log: &mut Log,
+    image: &Image,
+    origin: Origin,
+) -> anyhow::Result<()> {
+    checkpoint::write_in(&data.checkpoints(), image, origin)?;
+    let (kind, term, index) = (Kind::Restart, origin.term.0, image.index.0);
     log.append(&[RecordRef { kind, term, index, level: 0, payload: &[] }])?;
     Ok(log.sync()?)
 }

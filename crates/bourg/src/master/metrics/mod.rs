@@ -103,7 +103,7 @@ impl Metrics {
         requests: Arc<Requests>,
     ) -> Registry {
         let mut registry = Registry::default();
-        registry.register_collector(Box::new(Process::starts()));
+        registry.register_collector(Box::new(Process::this()));
         self.register_core(&mut registry);
         self.register_log(&mut registry);
         self.register_kept(&mut registry);

@@ -1,12 +1,11 @@
 //! What is looked up when somebody scrapes: the newest view of the cell, the queues, and admission.
-//! Tasks are counted by their jobs, which know how many of their tasks are where: a cell's 150,000
-//! tasks take a few milliseconds.
+//! The cell keeps how many tasks are where in their lives; only its machines are counted.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cell::{Cell, MachineState, Rescheduling};
+use cell::{Cell, MachineState, Rescheduling, Stages};
 use model::Band;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
@@ -133,24 +132,13 @@ fn machines(encoder: &mut DescriptorEncoder<'_>, cell: &Cell) -> fmt::Result {
 }
 
 fn tasks(encoder: &mut DescriptorEncoder<'_>, cell: &Cell) -> fmt::Result {
-    let states = ["queued", "pending", "running", "dead"];
-    let mut bands = Band::ALL.map(|band| (band, [0_u64; 4]));
-    let mut pending_jobs = 0_u64;
-    for job in cell.jobs() {
-        let counts = job.counts();
-        let dead = job.spec.tasks.saturating_sub(counts.alive());
-        let found = [counts.queued, counts.pending, counts.running, dead];
-        let band = job.spec.priority.band();
-        pending_jobs += u64::from(counts.pending > 0);
-        let sums = bands.iter_mut().filter(|(of, _)| *of == band).flat_map(|(_, sums)| sums);
-        sums.zip(found).for_each(|(sum, more)| *sum += u64::from(more));
-    }
-    let values = bands.into_iter().flat_map(|(band, sums)| {
-        let labels = move |state| [("state", state), ("band", band.name())];
-        states.into_iter().map(labels).zip(sums)
+    let values = cell.stages().flat_map(|(band, stages)| {
+        let Stages { queued, pending, running, dead } = stages;
+        [("queued", queued), ("pending", pending), ("running", running), ("dead", dead)]
+            .map(|(state, count)| ([("state", state), ("band", band.name())], count))
     });
     gauges(encoder, "bourg_tasks", "Tasks that are kept, by state and band.", values)?;
     gauge(encoder, "bourg_jobs", "Jobs that are kept, the dead included.", cell.job_count())?;
     let help = "Jobs with a task that waits to be placed.";
-    gauge(encoder, "bourg_pending_jobs", help, pending_jobs)
+    gauge(encoder, "bourg_pending_jobs", help, cell.pending_job_count())
 }

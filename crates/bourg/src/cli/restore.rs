@@ -1,0 +1,78 @@
+//! `bourg master restore`: a cell goes on from one replica, after the majority of them is lost.
+//!
+//! The replicas that are left cannot know what those that are lost had agreed upon. So this takes
+//! everything that the one has in its log, as far as it goes, and makes it the cell's only replica,
+//! with a higher *restore epoch*: orders of the cell from before are older than any from then on, and
+//! a replica from before is not listened to.
+
+use std::path::PathBuf;
+
+use anyhow::Context;
+use cell::{Cell, LEVEL, Op};
+use clap::Args;
+use model::{Level, Term};
+use replica::LogEntry;
+use store::DataDirectory;
+
+use super::checkpoint::load::begin_anew;
+use super::exit::{Done, Failure};
+use crate::checkpoint::Origin;
+use crate::master::itself::Itself;
+use crate::master::recover;
+
+/// Which replica is left.
+#[derive(Debug, Args)]
+pub(crate) struct RestoreArgs {
+    /// The data directory of the replica that is left, whose master must not run. Of several, take the
+    /// one whose log goes furthest.
+    #[arg(long)]
+    dir: PathBuf,
+}
+
+pub(super) fn restore(args: &RestoreArgs) -> Done {
+    let failed = |error: anyhow::Error| {
+        Failure::failed(format!("error: {error:#}; nothing was changed"))
+            .next("stop the master of that directory first")
+    };
+    let data = DataDirectory::open(&args.dir).map_err(|error| failed(error.into()))?;
+    let itself = Itself::read(&args.dir).map_err(failed)?;
+    let (mut log, recovered) = recover::recover(&data).map_err(failed)?;
+    let epoch = recovered.restore_epoch.saturating_add(1);
+    let (cell, term) = recovered.checkpoint.unwrap_or_default();
+    let (cell, term) = replay(cell, term, &recovered.entries).map_err(failed)?;
+    let image = cell.restored().image().of_one_replica(itself.id(), None);
+    let origin = Origin { term, restore_epoch: epoch };
+    begin_anew(&data, &mut log, &image, origin)?;
+    let name = cell.name().map_or_else(|| "?".to_owned(), ToString::to_string);
+    eprintln!(
+        "cell {name} goes on from replica {} alone, as of index {}, restore epoch {epoch}",
+        itself.id(),
+        cell.index()
+    );
+    eprintln!(
+        "next: start the master of {} as before; then add others anew, with empty directories: bourg \
+         master add",
+        args.dir.display()
+    );
+    Ok(())
+}
+
+/// The cell as the whole log gives it.
+fn replay(mut cell: Cell, mut term: Term, entries: &[LogEntry]) -> anyhow::Result<(Cell, Term)> {
+    for entry in entries {
+        anyhow::ensure!(
+            entry.level <= LEVEL,
+            "record {} needs level {} of the state machine, this program knows {LEVEL}: use a newer one",
+            entry.index,
+            entry.level
+        );
+        let (at, op) = match entry.data.is_empty() || entry.level == Level(0) {
+            true => (cell.time(), Op::Nothing),
+            false => proto::log::decode_record(&entry.data)
+                .with_context(|| format!("record {} cannot be read", entry.index))?,
+        };
+        cell.apply(at, &op);
+        term = entry.term;
+    }
+    Ok((cell, term))
+}
