@@ -12,10 +12,12 @@ use time::OffsetDateTime;
 
 use crate::run::{cargo, cargo_build, root, succeed};
 
-/// How many worlds are played with every run of the tests.
-const SEEDS: u64 = 300;
-/// How many are played by a soak, unless another number is said.
+/// How many worlds are played with every run of the tests, by how many replicas they have.
+const SEEDS: [(u64, u64); 3] = [(1, 300), (3, 60), (5, 30)];
+/// How many of one replica are played by a soak, unless another number is said; and with how many
+/// replicas the same is played beside, at which part of that number.
 const SOAK_SEEDS: u64 = 20_000;
+const SOAK_REPLICAS: [(u64, u64); 3] = [(1, 1), (3, 4), (5, 4)];
 /// For how many hours of its own time each has faults, unless it is said.
 const SOAK_HOURS: &str = "0.2";
 
@@ -24,9 +26,13 @@ const SOAK_HOURS: &str = "0.2";
 /// # Errors
 /// Where one of them fails, with the command that plays it again.
 pub(crate) fn campaign() -> anyhow::Result<()> {
-    let seeds = format!("0..{SEEDS}");
-    let run = ["run", "--quiet", "--package", "bourg"];
-    succeed(cargo_build(&run).args(["--", "sim", "--seeds", &seeds]))
+    for (replicas, seeds) in SEEDS {
+        let (seeds, replicas) = (format!("0..{seeds}"), replicas.to_string());
+        let run = ["run", "--quiet", "--package", "bourg"];
+        let sim = ["--", "sim", "--seeds", &seeds, "--replicas", &replicas];
+        succeed(cargo_build(&run).args(sim))?;
+    }
+    Ok(())
 }
 
 /// Plays many worlds with a release build, and writes down what came of them.
@@ -43,33 +49,47 @@ pub(crate) fn soak(arguments: &[&str]) -> anyhow::Result<()> {
         }
     }
     succeed(&mut cargo_build(&["build", "--release", "--package", "bourg"]))?;
-    let range = format!("0..{seeds}");
-    let run = ["run", "--release", "--quiet", "--package", "bourg", "--"];
-    let mut played = cargo(&run);
-    let arguments = ["sim", "--seeds", &range, "--hours", &hours];
-    let output = played.args(arguments).arg("--json").stderr(Stdio::inherit()).output()?;
-    let found: Value = serde_json::from_slice(&output.stdout)
-        .context("the campaign said something that is not JSON")?;
+    let mut runs = Vec::new();
+    for (replicas, part) in SOAK_REPLICAS {
+        let (seeds, replicas) = (format!("0..{}", seeds / part), replicas.to_string());
+        let sim = ["sim", "--seeds", &seeds, "--replicas", &replicas, "--hours", &hours];
+        let run = ["run", "--release", "--quiet", "--package", "bourg", "--"];
+        let mut played = cargo(&run);
+        let output = played.args(sim).arg("--json").stderr(Stdio::inherit()).output()?;
+        let found: Value = serde_json::from_slice(&output.stdout)
+            .context("the campaign said something that is not JSON")?;
+        runs.push((sim.join(" "), found, output.status.success()));
+    }
     let path = root().join("docs/soak.md");
-    fs::write(&path, report(&arguments.join(" "), &found)).context("cannot write docs/soak.md")?;
-    ensure!(output.status.success(), "worlds failed: {} says which", path.display());
+    fs::write(&path, report(&runs)).context("cannot write docs/soak.md")?;
+    let passed = runs.iter().all(|(_, _, passed)| *passed);
+    ensure!(passed, "worlds failed: {} says which", path.display());
     println!("written down in docs/soak.md");
     Ok(())
 }
 
-/// What came of it, for `docs/`.
-fn report(arguments: &str, found: &Value) -> String {
-    let number = |name: &str| found[name].as_f64().unwrap_or_default();
-    let failures = found["failures"].as_array().map_or(&[][..], Vec::as_slice);
-    let revision = revision(&root());
+/// What came of each run, by its arguments, for `docs/`.
+fn report(runs: &[(String, Value, bool)]) -> String {
+    let revision = revision(&root()).unwrap_or_else(|| "unknown".to_owned());
     let mut text = format!(
         "# The long campaign\n\n\
          What `cargo xtask soak` played last: simulated cells under faults, each from its seed (see \
          [simulation.md](simulation.md)). This page is written by that command.\n\n\
+         Program: {revision}. When: {}.\n",
+        OffsetDateTime::now_utc().date(),
+    );
+    for (arguments, found, _) in runs {
+        text += &part(arguments, found);
+    }
+    text
+}
+
+fn part(arguments: &str, found: &Value) -> String {
+    let number = |name: &str| found[name].as_f64().unwrap_or_default();
+    let failures = found["failures"].as_array().map_or(&[][..], Vec::as_slice);
+    let mut text = format!(
+        "\n## `bourg {arguments}`\n\n\
          | | |\n|---|---|\n\
-         | program | {} |\n\
-         | when | {} |\n\
-         | command | `bourg {arguments}` |\n\
          | worlds | {} |\n\
          | of their time | {:.0} days |\n\
          | operations | {} |\n\
@@ -78,8 +98,6 @@ fn report(arguments: &str, found: &Value) -> String {
          | the longest that a cell took to come to rest after its faults | {:.0} s |\n\
          | took | {:.0} s, {:.0} times as fast as real time |\n\
          | worlds that failed | {} |\n",
-        revision.unwrap_or_else(|| "unknown".to_owned()),
-        OffsetDateTime::now_utc().date(),
         number("worlds"),
         number("virtual_seconds") / 86_400.0,
         number("operations"),
@@ -114,7 +132,8 @@ mod tests {
         let failed = r#"{"command": "bourg sim --seed 7", "failure": "7-0-1 is started twice"}"#;
         let found = format!(r#"{{"worlds": 3, "failures": [{failed}]}}"#);
         let found: Value = serde_json::from_str(&found).expect("JSON");
-        let text = report("sim --seeds 0..3", &found);
+        let text = report(&[("sim --seeds 0..3".to_owned(), found, false)]);
+        assert!(text.contains("## `bourg sim --seeds 0..3`"), "{text}");
         assert!(text.contains("| worlds that failed | 1 |"), "{text}");
         assert!(text.contains("`bourg sim --seed 7`: 7-0-1 is started twice"), "{text}");
     }
