@@ -193,11 +193,25 @@ impl<C: Codec> World<C> {
             present.iter().copied().filter(|host| !several || has(host)).collect();
         let chosen = if several { self.operator.one_of(&able) } else { Some(0) };
         let Some(chosen) = chosen else { return };
-        for host in present.into_iter().filter(|host| *host != chosen) {
-            self.end_master(host);
+        let voters = self.cell().map_or(0, |cell| cell.voters().count());
+        let others: Vec<usize> = present.into_iter().filter(|host| *host != chosen).collect();
+        others.iter().for_each(|host| self.end_master(*host));
+        if voters > 2 && self.operator.chance(500) {
+            // Somebody forgets one, and it is started again: nobody listens to it.
+            let forgotten = self.operator.one_of(&others);
+            forgotten.into_iter().for_each(|host| self.forget_to_end(host));
         }
         self.crash_master(chosen, Crash::Killed, Span::from_secs(2));
         self.restore(chosen);
+    }
+
+    /// A replica that was ended is started again, and ended for good later.
+    fn forget_to_end(&mut self, host: usize) {
+        self.masters[host].gone = false;
+        let starts = self.operator.wait(Span::from_secs(5));
+        let ends = starts + self.operator.wait(Span::from_secs(60));
+        self.agenda.at(self.now + starts, Event::MasterStarts { host });
+        self.agenda.at(self.now + ends, Event::MasterEnds { host });
     }
 
     /// The operator loads the older checkpoint of a replica, where there is one and it does not run.

@@ -25,6 +25,8 @@ pub(crate) struct Judge {
     planted: Option<Planted>,
     violation: Option<String>,
     events: blake3::Hasher,
+    /// How often the cell was restored by hand.
+    epoch: u64,
     /// A digest of every committed record, by index from 1.
     records: Vec<u64>,
     /// A digest of the whole state, at some places.
@@ -80,6 +82,7 @@ impl Judge {
             planted,
             violation: None,
             events: blake3::Hasher::new(),
+            epoch: 0,
             records: Vec::new(),
             states: BTreeMap::new(),
             leaders: BTreeMap::new(),
@@ -197,6 +200,11 @@ impl Judge {
         }
     }
 
+    /// How often the cell was restored by hand: replicas of before are none any more.
+    pub(crate) fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
     /// The most that was acknowledged so far.
     pub(crate) fn floor(&self) -> LogIndex {
         self.acknowledged
@@ -229,6 +237,7 @@ impl Judge {
     /// The cell goes on from a backup: what came after it is lost, and everybody knows that.
     pub(crate) fn restored(&mut self, cell: &Cell) {
         let index = cell.index();
+        self.epoch += 1;
         self.records.truncate(usize::try_from(index.0).unwrap_or(usize::MAX));
         self.states.split_off(&LogIndex(index.0 + 1));
         self.acknowledged = index;

@@ -166,6 +166,7 @@ impl<C: Codec> World<C> {
                 self.counts.masters += 1;
                 let master = &mut self.masters[host];
                 master.seen.borrow_mut().begin(replica.cell());
+                master.seen.borrow_mut().of_before = master.disk.restore_epoch < self.judge.epoch();
                 (master.term, master.last_checkpoint) = (term, replica.cell().index());
                 master.replica = Some(replica);
                 self.wake_master(host, now);
@@ -261,6 +262,7 @@ impl<C: Codec> World<C> {
             }
             Output::Refused(ticket, refusal) => self.refuse(host, ticket, refusal),
             Output::Poll(poll) => self.poll(host, poll),
+            Output::Committed { .. } if self.masters[host].seen.borrow().of_before => {}
             Output::Committed { entry, at, events } => {
                 self.masters[host].term = entry.term;
                 let applied = applied_at(applied, entry.index);

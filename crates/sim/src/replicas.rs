@@ -127,7 +127,11 @@ impl<C: Codec> World<C> {
 
     /// Who leads, else whoever knows most.
     pub(crate) fn knowing(&self) -> Option<usize> {
-        let known = |host: &usize| self.masters[*host].cell().map(Cell::index);
+        let known = |host: &usize| {
+            let master = &self.masters[*host];
+            let present = master.disk.restore_epoch == self.judge.epoch();
+            master.cell().filter(|_| present).map(Cell::index)
+        };
         let most =
             || (0..self.masters.len()).filter(|host| known(host).is_some()).max_by_key(known);
         self.leading().or_else(most)
@@ -261,6 +265,7 @@ impl<C: Codec> World<C> {
             }
             let (cell, term) = (snapshot.cell.clone(), snapshot.term);
             self.masters[host].disk.checkpoint(Checkpoint { cell, term });
+            self.counts.snapshots += 1;
         }
         self.tell_of_snapshot(host, &sent, true);
         self.tell_master(host, Input::Received(sent.message));

@@ -75,6 +75,8 @@ impl Checks {
 #[derive(Debug)]
 pub(crate) struct Seen {
     checks: Rc<RefCell<Checks>>,
+    /// The cell was restored from elsewhere: what this one knows is of no cell any more.
+    pub(crate) of_before: bool,
     /// What was applied for the first time.
     pub(crate) applied: Vec<(LogIndex, Applied)>,
     /// What the whole state was at some places, where others are there to be compared.
@@ -111,6 +113,7 @@ impl Seen {
     ) -> Rc<RefCell<Self>> {
         Rc::new(RefCell::new(Self {
             checks,
+            of_before: false,
             applied: Vec::new(),
             states: Vec::new(),
             violations: Vec::new(),
@@ -154,6 +157,9 @@ impl Seen {
         }
         let mut checks = self.checks.borrow_mut();
         let Checking::Every { full } = checks.checking else { return };
+        if self.of_before {
+            return;
+        }
         let index = cell.index();
         if checks.several && index.0.is_multiple_of(full) {
             self.states.push((index, state(cell)));

@@ -147,6 +147,8 @@ pub struct Counts {
     pub elections: u64,
     /// Reads of what is true now that were answered.
     pub reads: u64,
+    /// Snapshots that replicas took from others.
+    pub snapshots: u64,
     /// Processes that were started.
     pub processes: u64,
     /// Assignments of the scheduler that were refused, or of which nobody knows.
