@@ -225,9 +225,12 @@ impl<C: Codec> World<C> {
             self.stops(host, &error);
         }
         for output in outputs {
-            self.put_out(host, output, &applied);
+            // It may have come to its end by what it put out.
+            let ended = self.masters[host].life != life;
+            if !ended || matches!(output, Output::Committed { .. }) {
+                self.put_out(host, output, &applied);
+            }
         }
-        // It may have come to its end by what it put out.
         if self.masters[host].life == life {
             self.consider_checkpoint(host);
             self.wake_master(host, next);
