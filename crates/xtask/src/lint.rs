@@ -1,15 +1,23 @@
 //! Formatting, clippy, and the documentation: none of them may have anything to say.
 
+use std::process::Stdio;
+
 use crate::needs;
 use crate::run::{cargo, cargo_build, succeed};
 
-/// rustfmt and clippy over everything.
+/// Where the fuzz targets are described, which are a workspace of their own.
+const FUZZ: &str = "fuzz/Cargo.toml";
+
+/// rustfmt and clippy over everything; and the fuzz targets' lock file says what they are built from.
 ///
 /// # Errors
 /// Where one of them finds something.
 pub(crate) fn lint() -> anyhow::Result<()> {
     needs::for_lints()?;
     succeed(&mut cargo(&["fmt", "--all", "--check"]))?;
+    succeed(&mut cargo(&["fmt", "--manifest-path", FUZZ, "--check"]))?;
+    let resolved = ["metadata", "--manifest-path", FUZZ, "--format-version", "1", "--locked"];
+    succeed(cargo(&resolved).stdout(Stdio::null()))?;
     let mut clippy = cargo_build(&["clippy", "--workspace", "--all-targets"]);
     succeed(clippy.args(["--", "-D", "warnings"]))
 }
