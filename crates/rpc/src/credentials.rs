@@ -78,7 +78,7 @@ impl Credentials {
         files::write(&ca, &self.ca_pem, files::PUBLIC)?;
         files::write(&key, &self.key_pem, files::SECRET)?;
         files::write(&certificate, &self.certificate_pem, files::PUBLIC)?;
-        take_over(directory, stem).map(drop)
+        take_over(directory, stem)
     }
 
     /// Reads what [`Self::write`] wrote.
@@ -87,10 +87,13 @@ impl Credentials {
     /// [`Error::Io`], [`Error::ExposedKey`], [`Error::BadCertificate`] and [`Error::KeyMismatch`].
     pub fn read(directory: impl AsRef<Path>, stem: &str) -> Result<Self> {
         let directory = directory.as_ref();
-        match Self::read_as_they_are(directory, stem) {
-            Err(_) if take_over(directory, stem)? => Self::read_as_they_are(directory, stem),
-            read => read,
+        let read = Self::read_as_they_are(directory, stem);
+        if read.is_ok() {
+            return read;
         }
+        // Also where nothing was left: somebody may have just ended a renewal.
+        take_over(directory, stem)?;
+        Self::read_as_they_are(directory, stem)
     }
 
     fn read_as_they_are(directory: &Path, stem: &str) -> Result<Self> {
@@ -173,11 +176,11 @@ fn next(stem: &str) -> String {
     format!("{stem}.next")
 }
 
-/// Puts new credentials in the place of the old ones, or goes on with that. Whether there were any.
-fn take_over(directory: &Path, stem: &str) -> Result<bool> {
+/// Puts new credentials, where there are any, in the place of the old ones, or goes on with that.
+fn take_over(directory: &Path, stem: &str) -> Result<()> {
     let (new, old) = (paths(directory, &next(stem)), paths(directory, stem));
     if !new.first().is_some_and(|certificate| certificate.exists()) {
-        return Ok(false);
+        return Ok(());
     }
     // The certificate last: as long as it is there, this is not done.
     for (new, old) in new.iter().zip(&old).rev() {
@@ -188,8 +191,7 @@ fn take_over(directory: &Path, stem: &str) -> Result<bool> {
             _ => {}
         }
     }
-    files::sync(directory)?;
-    Ok(true)
+    files::sync(directory)
 }
 
 fn paths(directory: &Path, stem: &str) -> [PathBuf; 3] {

@@ -68,7 +68,9 @@ impl Asked {
     pub(crate) fn of(ask: &Ask) -> Self {
         match ask {
             Ask::Request(_, _, Mutation::Submit(spec)) => Self::Submission(spec.priority.band()),
-            Ask::Request(..) | Ask::OpenSession(_) | Ask::Propose(_) => Self::Change,
+            Ask::Request(..) | Ask::OpenSession(_) | Ask::Enrolment(_) | Ask::Propose(_) => {
+                Self::Change
+            }
         }
     }
 

@@ -43,6 +43,8 @@ pub(crate) struct Service {
     pub(super) past: Past,
     pub(super) events: Kept,
     pub(super) authority: Arc<Authority>,
+    /// How long the certificates are valid that machines and schedulers get.
+    pub(super) validity: Duration,
     pub(super) metrics: Arc<Metrics>,
     pub(super) requests: Arc<Requests>,
     pub(super) registry: Arc<Registry>,
@@ -58,7 +60,7 @@ const LEADER_PATIENCE: Duration = Duration::from_secs(10);
 /// How long a leader that did not answer is left alone.
 const LEADER_PAUSE: Duration = Duration::from_millis(20);
 /// What a request counts for that has no description in it, in bytes.
-const SMALL_BYTES: usize = 256;
+pub(super) const SMALL_BYTES: usize = 256;
 /// How many messages of a stream may wait for a slow reader.
 pub(super) const STREAM_QUEUE: usize = 64;
 
@@ -66,17 +68,28 @@ impl Service {
     pub(super) fn new(
         core: Core,
         (agents, peers): (agents::Handle, peers::Handle),
-        authority: Authority,
+        (authority, validity): (Arc<Authority>, Duration),
         past: Past,
         events: Kept,
         refusals: Refusals,
         metrics: Arc<Metrics>,
     ) -> Self {
         let cell = authority.cell().to_owned();
-        let authority = Arc::new(authority);
         let requests = routes::requests();
         let registry = Arc::new(metrics.registry(core.clone(), refusals, Arc::clone(&requests)));
-        Self { core, peers, agents, cell, past, events, authority, metrics, requests, registry }
+        Self {
+            core,
+            peers,
+            agents,
+            cell,
+            past,
+            events,
+            authority,
+            validity,
+            metrics,
+            requests,
+            registry,
+        }
     }
 
     /// The user who asks.
@@ -150,14 +163,16 @@ impl Service {
     /// Asks the leader elsewhere, and waits until this replica's view has the answer too.
     async fn forward(&self, leader: ReplicaId, ask: &Ask) -> Result<(LogIndex, Outcome), Status> {
         let (by, op) = match ask {
-            Ask::OpenSession(by) => (by, Op::OpenSession { user: by.user.clone() }),
+            Ask::OpenSession(by) => (Some(by), Op::OpenSession { user: by.user.clone() }),
             Ask::Request(id, by, mutation) => {
                 let mutation = mutation.clone();
-                (by, Op::Request { id: *id, by: by.user.clone(), mutation })
+                (Some(by), Op::Request { id: *id, by: by.user.clone(), mutation })
             }
+            Ask::Enrolment(op) => (None, op.clone()),
             Ask::Propose(_) => return Err(unexpected(&"a scheduler's proposal")),
         };
-        let (user, serial) = (by.user.to_string(), by.serial.to_string());
+        let by = by.map(|by| (by.user.to_string(), by.serial.to_string()));
+        let (user, serial) = by.unwrap_or_default();
         let request = v1::ForwardRequest { user, serial, op: Some((&op).into()) };
         let answer = self.peers.forward(leader, request, LEADER_PATIENCE).await?;
         let index = LogIndex(answer.index);
@@ -382,6 +397,22 @@ impl Borgmaster for Service {
         self.revoke_a_user(by, request.into_inner()).await
     }
 
+    async fn issue_token(
+        &self,
+        request: Request<v1::IssueTokenRequest>,
+    ) -> Answer<v1::IssueTokenResponse> {
+        let by = self.caller(&request)?;
+        self.issue_a_token(by, request.into_inner()).await
+    }
+
+    async fn revoke_machine(
+        &self,
+        request: Request<v1::RevokeMachineRequest>,
+    ) -> Answer<v1::RevokeMachineResponse> {
+        let by = self.caller(&request)?;
+        self.revoke_a_machine(by, request.into_inner()).await
+    }
+
     async fn change_replicas(
         &self,
         request: Request<v1::ChangeReplicasRequest>,
@@ -530,7 +561,11 @@ impl Borgmaster for Service {
                 other => Err(unexpected(&other)),
             };
         }
-        self.read(&user, |reads| reads.machines(&asked))
+        let mut answer = self.read(&user, |reads| reads.machines(&asked))?;
+        for machine in &mut answer.get_mut().machines {
+            machine.not_reached = self.agents.trouble(MachineId(machine.id)).unwrap_or_default();
+        }
+        Ok(answer)
     }
 
     async fn cell_status(
@@ -609,7 +644,7 @@ impl Borgmaster for Service {
             let Some(machine) = view.cell.machine(machine) else { continue };
             let client = self
                 .agents
-                .client(machine.id, &machine.name, &machine.address)
+                .client(machine)
                 .map_err(|error| Status::unavailable(error.to_string()))?;
             let request = v1::ReadLogRequest {
                 instance: Some(instance.into()),

@@ -7,8 +7,8 @@ use model::{KeyDigest, MachineId, MachineName, Serial, Span, UserName};
 
 use super::Events;
 use crate::state::bounds::{
-    CERTIFICATE_VALIDITY_MAX, CERTIFICATE_VALIDITY_MIN, REVOKED_MACHINES_MAX, TOKEN_VALIDITY_MAX,
-    TOKEN_VALIDITY_MIN, TOKENS_MAX,
+    CERTIFICATE_VALIDITY_MAX, MACHINE_CERTIFICATE_VALIDITY_MIN, REVOKED_MACHINES_MAX,
+    TOKEN_VALIDITY_MAX, TOKEN_VALIDITY_MIN, TOKENS_MAX,
 };
 use crate::{
     Act, Cell, Certificate, Credentials, ENROLMENT, EventKind, Rejection, Reply, Subject, Token,
@@ -196,6 +196,6 @@ impl Cell {
 }
 
 fn valid(validity: Span) -> Result<(), Rejection> {
-    let may = CERTIFICATE_VALIDITY_MIN..=CERTIFICATE_VALIDITY_MAX;
+    let may = MACHINE_CERTIFICATE_VALIDITY_MIN..=CERTIFICATE_VALIDITY_MAX;
     if may.contains(&validity) { Ok(()) } else { Err(Rejection::Validity(validity)) }
 }

@@ -83,6 +83,9 @@ pub mod bounds {
     pub const CAPABILITY_HOLDERS_MAX: usize = 10_000;
     /// Certificates of a machine that are kept; beyond it the oldest goes.
     pub const CERTIFICATES_OF_A_MACHINE_MAX: usize = 8;
+    /// The shortest time for which a machine's certificate is valid: machines renew theirs by
+    /// themselves.
+    pub const MACHINE_CERTIFICATE_VALIDITY_MIN: model::Span = model::Span::from_secs(1);
     /// Join tokens that have not expired.
     pub const TOKENS_MAX: usize = 10_000;
     /// How long a join token is valid at least.

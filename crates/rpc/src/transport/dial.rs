@@ -56,6 +56,12 @@ impl Dial {
         stream.map_err(limit(Why::NoAnswer("TLS handshake")))?.map_err(failed)
     }
 
+    /// What it is to a caller that the server's certificate is not accepted any more.
+    pub(super) fn revoked(&self) -> Failed {
+        let why = Why::Distrusts(Cause::Revoked, "was revoked".to_owned());
+        Failed { address: self.0.address.clone(), why }
+    }
+
     async fn reach(&self) -> io::Result<TcpStream> {
         let stream = TcpStream::connect(&self.0.address).await?;
         stream.set_nodelay(true)?;

@@ -88,8 +88,8 @@ impl Link {
     }
 
     /// The same link for calls that are made only where the server's certificate, known by its serial
-    /// number, is accepted. Else they fail as `PERMISSION_DENIED` before anything of them is sent, and
-    /// the next one dials again: the server may have another certificate by then.
+    /// number, is accepted. Else they fail, as where the server is not trusted, before anything of them
+    /// is sent, and the next one dials again: the server may have another certificate by then.
     #[must_use]
     pub fn where_accepted(&self, accepts: impl Fn(&[u8]) -> bool + Send + Sync + 'static) -> Self {
         Self { shared: Arc::clone(&self.shared), accepts: Some(Arc::new(accepts)) }
@@ -106,8 +106,7 @@ impl Link {
             *current = Current::None;
         }
         drop(current);
-        let address = self.shared.dial.address();
-        Err(Status::permission_denied(format!("the certificate of {address} is not accepted")))
+        Err(not_connected(self.shared.dial.revoked()))
     }
 
     async fn open(&self) -> Result<Open, Status> {
@@ -129,9 +128,7 @@ impl Link {
         let outcome = dialled.wait_for(Option::is_some).await.ok();
         match outcome.as_deref() {
             Some(Some(Ok(open))) => Ok(open.clone()),
-            Some(Some(Err(failed))) => {
-                Err(Status::from_error(Box::new(ConnectError(Box::new(failed.clone())))))
-            }
+            Some(Some(Err(failed))) => Err(not_connected(failed.clone())),
             _ => Err(Status::unavailable("the program ends")),
         }
     }
@@ -197,6 +194,10 @@ async fn keep_up(dial: Dial, link: Weak<Shared>, tell: watch::Sender<Option<Dial
     if let Some(connection) = connection {
         connection.run().await;
     }
+}
+
+fn not_connected(failed: Failed) -> Status {
+    Status::from_error(Box::new(ConnectError(Box::new(failed))))
 }
 
 /// The serial number of the certificate that a server has shown.
