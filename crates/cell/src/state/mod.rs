@@ -22,7 +22,7 @@ pub use machine::{Drain, FailureDomain, Machine, MachineState, attribute};
 pub use quota::{Grant, Metering, Total};
 pub(crate) use quota::{Quota, judged_together};
 pub(crate) use replicas::{FIRST, Replicas};
-pub use replicas::{Member, MemberChange, Replica};
+pub use replicas::{Member, MemberChange, Replica, ReplicaToken};
 pub use rescheduling::Rescheduling;
 pub use session::Session;
 pub use tally::Stages;
