@@ -55,6 +55,16 @@ pub(crate) enum Ask {
     Propose(Vec<Assignment>),
 }
 
+impl Ask {
+    /// The user who asks; a scheduler is none.
+    fn by(&self) -> Option<&Caller> {
+        match self {
+            Self::OpenSession(by) | Self::Request(_, by, _) => Some(by),
+            Self::Propose(_) => None,
+        }
+    }
+}
+
 /// Who asked, and counts among those who wait for as long.
 pub(crate) struct Asker {
     answer: oneshot::Sender<Answered>,
@@ -182,13 +192,12 @@ impl Core {
         if let Some(why) = self.to_log.trouble() {
             return Err(NotTaken::NoRoom(why));
         }
-        let asked = Asked::of(&ask);
-        let counted = self.admission.admit(asked, bytes).map_err(NotTaken::Overloaded)?;
+        let (asked, counted) = self.count(&ask, bytes).map_err(NotTaken::Overloaded)?;
         let (answer, mut answered) = oneshot::channel();
         let asker = Asker { answer, counted, since: Instant::now() };
         self.to_core.try_send(Message::Ask(ask, asker)).map_err(|error| match error {
             mpsc::error::TrySendError::Full(_) => {
-                NotTaken::Overloaded(self.admission.shed(asked, 1))
+                NotTaken::Overloaded(self.admission.shed(asked, None, 1))
             }
             mpsc::error::TrySendError::Closed(_) => NotTaken::Stopping,
         })?;
@@ -204,6 +213,14 @@ impl Core {
                 return Err(NotTaken::NoRoom(why));
             }
         }
+    }
+
+    /// Counts a question of so many bytes among what waits, for as long as what is given lives.
+    pub(super) fn count(&self, ask: &Ask, bytes: usize) -> Result<(Asked, Counted), Shed> {
+        let view = self.view();
+        let asked = Asked::of(ask, &view.cell, view.now());
+        let counted = self.admission.admit(asked, ask.by().map(|by| &by.user), bytes)?;
+        Ok((asked, counted))
     }
 
     /// Hands something over, as soon as there is room for it.
@@ -230,6 +247,22 @@ impl Core {
     pub(crate) async fn caught_up(&self) -> bool {
         let mut view = self.view.clone();
         view.wait_for(|view| view.caught_up).await.is_ok()
+    }
+
+    /// Waits until this replica has heard of no leader for so long: what it knows may be old, and
+    /// others may go on without it.
+    pub(super) async fn led_by_nobody(&self, time: Duration) {
+        let mut view = self.view.clone();
+        loop {
+            let left = view.wait_for(|view| view.leader.is_none()).await.is_ok();
+            let led = async { view.wait_for(|view| view.leader.is_some()).await.is_ok() };
+            match tokio::time::timeout(time, led).await {
+                Ok(true) if left => {}
+                // The core has ended, and with it all that anybody follows.
+                Ok(_) => std::future::pending().await,
+                Err(_) => return,
+            }
+        }
     }
 
     /// Before an orderly end: lets another replica lead, where this one does and there is another.

@@ -54,7 +54,7 @@ pub(super) type Streamed<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Sen
 /// The metadata of a refusal that says after how many milliseconds to ask again.
 pub(crate) const RETRY_AFTER: &str = "retry-after-ms";
 /// For how long a leader is looked for, and asked again.
-const LEADER_PATIENCE: Duration = Duration::from_secs(10);
+pub(super) const LEADER_PATIENCE: Duration = Duration::from_secs(10);
 /// How long a leader that did not answer is left alone.
 const LEADER_PAUSE: Duration = Duration::from_millis(20);
 /// What a request counts for that has no description in it, in bytes.
@@ -123,7 +123,7 @@ impl Service {
         loop {
             let asked = match self.leader(until).await? {
                 None => self.ask_here(ask.clone(), bytes).await,
-                Some(leader) => self.forward(leader, &ask).await,
+                Some(leader) => self.forward(leader, &ask, bytes).await,
             };
             match asked {
                 Err(status) if status.code() == Code::Unavailable && Instant::now() < until => {
@@ -148,7 +148,13 @@ impl Service {
     }
 
     /// Asks the leader elsewhere, and waits until this replica's view has the answer too.
-    async fn forward(&self, leader: ReplicaId, ask: &Ask) -> Result<(LogIndex, Outcome), Status> {
+    async fn forward(
+        &self,
+        leader: ReplicaId,
+        ask: &Ask,
+        bytes: usize,
+    ) -> Result<(LogIndex, Outcome), Status> {
+        let (_, _counted) = self.core.count(ask, bytes).map_err(|shed| overloaded(&shed))?;
         let (by, op) = match ask {
             Ask::OpenSession(by) => (by, Op::OpenSession { user: by.user.clone() }),
             Ask::Request(id, by, mutation) => {

@@ -170,6 +170,27 @@ fn a_frozen_leader_is_replaced_and_a_minority_reads_but_changes_nothing() {
 }
 
 #[test]
+fn a_scheduler_leaves_a_replica_that_hears_of_no_leader() {
+    let cell = Three::start();
+    let only = [1, 2, 3].map(|id| (id, cell.only(id)));
+    let schedulers =
+        |only: &PathBuf| cell.ok(&format!("bourg --cell {} cell -o schedulers", only.display()));
+    let mut followed = None;
+    until("the scheduler follows a replica", || {
+        followed = only.iter().find(|(_, only)| schedulers(only) == "1\n");
+        followed.is_some()
+    });
+    let (followed, only) = followed.expect("just seen");
+    let others: Vec<i32> =
+        [1, 2, 3].iter().filter(|id| *id != followed).map(|id| cell.pid(*id)).collect();
+    others.iter().for_each(|pid| processes::signal(*pid, Signal::SIGSTOP));
+    until("it has left", || schedulers(only) == "0\n");
+    others.iter().for_each(|pid| processes::signal(*pid, Signal::SIGCONT));
+    cell.ok("bourg run $EXAMPLES/hello.bcl");
+    cell.agree();
+}
+
+#[test]
 fn all_of_them_lose_power_and_go_on_in_any_order() {
     let mut cell = Three::start();
     cell.ok("bourg run $EXAMPLES/hello.bcl");
