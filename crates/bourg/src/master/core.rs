@@ -16,6 +16,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use super::admission::{Admission, Asked, Counted, Shed};
 use super::checkpoint::{Checkpoints, Written};
 use super::events::Recorder;
+use super::itself::Dismissed;
 use super::log::{Task, ToLog};
 use super::metrics::Metrics;
 use super::threads::Part;
@@ -315,7 +316,10 @@ impl Core {
         let _gone = self.to_core.blocking_send(Message::Stop);
         let ended = self.ended.borrow().clone();
         match ended {
-            Some(error) => Err(anyhow::anyhow!("{error:#}")),
+            Some(error) => Err(match error.downcast_ref::<Dismissed>() {
+                Some(dismissed) => dismissed.clone().into(),
+                None => anyhow::anyhow!("{error:#}"),
+            }),
             None => Ok(()),
         }
     }
@@ -482,20 +486,16 @@ fn run(mut thread: Thread) -> anyhow::Result<()> {
         else {
             continue;
         };
-        let Some(mut message) = message else { return Ok(()) };
-        loop {
+        let Some(message) = message else { return Ok(()) };
+        let mut next = Some(message);
+        while let Some(message) = next.take() {
             match message {
                 Message::Stop => return Ok(()),
                 Message::Fail(error) => return Err(error),
                 other => inputs.extend(thread.take_in(other)),
             }
-            match thread.from_all.try_recv() {
-                Ok(next) if inputs.len() < STEP_MAX => message = next,
-                Ok(next) => {
-                    inputs.extend(thread.take_in(next));
-                    break;
-                }
-                Err(_) => break,
+            if inputs.len() < STEP_MAX {
+                next = thread.from_all.try_recv().ok();
             }
         }
     }
@@ -583,10 +583,11 @@ impl Thread {
             Output::Readable(OWN_READ, _) => self.caught_up = true,
             Output::Readable(ticket, _) => self.readable.push(ticket),
             Output::Restored { term, restore_epoch } => self.restored(term, restore_epoch),
-            Output::Dismissed => anyhow::bail!(
-                "replica {} was removed from the cell: its directory is of no use any more",
-                self.me
-            ),
+            Output::Dismissed => {
+                let (me, what) = (self.me, "its directory is of no use any more");
+                let why = format!("replica {me} was removed from the cell: {what}");
+                return Err(Dismissed(why).into());
+            }
         }
         Ok(())
     }

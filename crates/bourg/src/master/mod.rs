@@ -52,6 +52,7 @@ use tokio::sync::mpsc;
 use crate::{notify, shutdown};
 
 pub(crate) use self::core::Records;
+pub(crate) use self::itself::Dismissed;
 pub(crate) use self::service::RETRY_AFTER;
 
 /// How a master is started.

@@ -170,6 +170,23 @@ fn a_frozen_leader_is_replaced_and_a_minority_reads_but_changes_nothing() {
 }
 
 #[test]
+fn one_that_is_removed_ends_and_is_not_started_again() {
+    let mut cell = Three::start();
+    cell.ok("bourg run $EXAMPLES/hello.bcl");
+    let (leader, before) = (cell.leader(), cell.task_pids());
+    let pid = cell.pid(leader);
+    cell.ok(&format!("bourg master remove {leader}"));
+    until("there are two", || cell.replicas().len() == 2);
+    until("it has ended", || !processes::is_there(pid));
+    cell.write("more.bcl", "(import 'borg.libsonnet').batch('more', cmd=['true'])");
+    cell.ok("bourg run more.bcl");
+    assert_eq!(cell.task_pids(), before);
+    let said = cell.0.stop_by(Signal::SIGTERM).stderr;
+    assert!(said.contains("is no part of the cell any more, and stays ended"), "{said}");
+    assert!(!said.contains("is started again"), "{said}");
+}
+
+#[test]
 fn a_scheduler_leaves_a_replica_that_hears_of_no_leader() {
     let cell = Three::start();
     let only = [1, 2, 3].map(|id| (id, cell.only(id)));
