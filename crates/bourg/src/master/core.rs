@@ -100,6 +100,8 @@ pub(crate) struct View {
     pub(crate) caught_up: bool,
     /// What it sees of the replicas then.
     pub(super) progress: Arc<[Progress]>,
+    /// The replicas over which machines are spread.
+    pub(super) active: Arc<[ReplicaId]>,
     /// How many schedulers follow.
     pub(crate) followers: usize,
     /// The cell's clock, which is at no moment before the cell's time.
@@ -119,6 +121,7 @@ impl View {
             term: Term(0),
             leads: None,
             progress: Arc::default(),
+            active: Arc::default(),
             caught_up: false,
             followers: 0,
             clock,
@@ -666,6 +669,7 @@ impl Thread {
             term: self.term,
             leads: self.leads,
             progress: self.replica.progress().into(),
+            active: self.replica.active().into(),
             caught_up: self.caught_up || self.leads.is_some(),
             followers: self.followers.len(),
             clock: self.clock,

@@ -536,7 +536,13 @@ impl Borgmaster for Service {
                 other => Err(unexpected(&other)),
             };
         }
-        self.read(&user, |reads| reads.machines(&asked))
+        let mut answer = self.read(&user, |reads| reads.machines(&asked))?;
+        let view = self.core.view();
+        for machine in &mut answer.get_mut().machines {
+            let by = master::owner(MachineId(machine.id), &view.active);
+            machine.polled_by = by.map_or(0, |replica| replica.0);
+        }
+        Ok(answer)
     }
 
     async fn cell_status(

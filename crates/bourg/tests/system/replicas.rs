@@ -1,12 +1,13 @@
 //! A master of three replicas: real processes that are killed, frozen and started again, while
 //! clients go on and no task notices.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
+use crate::borglets::Machine;
 use crate::cell::Cell;
 use crate::eventually::{eventually, until};
 use crate::processes;
@@ -167,6 +168,27 @@ fn a_frozen_leader_is_replaced_and_a_minority_reads_but_changes_nothing() {
     cell.ok(&format!("bourg --cell {} run again.bcl", two.display()));
     cell.agree();
     assert_eq!(cell.task_pids(), before);
+}
+
+#[test]
+fn machines_are_polled_by_several_replicas_and_by_others_when_one_is_gone() {
+    let cell = Three::start();
+    let machines = ["m2", "m3"].map(|name| Machine::start(&cell, name));
+    let pollers = || {
+        let table: Value = serde_json::from_str(&cell.ok("bourg machines -o json")).expect("JSON");
+        let machines = table.as_array().expect("a list").iter();
+        machines.map(|machine| machine["polledBy"].to_string()).collect::<BTreeSet<_>>()
+    };
+    until("they are polled by several", || pollers().len() == 2);
+    let one = cell.ok("bourg machine show m2");
+    let by = one.lines().find(|line| line.starts_with("polled ")).expect("it is said").to_owned();
+    let (_, by) = by.split_once("by replica ").expect("by whom");
+    let pid = cell.pid(by.parse().expect("a number"));
+    processes::signal(pid, Signal::SIGSTOP);
+    until("others poll its machines", || !pollers().iter().any(|poller| poller.contains(by)));
+    machines.iter().for_each(|machine| machine.is("up"));
+    processes::signal(pid, Signal::SIGCONT);
+    until("it polls its own again", || pollers().iter().any(|poller| poller.contains(by)));
 }
 
 #[test]
