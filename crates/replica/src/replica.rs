@@ -319,6 +319,7 @@ impl<C: Codec> Replica<C> {
             Input::Request(ticket, id, by, mutation) => {
                 self.request(now, ticket, &Op::Request { id, by, mutation }, outputs);
             }
+            Input::Enrolment(ticket, op) => self.request(now, ticket, &op, outputs),
             Input::Propose(ticket, assignments) => {
                 self.request(now, ticket, &Op::Assign(assignments), outputs);
             }

@@ -250,6 +250,11 @@ fn detail(record: &Record) -> String {
         EventKind::CapabilityGranted { user, capability } => format!("{capability} to {user}"),
         EventKind::CapabilityRevoked { user, capability } => format!("{capability} of {user}"),
         EventKind::CapabilityUsed { capability } => with(capability.to_string()),
+        EventKind::ReplicaTokenIssued { replica, token } => {
+            let until = moment::shown(token.expires);
+            format!("to replica {replica}, number {} until {until}", token.serial)
+        }
+        EventKind::ReplicaJoined { replica, token } => format!("{replica} with token {token}"),
         EventKind::ReplicaAdded { replica, address } => {
             format!("{replica} at {}", address.escape_debug())
         }

@@ -84,6 +84,7 @@ fn run_master(replica: ReplicaArgs, args: MasterArgs) -> anyhow::Result<()> {
         settings: args.silence.settings(),
         history: Retention::new(args.history_bytes.0, args.history_age),
         events: Retention::new(args.events_bytes.0, args.events_age),
+        validity: args.certificate_validity,
     };
     master::run(&options, listener)
 }
@@ -111,9 +112,12 @@ pub(super) fn borglet(args: BorgletArgs) -> anyhow::Result<()> {
     begin()?;
     let listener = listener(&args.listen)?;
     let options = borglet::Options {
+        credentials: args.credentials.unwrap_or_else(|| args.dir.clone()),
         directory: args.dir,
-        credentials: args.credentials,
         stem: "borglet".to_owned(),
+        join: args.join,
+        address: args.address.map_or_else(|| reached_at(&listener), Ok)?,
+        masters: args.master,
         ports: args.ports,
         disk_rate: args.disk_rate,
         stop_tasks: args.stop_tasks,

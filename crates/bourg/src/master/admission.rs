@@ -17,7 +17,9 @@ use std::time::{Duration, Instant};
 use cell::{Cell, Mutation, Total};
 use model::{Band, Time, UserName};
 use spec::JobSpec;
+use tonic::Status;
 
+use super::RETRY_AFTER;
 use super::core::Ask;
 use super::tally::Tally;
 
@@ -91,7 +93,9 @@ impl Asked {
             Ask::Request(_, by, Mutation::Submit(spec)) => {
                 Self::Submission(covered(cell, now, &by.user, spec))
             }
-            Ask::Request(..) | Ask::OpenSession(_) | Ask::Propose(_) => Self::Change,
+            Ask::Request(..) | Ask::OpenSession(_) | Ask::Enrolment(_) | Ask::Propose(_) => {
+                Self::Change
+            }
         }
     }
 
@@ -172,6 +176,15 @@ impl std::fmt::Display for Shed {
                  the master takes no {what} of yours for a moment: ask again in {ms} ms"
             ),
         }
+    }
+}
+
+impl From<Shed> for Status {
+    fn from(shed: Shed) -> Self {
+        let mut status = Self::resource_exhausted(shed.to_string());
+        let ms = u64::try_from(shed.retry_after.as_millis()).unwrap_or(u64::MAX);
+        status.metadata_mut().insert(RETRY_AFTER, ms.into());
+        status
     }
 }
 

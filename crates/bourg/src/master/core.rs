@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use cell::{Applied, Assignment, Cell, Mutation, Outcome, RequestId, Rescheduling};
+use cell::{Applied, Assignment, Cell, Mutation, Op, Outcome, RequestId, Rescheduling};
 use model::{LogIndex, ReplicaId, Term, Time};
 use replica::{
     Founding, Input, LogEntry, Output, Progress, Recovered, Refusal, Replica, Settings, Ticket,
@@ -52,16 +52,18 @@ pub(crate) enum Ask {
     OpenSession(Caller),
     /// A request in a session.
     Request(RequestId, Caller, Mutation),
+    /// What a machine asks that joins or renews its certificate.
+    Enrolment(Op),
     /// That assignments are judged.
     Propose(Vec<Assignment>),
 }
 
 impl Ask {
-    /// The user who asks; a scheduler is none.
+    /// The user who asks; a machine that joins and a scheduler are none.
     fn by(&self) -> Option<&Caller> {
         match self {
             Self::OpenSession(by) | Self::Request(_, by, _) => Some(by),
-            Self::Propose(_) => None,
+            Self::Enrolment(_) | Self::Propose(_) => None,
         }
     }
 }
@@ -353,11 +355,11 @@ impl Core {
 pub(crate) struct Records;
 
 impl replica::Codec for Records {
-    fn encode(&self, at: Time, op: &cell::Op) -> Vec<u8> {
+    fn encode(&self, at: Time, op: &Op) -> Vec<u8> {
         proto::log::encode_record(at, op)
     }
 
-    fn decode(&self, payload: &[u8]) -> Result<(Time, cell::Op), String> {
+    fn decode(&self, payload: &[u8]) -> Result<(Time, Op), String> {
         proto::log::decode_record(payload).map_err(|error| error.to_string())
     }
 
@@ -515,6 +517,7 @@ impl Thread {
                 Some(match ask {
                     Ask::OpenSession(by) => Input::OpenSession(ticket, by.user),
                     Ask::Request(id, by, mutation) => Input::Request(ticket, id, by.user, mutation),
+                    Ask::Enrolment(op) => Input::Enrolment(ticket, op),
                     Ask::Propose(assignments) => Input::Propose(ticket, assignments),
                 })
             }
@@ -557,7 +560,10 @@ impl Thread {
                 self.answers.push((ticket, Ok((index, outcome))));
             }
             Output::Refused(ticket, refusal) => self.answers.push((ticket, Err(refusal))),
-            Output::Poll(poll) => self.agents.poll(poll),
+            Output::Poll(poll) => {
+                let said = self.replica.cell().credentials(&poll.name).cloned();
+                self.agents.poll(poll, said);
+            }
             Output::Committed { entry, at, events } => {
                 self.recorder.record(entry.index, at, events);
                 self.committed(&entry);

@@ -8,7 +8,7 @@ use proto::v1;
 
 use crate::cli::cells::Target;
 use crate::cli::exit::{Done, Failure};
-use crate::cli::moment::Moment;
+use crate::cli::moment::{self, Moment};
 use crate::cli::output::{self, Format, Listing};
 use crate::cli::show::{self, Shown};
 use crate::cli::{ListArgs, with_cell};
@@ -120,6 +120,9 @@ fn state(machine: &v1::MachineStatus) -> String {
     if machine.suspect {
         state += ", suspect";
     }
+    if machine.shut_out {
+        state += ", revoked";
+    }
     state
 }
 
@@ -174,6 +177,20 @@ fn describe(machine: &v1::MachineStatus, now: Time) -> String {
     if machine.suspect {
         let why = "so many tasks crashed on it of late that it may be to blame";
         rows.push(["suspect", why].map(str::to_owned));
+    }
+    if !machine.not_reached.is_empty() {
+        let why = machine.not_reached.escape_debug().to_string();
+        rows.push(["not reached".to_owned(), why]);
+    }
+    if machine.revoked > 0 {
+        let since = now.since(Time(machine.revoked));
+        let accepted = if machine.shut_out { "none" } else { "those issued" };
+        let what = format!("{since} ago by {}; accepted: {accepted} since", machine.revoked_by);
+        rows.push(["revoked".to_owned(), what]);
+    }
+    if machine.certificate_expires > 0 {
+        let until = moment::shown(Time(machine.certificate_expires));
+        rows.push(["certificate".to_owned(), format!("until {until}")]);
     }
     rows.push(["address".to_owned(), machine.address.clone()]);
     if machine.polled_by > 0 {
