@@ -192,6 +192,13 @@ impl<C: Codec> Replica<C> {
         &self.cell
     }
 
+    /// The replicas over which machines are spread to be polled, as the leader last said
+    /// ([`master::owner`]).
+    #[must_use]
+    pub fn active(&self) -> &[ReplicaId] {
+        self.links.active()
+    }
+
     /// What this replica sees of each that takes part, itself included; nothing where it does not
     /// lead.
     #[must_use]

@@ -83,7 +83,8 @@ pub(super) fn events(cell: Target<'_>, args: &EventsArgs) -> Done {
                                     .try_for_each(|event| show(&args.output, event))?;
                                 request.from = answer.next.map(From::Cursor).or(request.from);
                             }
-                            // The master was restarted: it goes on where this one stopped.
+                            // The replica was restarted, or knows nothing new: the next goes on
+                            // where this one stopped.
                             Ok(None) if args.follow => break,
                             Err(status) if args.follow && is_passing(&status) => break,
                             Ok(None) => return Ok(()),
@@ -98,6 +99,7 @@ pub(super) fn events(cell: Target<'_>, args: &EventsArgs) -> Done {
                     }
                 }
             }
+            connection.elsewhere();
             tokio::time::sleep(AGAIN).await;
         }
     })

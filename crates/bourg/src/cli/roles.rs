@@ -8,6 +8,7 @@ use model::Level;
 use store::Retention;
 use tracing_subscriber::EnvFilter;
 
+use super::exit::{Code, Done, Failure};
 use super::{BorgletArgs, ListenArgs, MasterArgs, ReplicaArgs, SchedulerArgs};
 use crate::{borglet, master, scheduler};
 
@@ -63,7 +64,15 @@ fn given(descriptor: RawFd) -> anyhow::Result<TcpListener> {
     Ok(TcpListener::from(descriptor.try_clone_to_owned()?))
 }
 
-pub(super) fn master(replica: ReplicaArgs, args: MasterArgs) -> anyhow::Result<()> {
+pub(super) fn master(replica: ReplicaArgs, args: MasterArgs) -> Done {
+    let ran = run_master(replica, args);
+    ran.map_err(|error| match error.downcast_ref::<master::Dismissed>() {
+        Some(dismissed) => Failure::new(Code::Dismissed, format!("error: {dismissed}")),
+        None => error.into(),
+    })
+}
+
+fn run_master(replica: ReplicaArgs, args: MasterArgs) -> anyhow::Result<()> {
     begin()?;
     let listener = listener(&args.listen)?;
     let options = master::Options {

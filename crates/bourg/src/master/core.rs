@@ -16,6 +16,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use super::admission::{Admission, Asked, Counted, Shed};
 use super::checkpoint::{Checkpoints, Written};
 use super::events::Recorder;
+use super::itself::Dismissed;
 use super::log::{Task, ToLog};
 use super::metrics::Metrics;
 use super::threads::Part;
@@ -57,6 +58,16 @@ pub(crate) enum Ask {
     Propose(Vec<Assignment>),
 }
 
+impl Ask {
+    /// The user who asks; a machine that joins and a scheduler are none.
+    fn by(&self) -> Option<&Caller> {
+        match self {
+            Self::OpenSession(by) | Self::Request(_, by, _) => Some(by),
+            Self::Enrolment(_) | Self::Propose(_) => None,
+        }
+    }
+}
+
 /// Who asked, and counts among those who wait for as long.
 pub(crate) struct Asker {
     answer: oneshot::Sender<Answered>,
@@ -91,6 +102,8 @@ pub(crate) struct View {
     pub(crate) caught_up: bool,
     /// What it sees of the replicas then.
     pub(super) progress: Arc<[Progress]>,
+    /// The replicas over which machines are spread.
+    pub(super) active: Arc<[ReplicaId]>,
     /// How many schedulers follow.
     pub(crate) followers: usize,
     /// The cell's clock, which is at no moment before the cell's time.
@@ -110,6 +123,7 @@ impl View {
             term: Term(0),
             leads: None,
             progress: Arc::default(),
+            active: Arc::default(),
             caught_up: false,
             followers: 0,
             clock,
@@ -184,13 +198,12 @@ impl Core {
         if let Some(why) = self.to_log.trouble() {
             return Err(NotTaken::NoRoom(why));
         }
-        let asked = Asked::of(&ask);
-        let counted = self.admission.admit(asked, bytes).map_err(NotTaken::Overloaded)?;
+        let (asked, counted) = self.count(&ask, bytes).map_err(NotTaken::Overloaded)?;
         let (answer, mut answered) = oneshot::channel();
         let asker = Asker { answer, counted, since: Instant::now() };
         self.to_core.try_send(Message::Ask(ask, asker)).map_err(|error| match error {
             mpsc::error::TrySendError::Full(_) => {
-                NotTaken::Overloaded(self.admission.shed(asked, 1))
+                NotTaken::Overloaded(self.admission.shed(asked, None, 1))
             }
             mpsc::error::TrySendError::Closed(_) => NotTaken::Stopping,
         })?;
@@ -206,6 +219,14 @@ impl Core {
                 return Err(NotTaken::NoRoom(why));
             }
         }
+    }
+
+    /// Counts a question of so many bytes among what waits, for as long as what is given lives.
+    pub(super) fn count(&self, ask: &Ask, bytes: usize) -> Result<(Asked, Counted), Shed> {
+        let view = self.view();
+        let asked = Asked::of(ask, &view.cell, view.now());
+        let counted = self.admission.admit(asked, ask.by().map(|by| &by.user), bytes)?;
+        Ok((asked, counted))
     }
 
     /// Hands something over, as soon as there is room for it.
@@ -232,6 +253,22 @@ impl Core {
     pub(crate) async fn caught_up(&self) -> bool {
         let mut view = self.view.clone();
         view.wait_for(|view| view.caught_up).await.is_ok()
+    }
+
+    /// Waits until this replica has heard of no leader for so long: what it knows may be old, and
+    /// others may go on without it.
+    pub(super) async fn led_by_nobody(&self, time: Duration) {
+        let mut view = self.view.clone();
+        loop {
+            let left = view.wait_for(|view| view.leader.is_none()).await.is_ok();
+            let led = async { view.wait_for(|view| view.leader.is_some()).await.is_ok() };
+            match tokio::time::timeout(time, led).await {
+                Ok(true) if left => {}
+                // The core has ended, and with it all that anybody follows.
+                Ok(_) => std::future::pending().await,
+                Err(_) => return,
+            }
+        }
     }
 
     /// Before an orderly end: lets another replica lead, where this one does and there is another.
@@ -284,7 +321,10 @@ impl Core {
         let _gone = self.to_core.blocking_send(Message::Stop);
         let ended = self.ended.borrow().clone();
         match ended {
-            Some(error) => Err(anyhow::anyhow!("{error:#}")),
+            Some(error) => Err(match error.downcast_ref::<Dismissed>() {
+                Some(dismissed) => dismissed.clone().into(),
+                None => anyhow::anyhow!("{error:#}"),
+            }),
             None => Ok(()),
         }
     }
@@ -451,20 +491,16 @@ fn run(mut thread: Thread) -> anyhow::Result<()> {
         else {
             continue;
         };
-        let Some(mut message) = message else { return Ok(()) };
-        loop {
+        let Some(message) = message else { return Ok(()) };
+        let mut next = Some(message);
+        while let Some(message) = next.take() {
             match message {
                 Message::Stop => return Ok(()),
                 Message::Fail(error) => return Err(error),
                 other => inputs.extend(thread.take_in(other)),
             }
-            match thread.from_all.try_recv() {
-                Ok(next) if inputs.len() < STEP_MAX => message = next,
-                Ok(next) => {
-                    inputs.extend(thread.take_in(next));
-                    break;
-                }
-                Err(_) => break,
+            if inputs.len() < STEP_MAX {
+                next = thread.from_all.try_recv().ok();
             }
         }
     }
@@ -556,10 +592,11 @@ impl Thread {
             Output::Readable(OWN_READ, _) => self.caught_up = true,
             Output::Readable(ticket, _) => self.readable.push(ticket),
             Output::Restored { term, restore_epoch } => self.restored(term, restore_epoch),
-            Output::Dismissed => anyhow::bail!(
-                "replica {} was removed from the cell: its directory is of no use any more",
-                self.me
-            ),
+            Output::Dismissed => {
+                let (me, what) = (self.me, "its directory is of no use any more");
+                let why = format!("replica {me} was removed from the cell: {what}");
+                return Err(Dismissed(why).into());
+            }
         }
         Ok(())
     }
@@ -638,6 +675,7 @@ impl Thread {
             term: self.term,
             leads: self.leads,
             progress: self.replica.progress().into(),
+            active: self.replica.active().into(),
             caught_up: self.caught_up || self.leads.is_some(),
             followers: self.followers.len(),
             clock: self.clock,

@@ -54,6 +54,7 @@ use crate::joining::{Given, Joining};
 use crate::{notify, renewal, shutdown};
 
 pub(crate) use self::core::Records;
+pub(crate) use self::itself::Dismissed;
 pub(crate) use self::service::RETRY_AFTER;
 
 /// How a master is started.

@@ -23,7 +23,6 @@ use tokio_stream::wrappers::ReceiverStream;
 use tokio_stream::{Stream, StreamExt};
 use tonic::{Code, Request, Response, Status};
 
-use super::admission::Shed;
 use super::core::{Answered, Ask, Core, NotTaken};
 use super::metrics::{Metrics, Requests};
 use super::past::Past;
@@ -38,7 +37,7 @@ use super::{agents, changes, machines, peers, quota, routes, views};
 pub(crate) struct Service {
     pub(super) core: Core,
     pub(super) peers: peers::Handle,
-    agents: agents::Handle,
+    pub(super) agents: agents::Handle,
     pub(super) cell: String,
     pub(super) past: Past,
     pub(super) events: Kept,
@@ -56,7 +55,7 @@ pub(super) type Streamed<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Sen
 /// The metadata of a refusal that says after how many milliseconds to ask again.
 pub(crate) const RETRY_AFTER: &str = "retry-after-ms";
 /// For how long a leader is looked for, and asked again.
-const LEADER_PATIENCE: Duration = Duration::from_secs(10);
+pub(super) const LEADER_PATIENCE: Duration = Duration::from_secs(10);
 /// How long a leader that did not answer is left alone.
 const LEADER_PAUSE: Duration = Duration::from_millis(20);
 /// What a request counts for that has no description in it, in bytes.
@@ -136,7 +135,7 @@ impl Service {
         loop {
             let asked = match self.leader(until).await? {
                 None => self.ask_here(ask.clone(), bytes).await,
-                Some(leader) => self.forward(leader, &ask).await,
+                Some(leader) => self.forward(leader, &ask, bytes).await,
             };
             match asked {
                 Err(status) if status.code() == Code::Unavailable && Instant::now() < until => {
@@ -161,7 +160,13 @@ impl Service {
     }
 
     /// Asks the leader elsewhere, and waits until this replica's view has the answer too.
-    async fn forward(&self, leader: ReplicaId, ask: &Ask) -> Result<(LogIndex, Outcome), Status> {
+    async fn forward(
+        &self,
+        leader: ReplicaId,
+        ask: &Ask,
+        bytes: usize,
+    ) -> Result<(LogIndex, Outcome), Status> {
+        let (_, _counted) = self.core.count(ask, bytes)?;
         let (by, op) = match ask {
             Ask::OpenSession(by) => (Some(by), Op::OpenSession { user: by.user.clone() }),
             Ask::Request(id, by, mutation) => {
@@ -198,7 +203,7 @@ impl Service {
     ) -> Result<(LogIndex, Outcome), Status> {
         let answered = self.core.ask(ask, bytes).await;
         let answered: Answered = answered.map_err(|not_taken| match not_taken {
-            NotTaken::Overloaded(shed) => overloaded(&shed),
+            NotTaken::Overloaded(shed) => shed.into(),
             NotTaken::NoRoom(why) => {
                 self.metrics.no_room.inc();
                 Status::resource_exhausted(format!("nothing can be changed now, only read: {why}"))
@@ -259,14 +264,6 @@ impl Service {
 
 pub(super) fn unexpected(outcome: &impl std::fmt::Debug) -> Status {
     Status::internal(format!("unexpected outcome {outcome:?}"))
-}
-
-/// That there is too much to do, with the time after which to ask again.
-fn overloaded(shed: &Shed) -> Status {
-    let mut status = Status::resource_exhausted(shed.to_string());
-    let ms = u64::try_from(shed.retry_after.as_millis()).unwrap_or(u64::MAX);
-    status.metadata_mut().insert(RETRY_AFTER, ms.into());
-    status
 }
 
 pub(super) fn malformed(error: &proto::Malformed) -> Status {
@@ -562,9 +559,7 @@ impl Borgmaster for Service {
             };
         }
         let mut answer = self.read(&user, |reads| reads.machines(&asked))?;
-        for machine in &mut answer.get_mut().machines {
-            machine.not_reached = self.agents.trouble(MachineId(machine.id)).unwrap_or_default();
-        }
+        self.tell_of_links(&mut answer.get_mut().machines);
         Ok(answer)
     }
 

@@ -15,7 +15,7 @@ use tonic::{Request, Response, Status};
 
 use super::enrolment::Wanted;
 use super::reads::Reads;
-use super::service::{Answer, Service, Streamed, unexpected};
+use super::service::{Answer, LEADER_PATIENCE, Service, Streamed, unexpected};
 use super::views;
 
 /// Who asks, and with which certificate.
@@ -61,20 +61,29 @@ impl Service {
         Err(rpc::transport::refuse(request, Cause::Revoked, why))
     }
 
-    /// A stream that ends when the certificate of whoever asked for it is revoked.
+    /// A stream that ends when the certificate of whoever asked for it is revoked, or when this
+    /// replica has heard of no leader for a while: whoever reads it asks another then.
     pub(super) fn while_accepted<T: 'static>(
         &self,
         caller: Caller,
         stream: Response<Streamed<T>>,
     ) -> Response<Streamed<T>> {
-        let mut views = self.core.watch();
+        let (core, mut views) = (self.core.clone(), self.core.watch());
         let refused = Box::pin(async move {
             let Caller { user, serial } = caller;
-            let view = views.wait_for(|view| !view.cell.accepts(&user, serial)).await;
-            match view.map(|view| Arc::clone(&view)) {
-                Ok(view) => Status::permission_denied(revoked(&view.cell, &user, view.now())),
-                // The master ends, and the stream will by itself.
-                Err(_) => std::future::pending().await,
+            let revoked = async {
+                let view = views.wait_for(|view| !view.cell.accepts(&user, serial)).await;
+                match view.map(|view| Arc::clone(&view)) {
+                    Ok(view) => Status::permission_denied(revoked(&view.cell, &user, view.now())),
+                    // The master ends, and the stream will by itself.
+                    Err(_) => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                revoked = revoked => revoked,
+                () = core.led_by_nobody(LEADER_PATIENCE) => {
+                    Status::unavailable("this replica hears of no leader: ask another")
+                }
             }
         });
         stream.map(|stream| {

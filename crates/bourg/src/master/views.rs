@@ -357,6 +357,7 @@ pub(crate) fn machine_status(machine: &Machine, now: Time) -> v1::MachineStatus 
         suspect: machine.is_suspect(now),
         placed: Vec::new(),
         silent_since,
+        polled_by: 0,
         not_reached: String::new(),
         ..credentials(machine)
     }

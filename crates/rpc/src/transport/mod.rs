@@ -30,6 +30,8 @@ use std::error::Error as StdError;
 use std::time::Duration;
 
 pub use client::connect;
+#[cfg(fuzzing)]
+pub use link::hear;
 pub use link::{Answer, Link, link};
 pub use peer::{Peer, peer, peer_identity, refuse};
 pub use refusals::{Cause, Refusals};

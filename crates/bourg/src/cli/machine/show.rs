@@ -59,11 +59,12 @@ fn show_list(format: &Format, machines: &[v1::MachineStatus], now: Time) -> Done
         "RAM",
         "PORTS TAKEN",
         "ADDRESS",
+        "POLLED BY",
         "ATTRIBUTES",
     ];
     let racks = machines.iter().any(|machine| machine.attributes.contains_key(RACK));
     if racks {
-        headings.insert(headings.len() - 2, "RACK");
+        headings.insert(headings.len() - 3, "RACK");
     }
     output::list(
         format,
@@ -93,11 +94,15 @@ fn row(machine: &v1::MachineStatus, racks: bool, now: Time) -> Vec<String> {
         all.ram.to_string(),
         machine.ports_taken.to_string(),
         machine.address.clone(),
+        match machine.polled_by {
+            0 => "-".to_owned(),
+            replica => replica.to_string(),
+        },
         attributes.collect::<Vec<_>>().join(" "),
     ];
     if racks {
         let rack = machine.attributes.get(RACK).map(String::as_str).unwrap_or_default();
-        row.insert(row.len() - 2, rack.escape_debug().to_string());
+        row.insert(row.len() - 3, rack.escape_debug().to_string());
     }
     row
 }
@@ -188,6 +193,9 @@ fn describe(machine: &v1::MachineStatus, now: Time) -> String {
         rows.push(["certificate".to_owned(), format!("until {until}")]);
     }
     rows.push(["address".to_owned(), machine.address.clone()]);
+    if machine.polled_by > 0 {
+        rows.push(["polled".to_owned(), format!("by replica {}", machine.polled_by)]);
+    }
     rows.push(["capacity".to_owned(), resources(machine.capacity).to_string()]);
     rows.push(["taken".to_owned(), resources(machine.taken).to_string()]);
     rows.push(["ports".to_owned(), ports(machine)]);

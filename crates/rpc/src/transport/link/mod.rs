@@ -7,6 +7,8 @@
 
 mod connection;
 mod frame;
+#[cfg(fuzzing)]
+mod fuzzing;
 mod hpack;
 mod huffman;
 mod session;
@@ -26,6 +28,9 @@ use tonic::body::Body;
 use tonic::codegen::http::{HeaderMap, Request, Response};
 use tonic::codegen::{Bytes, Service};
 use tonic::{ConnectError, Status};
+
+#[cfg(fuzzing)]
+pub use self::fuzzing::hear;
 
 use self::connection::{Connection, Handle, Stream};
 use self::session::{Fate, Piece};
