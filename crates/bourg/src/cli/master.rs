@@ -11,7 +11,7 @@ use proto::v1::issue_token_request::Joins;
 use super::cells::Target;
 use super::exit::{Done, Failure};
 use super::output::{self, Format, Listing};
-use super::{MasterArgs, ReplicaArgs, duration, moment, restore, roles, token, with_cell};
+use super::{MasterArgs, ReplicaArgs, certify, duration, moment, restore, roles, token, with_cell};
 
 /// A replica, or what is done with those of a cell.
 #[derive(Debug, Args)]
@@ -37,6 +37,9 @@ pub(crate) enum Command {
     Add(AddArgs),
     /// Issue another token for a replica that was added and whose process has not run yet.
     Token(TokenArgs),
+    /// Issue a certificate from a replica's directory, on its machine: to the first administrator, whom
+    /// nobody could add, and to schedulers.
+    Certify(certify::CertifyArgs),
     /// Remove a replica. One that leads lets another lead first.
     Remove(RemoveArgs),
     /// Let another replica lead.
@@ -92,6 +95,7 @@ pub(super) fn master(cell: Target<'_>, command: MasterCommand) -> Done {
         (Some(Command::Token(args)), _) => with_cell(cell, async |mut connection| {
             issue(&mut connection, args.replica, args.validity).await
         }),
+        (Some(Command::Certify(args)), _) => certify::certify(&args),
         (Some(Command::Remove(args)), _) => remove(cell, &args),
         (Some(Command::Transfer(args)), _) => transfer(cell, &args),
         (Some(Command::Restore(args)), _) => restore::restore(&args),

@@ -3,6 +3,7 @@
 mod capability;
 mod cell;
 pub(crate) mod cells;
+mod certify;
 mod checkpoint;
 mod choose;
 mod dev;

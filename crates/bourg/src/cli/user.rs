@@ -83,7 +83,7 @@ fn add(cell: Target<'_>, args: &AddArgs) -> Done {
 }
 
 /// Makes the directory, which is to be new: what is in another one may be somebody's key.
-fn make(directory: &Path) -> Done {
+pub(super) fn make(directory: &Path) -> Done {
     let failed = |error: std::io::Error| {
         let text = format!("error: cannot make {}: {error}", directory.display());
         Failure::usage(text).next("name another one with --dir")

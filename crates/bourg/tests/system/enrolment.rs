@@ -14,8 +14,12 @@ use crate::cell::{Cell, Role};
 use crate::eventually::until;
 use crate::pages::{Of, metrics, value};
 use crate::processes;
+use crate::terminal::Terminal;
 
 const HOUR: Duration = Duration::from_secs(3_600);
+
+/// The level of the state machine that cells come to.
+const LEVEL: &str = "3";
 
 const JOB: &str = "(import 'borg.libsonnet').service('hello', tasks=1, cmd=['sleep', '1d'])
     { cpu: 0.1, ram: '64 MiB', priority: 'free' }";
@@ -274,7 +278,7 @@ fn a_replica_joins_with_a_token_from_an_empty_directory() {
     let said = cell.fails(1, "bourg master --dir third --listen 127.0.0.1:0 --join @token");
     assert!(said.contains("the join token for replica 2 was used before"), "{said}");
     assert!(!cell.path("third/tls/ca.key").exists());
-    let said = cell.fails(3, "bourg master token 2");
+    let said = cell.fails(2, "bourg master token 2");
     assert!(said.contains("replica 2 has joined already"), "{said}");
     // And nobody founds a cell by mistake.
     for (flags, why) in [("--join @nowhere", "there is no join token"), ("", "is of no cell")] {
@@ -301,4 +305,40 @@ fn a_replica_joins_with_a_token_from_an_empty_directory() {
     until("it is back", votes);
     cell.ok("bourg master remove 2");
     until("one goes on alone", || !cell.ok("bourg master list").contains("leaving"));
+}
+
+/// What somebody types who has machines and this program, and no more.
+#[test]
+fn a_cell_is_founded_and_grows_by_commands_alone() {
+    let terminal = Terminal::new();
+    let address = free_address();
+    let flags = ["--dir", "m", "--name", "cc", "--administrator", "ana", "--listen", &address];
+    let master = terminal.start("bourg", &[&["master"], &flags[..]].concat());
+    until("the cell is founded", || terminal.path("m/tls/ca.pem").exists());
+    let certify = |whom: &str, to: &str| {
+        let line = format!("bourg master certify {whom} --dir m --to {to} --master {address}");
+        let ended = terminal.types(&line);
+        assert_eq!(ended.code, 0, "{}", ended.stderr);
+    };
+    certify("user/ana", "ana");
+    certify("scheduler/main", "s");
+    let said = terminal.fails(2, "bourg master certify borglet/m1 --dir m --to m1");
+    assert!(said.contains("next: let it join: bourg machine token m1"), "{said}");
+    let flags = ["scheduler", "--credentials", "s", "--master", &address];
+    let scheduler = terminal.start("bourg", &flags);
+    let bourg = |line: &str| terminal.ok(&format!("bourg --cell ana {line}"));
+    until("it is at the level of its build", || bourg("cell -o level").trim() == LEVEL);
+    terminal.write("token", bourg("machine token m1"));
+    let flags = ["--dir", "m1", "--listen", "127.0.0.1:0", "--join", "@token", "--stop-tasks"];
+    let borglet = terminal.start("bourg", &[&["borglet"], &flags[..]].concat());
+    until("the machine is up", || {
+        terminal.types("bourg --cell ana machine show m1 -o state").stdout == "up\n"
+    });
+    terminal.write("hello.bcl", JOB);
+    bourg("run hello.bcl");
+    for process in [borglet, scheduler, master] {
+        processes::signal(process.pid(), Signal::SIGTERM);
+        let ended = process.ends();
+        assert_eq!(ended.code, 0, "{}", ended.stderr);
+    }
 }
