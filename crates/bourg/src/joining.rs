@@ -159,7 +159,11 @@ impl<'a> Joining<'a> {
     }
 
     /// Becomes the Borglet of a machine: its credentials are in the directory when this returns.
-    pub(crate) async fn as_machine(self, stem: &str, address: &str) -> anyhow::Result<Credentials> {
+    pub(crate) async fn as_machine(
+        &self,
+        stem: &str,
+        address: &str,
+    ) -> anyhow::Result<Credentials> {
         let signing_request = self.key()?.request_pem()?;
         let request = v1::EnrolRequest { signing_request, address: address.to_owned() };
         let enrol =
@@ -168,14 +172,14 @@ impl<'a> Joining<'a> {
         let ca = self.token.credentials().ca_pem().to_owned();
         let credentials = self.key()?.credentials(answer.certificate, ca)?;
         credentials.write(self.directory, stem)?;
-        self.done(answer.masters)?;
+        self.done(&answer.masters)?;
         tracing::info!("joined cell {} as {}", credentials.cell(), credentials.identity());
         Ok(credentials)
     }
 
     /// Becomes a replica of the master: the directory is its data directory when this returns. The
     /// authority comes last, so that without it nobody takes the directory for whole.
-    pub(crate) async fn as_replica(self, tls: &Path) -> anyhow::Result<()> {
+    pub(crate) async fn as_replica(&self, tls: &Path) -> anyhow::Result<()> {
         let request = v1::JoinRequest { signing_request: self.key()?.request_pem()? };
         let join = async |mut client: EnrolmentClient<Channel>, request| client.join(request).await;
         let answer = self.ask(request, join).await?;
@@ -188,12 +192,12 @@ impl<'a> Joining<'a> {
         let others = answer.replicas.into_iter();
         let others = others.filter(|other| other.id != answer.replica && !other.address.is_empty());
         let others: Vec<_> = others.map(|other| (ReplicaId(other.id), other.address)).collect();
-        let masters = others.iter().map(|(_, address)| address.clone()).collect();
+        let masters: Vec<_> = others.iter().map(|(_, address)| address.clone()).collect();
         Itself::new(ReplicaId(answer.replica), others).write(self.directory)?;
         if there.is_none() {
             Authority::adopt(tls, &answer.authority, &answer.authority_key)?;
         }
-        self.done(masters)?;
+        self.done(&masters)?;
         tracing::info!("joined cell {} as replica {}", answer.cell, answer.replica);
         Ok(())
     }
@@ -203,8 +207,10 @@ impl<'a> Joining<'a> {
     }
 
     /// What was asked for is in the directory: the token and the key have served.
-    fn done(&self, masters: Vec<String>) -> anyhow::Result<()> {
-        let masters = if masters.is_empty() { self.token.masters().to_vec() } else { masters };
+    fn done(&self, masters: &[String]) -> anyhow::Result<()> {
+        // Those of the token were reached from here.
+        let given = self.token.masters().iter().filter(|address| !masters.contains(address));
+        let masters = masters.iter().chain(given).cloned().collect();
         Joined { token: self.serial.clone(), masters }.write(self.directory)?;
         let path = self.directory.join(KEY);
         fs::remove_file(&path).with_context(|| format!("cannot remove {}", path.display()))

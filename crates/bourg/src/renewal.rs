@@ -2,7 +2,6 @@
 //! Connections that are there stay as they are; those that come show the new one.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use anyhow::Context;
@@ -24,24 +23,30 @@ const RETRY_MAX: Duration = Duration::from_secs(600);
 const TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Where the masters answer, as far as a process knows.
-#[derive(Clone, Debug)]
-pub(crate) struct Masters(Arc<Mutex<Vec<String>>>);
+#[derive(Debug)]
+pub(crate) struct Masters {
+    /// As it was told at its start: these are tried last, and never forgotten.
+    given: Vec<String>,
+    /// As the masters say themselves.
+    told: Vec<String>,
+}
 
 impl Masters {
-    pub(crate) fn new(addresses: Vec<String>) -> Self {
-        Self(Arc::new(Mutex::new(addresses)))
+    pub(crate) fn new(given: Vec<String>) -> Self {
+        Self { given, told: Vec::new() }
     }
 
+    /// Each of them once.
     fn all(&self) -> Vec<String> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        let given = self.given.iter().filter(|address| !self.told.contains(address));
+        self.told.iter().chain(given).cloned().collect()
     }
 
-    /// They say themselves who they are. Whether that is new.
-    fn told(&self, addresses: Vec<String>) -> bool {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let new = !addresses.is_empty() && *known != addresses;
+    /// They say themselves where they are. Whether that is new.
+    fn told(&mut self, addresses: Vec<String>) -> bool {
+        let new = !addresses.is_empty() && self.told != addresses;
         if new {
-            *known = addresses;
+            self.told = addresses;
         }
         new
     }
@@ -60,7 +65,7 @@ pub(crate) struct Renewed {
 
 impl Renewed {
     /// Renews it for ever.
-    pub(crate) async fn run(self) -> std::convert::Infallible {
+    pub(crate) async fn run(mut self) -> std::convert::Infallible {
         loop {
             let credentials = self.credentials.credentials();
             is_due(&credentials).await;
@@ -84,7 +89,7 @@ impl Renewed {
         }
     }
 
-    async fn renew(&self) -> anyhow::Result<()> {
+    async fn renew(&mut self) -> anyhow::Result<()> {
         let key = NewKey::generate()?;
         let request = v1::RenewRequest { signing_request: key.request_pem()? };
         let answer = self.ask(request).await?;
@@ -145,10 +150,19 @@ pub(crate) async fn of_authority<T>(
 }
 
 async fn is_due(credentials: &Credentials) {
-    let due = credentials.renewal();
+    let due = due(credentials);
     while let Ok(left) = due.duration_since(SystemTime::now()) {
         sleep(left.min(LOOK)).await;
     }
+}
+
+/// When a certificate is renewed: within the first quarter of its last third, each at another moment.
+/// Machines that joined together do not all come back together.
+fn due(credentials: &Credentials) -> SystemTime {
+    let due = credentials.renewal();
+    let third = credentials.expires().duration_since(due).unwrap_or_default();
+    let part = credentials.serial().last().copied().unwrap_or_default();
+    due.checked_add(third / 4 * u32::from(part) / 256).unwrap_or(due)
 }
 
 /// A tenth of what is left, within bounds: often enough that one of many is heard in time.
@@ -166,6 +180,16 @@ fn shown(moment: SystemTime) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn masters_that_were_given_are_tried_last_and_not_forgotten() {
+        let text = |all: &[&str]| all.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let mut masters = Masters::new(text(&["m1:1", "m9:1"]));
+        assert!(!masters.told(Vec::new()));
+        assert!(masters.told(text(&["m2:1", "m1:1"])));
+        assert!(!masters.told(text(&["m2:1", "m1:1"])));
+        assert_eq!(masters.all(), text(&["m2:1", "m1:1", "m9:1"]));
+    }
 
     #[test]
     fn it_is_tried_again_the_more_often_the_less_time_is_left() {

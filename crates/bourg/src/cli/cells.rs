@@ -147,6 +147,7 @@ impl Connection {
         }
         let credentials =
             Credentials::read(&directory, USER_STEM).map_err(|error| unusable(&error))?;
+        say_if_due(&directory, &credentials);
         let (expires, ca_pem) = (credentials.expires(), credentials.ca_pem().to_owned());
         let credentials = Rotating::new(credentials).map_err(|error| unusable(&error))?;
         let client = |master: &String| {
@@ -311,6 +312,18 @@ impl Connection {
         let request = v1::CellStatusRequest { at: None };
         self.ask(request, async |mut client, request| client.cell_status(request).await).await
     }
+}
+
+/// Says of a certificate that has not much longer to live until when that is.
+fn say_if_due(directory: &Path, credentials: &Credentials) {
+    let now = SystemTime::now();
+    if now < credentials.renewal() || now >= credentials.expires() {
+        return;
+    }
+    let left = credentials.expires().duration_since(now).unwrap_or_default();
+    let left = model::Span(u64::try_from(left.as_micros()).unwrap_or(u64::MAX));
+    let directory = directory.display();
+    eprintln!("the certificate in {directory} expires in {left}: ask an administrator for another");
 }
 
 /// How long to wait before a request is repeated that the master refused as it had too much to do: as

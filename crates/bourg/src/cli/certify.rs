@@ -42,7 +42,10 @@ pub(super) fn certify(args: &CertifyArgs) -> Done {
             return wrong("machines get their certificates from the cell", &next);
         }
         _ => {
-            return wrong("only users and schedulers are certified so", "user/NAME, scheduler/NAME");
+            return wrong(
+                "only users and schedulers are certified so",
+                "user/NAME, scheduler/NAME",
+            );
         }
     }
     let failed = |error: rpc::Error| Failure::failed(format!("error: {error}"));

@@ -52,7 +52,8 @@ fn refused(cell: &Cell, of: Of, cause: &str) -> u64 {
         Of::Borglet => format!("bourg_borglet_requests_refused_total{{cause=\"{cause}\"}}"),
     };
     let count = value(&metrics(cell, of), &name);
-    count.unwrap_or_else(|| panic!("{name} is not counted")) as u64
+    let count = count.unwrap_or_else(|| panic!("{name} is not counted"));
+    count.to_string().parse().expect("a count is whole")
 }
 
 #[test]
@@ -133,6 +134,13 @@ fn certificates_that_are_not_valid_are_refused_and_counted_by_cause() {
             assert_eq!(refused(&cell, of, cause), before + 1, "{of:?}, {cause}");
         }
     }
+    // One that expires soon is said to.
+    let soon = Validity { from: now - 40 * HOUR, until: now + HOUR };
+    let soon = authority(&cell).issue(&user, soon).expect("a certificate");
+    cell.ok("mkdir soon && cp cell/client/cell.toml soon");
+    soon.write(cell.path("soon"), "user").expect("it can be written");
+    let said = cell.types("bourg --cell ./soon cell").stderr;
+    assert!(said.contains("the certificate in ./soon expires in 59 m"), "{said}");
     // Tokens: one that has expired, and one that the cell has not issued.
     let identity: Identity = "join/borglet/m1".parse().expect("an identity");
     let masters = vec![Of::Master.address(&cell)];
