@@ -342,3 +342,44 @@ fn a_cell_is_founded_and_grows_by_commands_alone() {
         assert_eq!(ended.code, 0, "{}", ended.stderr);
     }
 }
+
+#[test]
+fn a_replica_that_is_killed_at_any_step_of_joining_joins_in_the_end() {
+    let cell = Cell::start();
+    let address = free_address();
+    cell.write("token", cell.ok(&format!("bourg master add {address}")));
+    let flags = ["master", "--dir", "second", "--listen", &address, "--join", "@token"];
+    for step in ["joining.key", "replica.toml", "tls/ca.key", "tls/ca.pem", "joined.toml"] {
+        let mut second = cell.start("bourg", &flags);
+        until(step, || {
+            assert_eq!(second.code(), None, "{}", second.stderr());
+            cell.path("second").join(step).exists()
+        });
+        processes::signal(second.pid(), Signal::SIGKILL);
+        second.ends();
+    }
+    let _second = cell.start("bourg", &flags);
+    until("it votes", || {
+        let line = cell.types("bourg master list").stdout;
+        line.lines().any(|line| line.starts_with("2 ") && line.contains("follows  nothing"))
+    });
+    let events = cell.ok("bourg events --all");
+    assert_eq!(events.matches("REPLICA_JOINED").count(), 1, "{events}");
+    cell.ok("bourg master remove 2");
+    until("one goes on alone", || !cell.ok("bourg master list").contains("leaving"));
+}
+
+#[test]
+fn a_machine_joins_through_any_replica_and_is_revoked_for_all() {
+    let cell =
+        Cell::start_with(&["--replicas", "3", "--poll-interval", "200ms", "--missed-polls", "2"]);
+    // The first that a token names follows.
+    cell.ok("bourg master transfer 3");
+    let _machine = Machine::join(&cell, "m1", &token(&cell, "m1"));
+    let given = token(&cell, "m1");
+    let line = format!("bourg borglet --dir m1 --listen 127.0.0.1:0 --join {given}");
+    cell.ok("bourg machine revoke m1");
+    until("nobody talks to it", || cell.ok("bourg machine show m1 -o state") != "up\n");
+    let said = cell.fails(1, &line);
+    assert!(said.contains("is not known, or is no longer"), "{said}");
+}
