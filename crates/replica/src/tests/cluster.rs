@@ -314,6 +314,23 @@ impl Cluster {
     }
 }
 
+/// A vote of one that nobody ever heard could not be missed, and the cell would stand still.
+#[test]
+fn one_that_was_added_and_does_not_run_gets_no_vote() {
+    let mut cluster = Cluster::founded();
+    let added = cluster.change(id(1), Mutation::AddReplica { address: address(id(2)) });
+    assert_eq!(added, Some(Ok(Reply::ReplicaAdded(id(2)))));
+    cluster.run(500);
+    assert_eq!(cluster.cell(id(1)).replica(id(2)).map(|r| r.member), Some(Member::Learner));
+    let name = MachineName::new("m9").expect("a name");
+    let added = cluster.change(id(1), Mutation::AddMachine { name, address: "m9:1".to_owned() });
+    assert!(matches!(added, Some(Ok(Reply::MachineAdded(_)))), "{added:?}");
+    cluster.start(id(2), LEVEL);
+    cluster.until("it votes", |cluster| {
+        cluster.cell(id(1)).replica(id(2)).map(|r| r.member) == Some(Member::Voter)
+    });
+}
+
 #[test]
 fn one_replica_becomes_five_while_it_serves() {
     let mut cluster = Cluster::of(5);
