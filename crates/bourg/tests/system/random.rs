@@ -31,6 +31,10 @@ impl Random {
         (self.0 >> 33) % most
     }
 
+    pub(crate) fn below_usize(&mut self, most: usize) -> usize {
+        usize::try_from(self.below(most as u64)).expect("it is less than another")
+    }
+
     /// Lets a random time pass: not to wait for anything, but to come at any moment.
     pub(crate) fn moment(&mut self, most_ms: u64) {
         std::thread::sleep(Duration::from_millis(self.below(most_ms)));

@@ -14,7 +14,8 @@ use tonic::transport::Channel;
 use tonic::{Code, Request, Response, Status};
 
 use super::history::{Answer, Answered, Asked, History, Job, Operation, Seen};
-use super::world::{PLACES, endpoint};
+use super::network::Host;
+use super::world::endpoint;
 use crate::random::Random;
 
 type Client = BorgmasterClient<Channel>;
@@ -34,6 +35,8 @@ const LAST: u32 = u32::MAX;
 pub(crate) struct Shared {
     pub(crate) began: Instant,
     user: Credentials,
+    /// Where replicas answer.
+    places: Vec<Host>,
     stops: AtomicBool,
     over: AtomicBool,
     /// The newest index of which anybody has heard.
@@ -79,10 +82,11 @@ pub(crate) struct Probe {
 }
 
 impl Shared {
-    pub(crate) fn new(user: Credentials) -> Arc<Self> {
+    pub(crate) fn new(user: Credentials, places: Vec<Host>) -> Arc<Self> {
         Arc::new(Self {
             began: Instant::now(),
             user,
+            places,
             stops: AtomicBool::new(false),
             over: AtomicBool::new(false),
             newest: AtomicU64::new(0),
@@ -158,7 +162,7 @@ impl Caller {
             let channel = rpc::transport::connect(&endpoint(host), &credentials, &expect);
             Client::new(channel.expect("an address"))
         };
-        let clients = PLACES.map(client).to_vec();
+        let clients = shared.places.iter().copied().map(client).collect();
         Self { shared: Arc::clone(shared), clients, at: 0, session: 0, sequence: 0 }
     }
 
@@ -270,11 +274,11 @@ where
 /// A client that submits, updates, kills and reads, through all replicas.
 pub(crate) async fn people(shared: Arc<Shared>, number: u32, mut random: Random) {
     let mut caller = Caller::new(&shared);
-    let mut newest = [0; PLACES.len()];
+    let mut newest = vec![0; shared.places.len()];
     while shared.goes_on() {
         tokio::time::sleep(Duration::from_millis(random.below(40))).await;
-        caller.at = usize::try_from(random.below(PLACES.len() as u64)).expect("few");
-        let slot = usize::try_from(random.below(KEYS as u64)).expect("few");
+        caller.at = random.below_usize(shared.places.len());
+        let slot = random.below_usize(KEYS);
         let what = random.below(20);
         if what < 4 {
             look(&shared, &mut caller, slot, &mut newest).await;
@@ -315,12 +319,7 @@ impl State {
 }
 
 /// A plain read of one replica, which never goes back.
-async fn look(
-    shared: &Arc<Shared>,
-    caller: &mut Caller,
-    slot: usize,
-    newest: &mut [u64; PLACES.len()],
-) {
+async fn look(shared: &Arc<Shared>, caller: &mut Caller, slot: usize, newest: &mut [u64]) {
     let job = shared.state().current_key(slot);
     let at = caller.at;
     // One replica alone is asked.
@@ -337,7 +336,8 @@ async fn look(
         drop(state);
         shared.heard(index);
         if same && index < before {
-            shared.is_wrong(format!("a client of {} reads {index} after {before}", PLACES[at]));
+            let host = shared.places[at];
+            shared.is_wrong(format!("a client of {host} reads {index} after {before}"));
         }
     } else {
         *state.counts.entry(("plain read", "not answered")).or_default() += 1;
@@ -551,7 +551,7 @@ pub(crate) async fn compare(shared: Arc<Shared>) {
     let mut caller = Caller::new(&shared);
     while !shared.over.load(Ordering::SeqCst) {
         tokio::time::sleep(Duration::from_millis(250)).await;
-        caller.at = (caller.at + 1) % PLACES.len();
+        caller.at = (caller.at + 1) % caller.clients.len();
         let how = How { patience: ATTEMPT, ..USUAL };
         let asked = v1::CellStatusRequest { at: None };
         let answer = caller
@@ -617,9 +617,9 @@ pub(crate) async fn probe(shared: Arc<Shared>) {
 
 /// Whether all replicas have everything and are the same. That they are the same where they have the
 /// same is seen to all the time.
-pub(crate) fn agree(shared: &Arc<Shared>, places: impl Iterator<Item = u8>) -> bool {
-    let places: Vec<usize> =
-        places.filter_map(|host| PLACES.iter().position(|place| *place == host)).collect();
+pub(crate) fn agree(shared: &Arc<Shared>, hosts: impl Iterator<Item = Host>) -> bool {
+    let place = |host| shared.places.iter().position(|place| *place == host);
+    let places: Vec<usize> = hosts.filter_map(place).collect();
     let (told, heard) = std::sync::mpsc::channel();
     let asks = start(shared, async move |shared| {
         let mut caller = Caller::new(&shared);

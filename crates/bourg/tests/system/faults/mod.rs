@@ -47,9 +47,10 @@ fn real_replicas_stand_faults_and_nothing_acknowledged_is_lost() {
     println!("BOURG_TEST_SEED={seed}");
     let mut random = Random::of(seed);
     let time = Duration::from_secs(number("BOURG_FAULTS_SECONDS", SECONDS));
-    let mut world = World::start();
+    let replicas = number("BOURG_FAULTS_REPLICAS", 3).clamp(3, 5);
+    let mut world = World::start(usize::try_from(replicas).expect("few"));
     let mut tasks = Tasks::start(&world);
-    let shared = Shared::new(world.user());
+    let shared = Shared::new(world.user(), world.places.clone());
     let mut people = vec![clients::start(&shared, clients::probe)];
     for client in 0..PEOPLE {
         let random = random.fork();
@@ -71,7 +72,7 @@ fn real_replicas_stand_faults_and_nothing_acknowledged_is_lost() {
     shared.stop();
     people.into_iter().for_each(|client| client.join().expect("a client does not panic"));
     let seconds = shared.began.elapsed().as_secs();
-    world.has_voters(world::REPLICAS);
+    world.has_voters(world.size);
     until("every job that was acknowledged has run", || runner.is_finished());
     until("the replicas agree", || clients::agree(&shared, world.replicas.keys().copied()));
     shared.is_over();

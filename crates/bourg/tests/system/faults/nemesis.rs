@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::clients::Shared;
 use super::network::Host;
 use super::plan::{Fault, Kind};
-use super::world::{PLACES, REPLICAS, World};
+use super::world::World;
 use crate::eventually::until;
 use crate::random::Random;
 
@@ -38,7 +38,8 @@ pub(crate) fn play(world: &mut World, shared: &Shared, fault: &Fault) -> Episode
             world.freezes(whom, false);
         }
         Kind::FreezeMajority => {
-            let others: Vec<Host> = all(world).into_iter().filter(|host| *host != whom).collect();
+            let others = all(world).into_iter().filter(|host| *host != whom);
+            let others: Vec<Host> = others.take(world.size / 2 + 1).collect();
             others.iter().for_each(|host| world.freezes(*host, true));
             hold();
             others.iter().for_each(|host| world.freezes(*host, false));
@@ -116,24 +117,24 @@ fn replaces_a_corrupt_one(world: &mut World, shared: &Shared, host: Host) {
     }
     world.remove(host);
     world.add(host);
-    world.has_voters(REPLICAS);
+    world.has_voters(world.size);
 }
 
 /// One more replica, of which another is killed while it catches up; then another goes.
 #[track_caller]
 fn replaces_one(world: &mut World, fault: &Fault, dies: Host) {
-    let free = PLACES.into_iter().find(|host| !world.replicas.contains_key(host));
+    let free = world.places.iter().copied().find(|host| !world.replicas.contains_key(host));
     let free = free.expect("there is a host more than replicas");
     let id = world.enlists(free);
     world.prepares(free, id);
     world.kills(dies);
     sleep(fault.hold / 2);
     world.keeps_running();
-    world.has_voters(REPLICAS + 1);
+    world.has_voters(world.size + 1);
     let mut hosts = shuffled(all(world), &fault.random).into_iter();
     let leaves = hosts.find(|host| *host != free).expect("there are others");
     world.remove(leaves);
-    world.has_voters(REPLICAS);
+    world.has_voters(world.size);
 }
 
 /// What runs on the machines, and must go on.

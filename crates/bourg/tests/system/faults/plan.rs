@@ -52,7 +52,7 @@ impl Kind {
         match self {
             Self::Kill => "a replica is killed (`kill -9`)",
             Self::Freeze => "a replica stands still (SIGSTOP)",
-            Self::FreezeMajority => "two of three replicas stand still",
+            Self::FreezeMajority => "a majority of the replicas stands still",
             Self::Cut => "a replica is cut off from the others",
             Self::CutSending => "a replica hears the others, and they do not hear it",
             Self::CutHearing => "a replica is heard by the others, and does not hear them",
@@ -92,7 +92,7 @@ pub(crate) fn faults(mut random: Random) -> impl Iterator<Item = Fault> {
         if left.is_empty() {
             left = Kind::ALL.to_vec();
         }
-        let mut number = |most: usize| random.below(most as u64) as usize;
+        let mut number = |most: usize| random.below_usize(most);
         let kind = left.swap_remove(number(left.len()));
         let leader = number(2) == 0;
         let whom = number(12);

@@ -10,7 +10,7 @@ fn all(world: &World) -> Vec<Host> {
 
 #[test]
 fn a_replica_that_hears_nobody_does_not_say_that_a_job_is_not_there() {
-    let mut world = World::start();
+    let mut world = World::start(3);
     let leader = world.leader().expect("somebody leads");
     let deaf = all(&world).into_iter().find(|host| *host != leader).expect("there are others");
     world.cuts(deaf, &all(&world), false, true);

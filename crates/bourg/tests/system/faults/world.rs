@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use nix::mount::{MntFlags, umount2};
 use nix::sys::signal::Signal;
 use rpc::{Authority, Credentials, Identity, Validity};
 use serde_json::Value;
@@ -15,10 +16,6 @@ use crate::eventually::{eventually, until};
 use crate::processes;
 use crate::terminal::{Background, Terminal};
 
-/// The hosts on which replicas can be.
-pub(crate) const PLACES: [Host; 4] = [1, 2, 3, 4];
-/// How many of them have one.
-pub(crate) const REPLICAS: usize = 3;
 /// The hosts of the machines, and the scheduler's.
 pub(crate) const MACHINES: [Host; 2] = [21, 22];
 const SCHEDULER: Host = 31;
@@ -26,10 +23,16 @@ const SCHEDULER: Host = 31;
 const PORT: u16 = 7_800;
 const DAY: Duration = Duration::from_secs(86_400);
 const DISK_MIB: u64 = 768;
-const MEMORY_MIB: usize = 4_096;
+const MEMORY_MIB: usize = 8_192;
+/// A machine that is busy with other tests is not taken for one that is gone.
+const MISSED_POLLS: &str = "15";
 
 /// The cell.
 pub(crate) struct World {
+    /// How many replicas there are to be.
+    pub(crate) size: usize,
+    /// The hosts on which they can be: one more.
+    pub(crate) places: Vec<Host>,
     /// By the host on which each is.
     pub(crate) replicas: BTreeMap<Host, Replica>,
     pub(crate) network: Network,
@@ -81,9 +84,10 @@ pub(crate) fn endpoint(host: Host) -> String {
 impl World {
     /// A cell that is up, with every replica and machine.
     #[track_caller]
-    pub(crate) fn start() -> Self {
+    pub(crate) fn start(size: usize) -> Self {
         let mut network = Network::new();
-        for host in PLACES.into_iter().chain(MACHINES).chain([SCHEDULER]) {
+        let places: Vec<Host> = (1..).take(size + 1).collect();
+        for host in places.iter().copied().chain(MACHINES).chain([SCHEDULER]) {
             network.add(host);
         }
         let mut terminal = Terminal::new();
@@ -92,6 +96,8 @@ impl World {
         terminal.set("BOURG_LOG", "warn".into());
         Volume::memory(&terminal.path("disks"), MEMORY_MIB);
         let mut world = Self {
+            size,
+            places,
             replicas: BTreeMap::new(),
             network,
             machines: Vec::new(),
@@ -100,17 +106,18 @@ impl World {
             terminal,
         };
         world.found();
-        for place in &PLACES[1..REPLICAS] {
-            world.add(*place);
+        for place in world.places[1..size].to_vec() {
+            world.add(place);
         }
         world.starts_scheduler();
         MACHINES.into_iter().for_each(|host| world.adds_machine(host));
-        world.has_voters(REPLICAS);
+        world.has_voters(size);
         world
     }
 
     fn found(&mut self) {
-        let volume = self.volume(PLACES[0]);
+        let first = self.places[0];
+        let volume = self.volume(first);
         let directory = volume.path().join("data");
         let data = DataDirectory::create(&directory).expect("a data directory");
         let authority = Authority::create(data.tls(), "faults").expect("an authority");
@@ -118,7 +125,8 @@ impl World {
         let issue = |identity| authority.issue(&identity, Validity::lasting(DAY));
         let client = self.terminal.path("client");
         std::fs::create_dir_all(&client).expect("a directory");
-        let masters = PLACES.map(|host| format!("'{}'", endpoint(host))).join(", ");
+        let masters = self.places.iter().map(|host| format!("'{}'", endpoint(*host)));
+        let masters = masters.collect::<Vec<_>>().join(", ");
         let text = format!("cell = 'faults'\nmasters = [{masters}]\n");
         std::fs::write(client.join("cell.toml"), text).expect("it can be written");
         let write = |identity, place: &str, stem: &str| {
@@ -136,8 +144,8 @@ impl World {
         Authority::copy(directory.join("tls"), self.terminal.path("tls")).expect("a copy");
         volume.syncs();
         let replica = Replica { id: 1, volume, process: None, stopped: false };
-        self.replicas.insert(PLACES[0], replica);
-        self.starts(PLACES[0]);
+        self.replicas.insert(first, replica);
+        self.starts(first);
         until("the cell is founded", || self.types("bourg cell").code == 0);
     }
 
@@ -257,7 +265,7 @@ impl World {
         let directory = directory.to_string_lossy();
         let (at, namespace) = (endpoint(host), self.network.on(host));
         let flags = ["bourg", "master", "--dir", &*directory, "--name", "faults"];
-        let more = ["--administrator", "root", "--listen", &at];
+        let more = ["--administrator", "root", "--listen", &at, "--missed-polls", MISSED_POLLS];
         let kept = ["--history-bytes", "192 MiB", "--events-bytes", "64 MiB"];
         let all = [&[&*namespace][..], &flags, &more, &kept].concat();
         let process = self.terminal.start("nsenter", &all);
@@ -352,7 +360,7 @@ impl World {
 
     fn starts_scheduler(&mut self) {
         let namespace = self.network.on(SCHEDULER);
-        let masters = PLACES.map(endpoint);
+        let masters: Vec<String> = self.places.iter().copied().map(endpoint).collect();
         let mut all = vec![&*namespace, "bourg", "scheduler", "--credentials", "scheduler"];
         all.extend(masters.iter().flat_map(|master| ["--master", master]));
         self.scheduler = Some(self.terminal.start("nsenter", &all));
@@ -436,9 +444,12 @@ impl Drop for World {
                 let ends = std::panic::AssertUnwindSafe(|| borglet.ends());
                 let _ended = std::panic::catch_unwind(ends);
             }
-            for pid in processes::left(&machine.cgroup, &machine.directory).into_keys() {
-                processes::signal(pid, Signal::SIGKILL);
-            }
+            let left = processes::left(&machine.cgroup, &machine.directory);
+            let cgroups = processes::cgroups(&machine.cgroup);
+            left.keys().for_each(|pid| processes::signal(*pid, Signal::SIGKILL));
+            assert!(panics || (left.is_empty() && cgroups.is_empty()), "{left:?} {cgroups:?}");
         }
+        self.replicas.clear();
+        let _gone = umount2(&self.terminal.path("disks"), MntFlags::MNT_DETACH);
     }
 }
