@@ -78,7 +78,7 @@ pub(crate) fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()
         };
         // The socket listens already, and what was here is adopted.
         notify::ready();
-        let (routes, refusals) = (service.routes(), Refusals::default());
+        let (routes, refusals) = (service.routes().prepare(), Refusals::default());
         rpc::transport::serve(listener, &credentials, routes, limits, &refusals, stopped).await?;
         driver.check()
     })?;

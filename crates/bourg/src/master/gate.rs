@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use axum::extract::{Request, State};
+use axum::http::HeaderMap;
 use axum::middleware::Next;
 use axum::response::Response;
 use tonic::Status;
@@ -19,22 +20,30 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const CONSISTENT_PATIENCE: Duration = Duration::from_secs(5);
 
 pub(super) async fn pass(State(core): State<Core>, request: Request, next: Next) -> Response {
-    if !matches!(tokio::time::timeout(PATIENCE, core.caught_up()).await, Ok(true)) {
-        let status = Status::unavailable(
+    match wait(&core, request.headers()).await {
+        Ok(()) => next.run(request).await,
+        Err(status) => status.into_http(),
+    }
+}
+
+/// Waits for what a request with these headers waits for.
+pub(super) async fn wait(core: &Core, headers: &HeaderMap) -> Result<(), Status> {
+    if !core.has_caught_up()
+        && !matches!(tokio::time::timeout(PATIENCE, core.caught_up()).await, Ok(true))
+    {
+        return Err(Status::unavailable(
             "this replica has heard of no leader since it was started, and does not know what is \
              true: ask another",
-        );
-        return status.into_http();
+        ));
     }
-    if request.headers().contains_key(CONSISTENT) {
+    if headers.contains_key(CONSISTENT) {
         let read = tokio::time::timeout(CONSISTENT_PATIENCE, core.read()).await;
         if !matches!(read, Ok(Some(()))) {
-            let status = Status::unavailable(
+            return Err(Status::unavailable(
                 "no majority of the replicas says what is true now: ask without --consistent for what \
                  this one knows",
-            );
-            return status.into_http();
+            ));
         }
     }
-    next.run(request).await
+    Ok(())
 }

@@ -6,10 +6,12 @@
 
 mod admission;
 mod agents;
+pub(crate) mod beside;
 mod changes;
 mod checkpoint;
 pub(crate) mod core;
 mod events;
+mod front;
 pub(crate) mod gate;
 mod health;
 pub(crate) mod itself;

@@ -81,6 +81,19 @@ pub fn is_distrust(status: &tonic::Status) -> bool {
     false
 }
 
+/// Whether a call failed because its connection broke while it waited: nobody knows what became of it.
+#[must_use]
+pub fn is_broken(status: &tonic::Status) -> bool {
+    let mut source = status.source();
+    while let Some(cause) = source {
+        if cause.is::<tonic::transport::Error>() {
+            return true;
+        }
+        source = cause.source();
+    }
+    false
+}
+
 /// An error with the causes beneath it.
 pub(crate) fn chain(error: &dyn StdError) -> String {
     let mut text = error.to_string();
