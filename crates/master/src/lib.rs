@@ -224,7 +224,11 @@ fn about(op: &Op) -> Option<MachineId> {
 
 /// The machine that has come by an operation.
 fn joining(cell: &Cell, op: &Op) -> Option<MachineId> {
-    let Op::Request { mutation: Mutation::AddMachine { name, .. }, .. } = op else { return None };
+    let name = match op {
+        Op::Request { mutation: Mutation::AddMachine { name, .. }, .. } => name,
+        Op::Enrol { token, .. } => &cell.token(*token)?.machine,
+        _ => return None,
+    };
     let machine = cell.machine_named(name)?;
     (machine.state == MachineState::Joining).then_some(machine.id)
 }

@@ -88,6 +88,10 @@ impl Links {
         }
     }
 
+    pub(crate) fn active(&self) -> &[ReplicaId] {
+        &self.active
+    }
+
     /// What another replica polls.
     pub(crate) fn part_of(&self, replica: ReplicaId) -> Part {
         Part { me: replica, active: self.active.clone() }

@@ -202,6 +202,13 @@ impl<C: Codec> Replica<C> {
         &self.cell
     }
 
+    /// The replicas over which machines are spread to be polled, as the leader last said
+    /// ([`master::owner`]).
+    #[must_use]
+    pub fn active(&self) -> &[ReplicaId] {
+        self.links.active()
+    }
+
     /// What this replica sees of each that takes part, itself included; nothing where it does not
     /// lead.
     #[must_use]
@@ -324,6 +331,7 @@ impl<C: Codec> Replica<C> {
             Input::Request(ticket, id, by, mutation) => {
                 self.request(now, ticket, &Op::Request { id, by, mutation }, outputs);
             }
+            Input::Enrolment(ticket, op) => self.request(now, ticket, &op, outputs),
             Input::Propose(ticket, assignments) => {
                 self.request(now, ticket, &Op::Assign(assignments), outputs);
             }

@@ -210,7 +210,7 @@ impl Connection {
                 Err(status)
                     if self.may_be_answered(&status) && tokio::time::Instant::now() < until =>
                 {
-                    self.masters.rotate_left(1);
+                    self.elsewhere();
                     tokio::time::sleep(RETRY).await;
                 }
                 Err(status) => match busy_wait(&status, rand()) {
@@ -222,6 +222,11 @@ impl Connection {
                 },
             }
         }
+    }
+
+    /// From now on the next replica is asked: what this one said last was not all.
+    pub(crate) fn elsewhere(&mut self) {
+        self.masters.rotate_left(1);
     }
 
     /// The replica that is asked now.
@@ -278,7 +283,7 @@ impl Connection {
                         && self.may_be_answered(&status)
                         && tokio::time::Instant::now() < until =>
                 {
-                    self.masters.rotate_left(1);
+                    self.elsewhere();
                     tokio::time::sleep(RETRY).await;
                 }
                 Err(status) => return Err(self.failure(status)),

@@ -73,7 +73,7 @@ pub(super) fn master(cell: Target<'_>, command: MasterCommand) -> Done {
         (Some(Command::Remove(args)), _) => remove(cell, &args),
         (Some(Command::Transfer(args)), _) => transfer(cell, &args),
         (Some(Command::Restore(args)), _) => restore::restore(&args),
-        (None, Some(replica)) => Ok(roles::master(replica, command.process)?),
+        (None, Some(replica)) => roles::master(replica, command.process),
         (None, None) => Err(Failure::usage("error: it is not said what to do")
             .next("bourg master --help says what there is")),
     }

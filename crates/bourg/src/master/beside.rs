@@ -12,6 +12,7 @@ use anyhow::{Context, bail, ensure};
 use cell::{Mutation, Outcome, Reply, RequestId};
 use model::{CellName, LogIndex, ReplicaId, Serial, SessionId, TaskSelection, UserName};
 use replica::Founding;
+use rpc::transport::Refusals;
 use rpc::{Authority, Identity, Rotating, Validity};
 use spec::JobSpec;
 use store::{DataDirectory, Retention};
@@ -135,7 +136,8 @@ impl Replica {
         let to_core = queues.get(&id).context("it has a queue")?.clone();
         let metrics = Arc::<Metrics>::default();
         let (to_log, log) = log::start(written, to_core.clone(), Arc::clone(&metrics))?;
-        let agents = agents::start(credentials, to_core.clone(), Arc::clone(&metrics))?;
+        let agents =
+            agents::start(credentials, Refusals::default(), to_core.clone(), Arc::clone(&metrics))?;
         let peers = peers::start_beside(credentials, id, queues.clone(), to_core.clone())?;
         let settings =
             replica::Settings { id, waiting_max: CORE_QUEUE, ..replica::Settings::default() };

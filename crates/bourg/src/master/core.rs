@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use cell::{Applied, Assignment, Cell, Mutation, Outcome, RequestId, Rescheduling};
+use cell::{Applied, Assignment, Cell, Mutation, Op, Outcome, RequestId, Rescheduling};
 use model::{LogIndex, ReplicaId, Term, Time};
 use replica::{
     Founding, Input, LogEntry, Output, Progress, Recovered, Refusal, Replica, Settings, Ticket,
@@ -16,6 +16,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use super::admission::{Admission, Asked, Counted, Shed};
 use super::checkpoint::{Checkpoints, Written};
 use super::events::Recorder;
+use super::itself::Dismissed;
 use super::log::{Task, ToLog};
 use super::metrics::Metrics;
 use super::threads::Part;
@@ -51,8 +52,20 @@ pub(crate) enum Ask {
     OpenSession(Caller),
     /// A request in a session.
     Request(RequestId, Caller, Mutation),
+    /// What a machine asks that joins or renews its certificate.
+    Enrolment(Op),
     /// That assignments are judged.
     Propose(Vec<Assignment>),
+}
+
+impl Ask {
+    /// The user who asks; a machine that joins and a scheduler are none.
+    fn by(&self) -> Option<&Caller> {
+        match self {
+            Self::OpenSession(by) | Self::Request(_, by, _) => Some(by),
+            Self::Enrolment(_) | Self::Propose(_) => None,
+        }
+    }
 }
 
 /// Who asked, and counts among those who wait for as long.
@@ -89,6 +102,8 @@ pub(crate) struct View {
     pub(crate) caught_up: bool,
     /// What it sees of the replicas then.
     pub(super) progress: Arc<[Progress]>,
+    /// The replicas over which machines are spread.
+    pub(super) active: Arc<[ReplicaId]>,
     /// How many schedulers follow.
     pub(crate) followers: usize,
     /// The cell's clock, which is at no moment before the cell's time.
@@ -108,6 +123,7 @@ impl View {
             term: Term(0),
             leads: None,
             progress: Arc::default(),
+            active: Arc::default(),
             caught_up: false,
             followers: 0,
             clock,
@@ -189,13 +205,12 @@ impl Core {
         if let Some(why) = self.to_log.trouble() {
             return Err(NotTaken::NoRoom(why));
         }
-        let asked = Asked::of(&ask);
-        let counted = self.admission.admit(asked, bytes).map_err(NotTaken::Overloaded)?;
+        let (asked, counted) = self.count(&ask, bytes).map_err(NotTaken::Overloaded)?;
         let (answer, mut answered) = oneshot::channel();
         let asker = Asker { answer, counted, since: Instant::now() };
         self.to_core.try_send(Message::Ask(ask, asker)).map_err(|error| match error {
             mpsc::error::TrySendError::Full(_) => {
-                NotTaken::Overloaded(self.admission.shed(asked, 1))
+                NotTaken::Overloaded(self.admission.shed(asked, None, 1))
             }
             mpsc::error::TrySendError::Closed(_) => NotTaken::Stopping,
         })?;
@@ -211,6 +226,14 @@ impl Core {
                 return Err(NotTaken::NoRoom(why));
             }
         }
+    }
+
+    /// Counts a question of so many bytes among what waits, for as long as what is given lives.
+    pub(super) fn count(&self, ask: &Ask, bytes: usize) -> Result<(Asked, Counted), Shed> {
+        let view = self.view();
+        let asked = Asked::of(ask, &view.cell, view.now());
+        let counted = self.admission.admit(asked, ask.by().map(|by| &by.user), bytes)?;
+        Ok((asked, counted))
     }
 
     /// Hands something over, as soon as there is room for it.
@@ -242,6 +265,22 @@ impl Core {
     /// Whether the cell is that already.
     pub(crate) fn has_caught_up(&self) -> bool {
         self.view.borrow().caught_up
+    }
+
+    /// Waits until this replica has heard of no leader for so long: what it knows may be old, and
+    /// others may go on without it.
+    pub(super) async fn led_by_nobody(&self, time: Duration) {
+        let mut view = self.view.clone();
+        loop {
+            let left = view.wait_for(|view| view.leader.is_none()).await.is_ok();
+            let led = async { view.wait_for(|view| view.leader.is_some()).await.is_ok() };
+            match tokio::time::timeout(time, led).await {
+                Ok(true) if left => {}
+                // The core has ended, and with it all that anybody follows.
+                Ok(_) => std::future::pending().await,
+                Err(_) => return,
+            }
+        }
     }
 
     /// Before an orderly end: lets another replica lead, where this one does and there is another.
@@ -294,7 +333,10 @@ impl Core {
         let _gone = self.to_core.blocking_send(Message::Stop);
         let ended = self.ended.borrow().clone();
         match ended {
-            Some(error) => Err(anyhow::anyhow!("{error:#}")),
+            Some(error) => Err(match error.downcast_ref::<Dismissed>() {
+                Some(dismissed) => dismissed.clone().into(),
+                None => anyhow::anyhow!("{error:#}"),
+            }),
             None => Ok(()),
         }
     }
@@ -325,11 +367,11 @@ impl Core {
 pub(crate) struct Records;
 
 impl replica::Codec for Records {
-    fn encode(&self, at: Time, op: &cell::Op) -> Vec<u8> {
+    fn encode(&self, at: Time, op: &Op) -> Vec<u8> {
         proto::log::encode_record(at, op)
     }
 
-    fn decode(&self, payload: &[u8]) -> Result<(Time, cell::Op), String> {
+    fn decode(&self, payload: &[u8]) -> Result<(Time, Op), String> {
         proto::log::decode_record(payload).map_err(|error| error.to_string())
     }
 
@@ -473,20 +515,16 @@ fn run(mut thread: Thread) -> anyhow::Result<()> {
         else {
             continue;
         };
-        let Some(mut message) = message else { return Ok(()) };
-        loop {
+        let Some(message) = message else { return Ok(()) };
+        let mut next = Some(message);
+        while let Some(message) = next.take() {
             match message {
                 Message::Stop => return Ok(()),
                 Message::Fail(error) => return Err(error),
                 other => inputs.extend(thread.take_in(other)),
             }
-            match thread.from_all.try_recv() {
-                Ok(next) if inputs.len() < STEP_MAX => message = next,
-                Ok(next) => {
-                    inputs.extend(thread.take_in(next));
-                    break;
-                }
-                Err(_) => break,
+            if inputs.len() + thread.held.len() < STEP_MAX {
+                next = thread.from_all.try_recv().ok();
             }
         }
     }
@@ -537,6 +575,7 @@ impl Thread {
                 self.hold(match ask {
                     Ask::OpenSession(by) => Input::OpenSession(ticket, by.user),
                     Ask::Request(id, by, mutation) => Input::Request(ticket, id, by.user, mutation),
+                    Ask::Enrolment(op) => Input::Enrolment(ticket, op),
                     Ask::Propose(assignments) => Input::Propose(ticket, assignments),
                 });
                 None
@@ -580,7 +619,10 @@ impl Thread {
                 self.answers.push((ticket, Ok((index, outcome))));
             }
             Output::Refused(ticket, refusal) => self.answers.push((ticket, Err(refusal))),
-            Output::Poll(poll) => self.agents.poll(poll),
+            Output::Poll(poll) => {
+                let said = self.replica.cell().credentials(&poll.name).cloned();
+                self.agents.poll(poll, said);
+            }
             Output::Committed { entry, at, events } => {
                 self.recorder.record(entry.index, at, events);
                 self.committed(&entry);
@@ -607,10 +649,11 @@ impl Thread {
             Output::Readable(OWN_READ, _) => self.caught_up = true,
             Output::Readable(ticket, _) => self.readable.push(ticket),
             Output::Restored { term, restore_epoch } => self.restored(term, restore_epoch),
-            Output::Dismissed => anyhow::bail!(
-                "replica {} was removed from the cell: its directory is of no use any more",
-                self.me
-            ),
+            Output::Dismissed => {
+                let (me, what) = (self.me, "its directory is of no use any more");
+                let why = format!("replica {me} was removed from the cell: {what}");
+                return Err(Dismissed(why).into());
+            }
         }
         Ok(())
     }
@@ -702,6 +745,7 @@ impl Thread {
             term: self.term,
             leads: self.leads,
             progress: self.replica.progress().into(),
+            active: self.replica.active().into(),
             caught_up: self.caught_up || self.leads.is_some(),
             followers: self.followers.len(),
             clock: self.clock,

@@ -13,6 +13,18 @@ const FILE: &str = "replica.toml";
 /// The replica that founds a cell.
 pub(crate) const FIRST: ReplicaId = ReplicaId(1);
 
+/// This replica is none of the cell any more, so that it is of no use to start it again: why.
+#[derive(Clone, Debug)]
+pub(crate) struct Dismissed(pub(crate) String);
+
+impl std::fmt::Display for Dismissed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Dismissed {}
+
 /// A replica, as its directory says.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

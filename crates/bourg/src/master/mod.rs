@@ -10,6 +10,7 @@ pub(crate) mod beside;
 mod changes;
 mod checkpoint;
 pub(crate) mod core;
+mod enrolment;
 mod events;
 mod front;
 pub(crate) mod gate;
@@ -51,9 +52,10 @@ use rpc::{Authority, Identity, Rotating, Validity};
 use store::{DataDirectory, Retention};
 use tokio::sync::mpsc;
 
-use crate::{notify, shutdown};
+use crate::{notify, renewal, shutdown};
 
 pub(crate) use self::core::Records;
+pub(crate) use self::itself::Dismissed;
 pub(crate) use self::service::RETRY_AFTER;
 
 /// How a master is started.
@@ -75,10 +77,10 @@ pub(crate) struct Options {
     pub(crate) history: Retention,
     /// How much of the events is kept.
     pub(crate) events: Retention,
+    /// How long the certificates are valid that it issues to itself, machines and schedulers.
+    pub(crate) validity: Duration,
 }
 
-/// How long the certificate that a master makes for itself at each start is valid.
-const CERTIFICATE_VALIDITY: Duration = Duration::from_secs(365 * 86_400);
 /// How many messages may wait for the core, and requests for their answer.
 const CORE_QUEUE: usize = 16_384;
 /// How many bytes of requests may wait for their answer.
@@ -90,8 +92,10 @@ pub(crate) fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()
     let itself = Itself::read(&options.directory)?;
     let founds = itself.id() == itself::FIRST;
     let authority = authority(&directory, &options.cell, founds)?;
-    let validity = Validity::lasting(CERTIFICATE_VALIDITY);
+    let authority = Arc::new(authority);
+    let validity = Validity::lasting(options.validity);
     let credentials = Rotating::new(authority.issue(&Identity::Master, validity)?)?;
+    let refusals = rpc::transport::Refusals::default();
     let (log, recovered) = recover::recover(&directory)?;
     let began = recovered.checkpoint.as_ref().map(|(cell, _)| cell.clone());
     let metrics = Arc::<metrics::Metrics>::default();
@@ -99,7 +103,8 @@ pub(crate) fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()
 
     let (to_core, from_all) = mpsc::channel(CORE_QUEUE);
     let (to_log, log_thread) = log::start(log, to_core.clone(), Arc::clone(&metrics))?;
-    let agents = agents::start(&credentials, to_core.clone(), Arc::clone(&metrics))?;
+    let agents =
+        agents::start(&credentials, refusals.clone(), to_core.clone(), Arc::clone(&metrics))?;
     let peers = peers::start(&credentials, itself.id(), itself.replicas(), to_core.clone())?;
     let founding = founds.then(|| Founding {
         name: options.cell.clone(),
@@ -154,11 +159,10 @@ pub(crate) fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()
         .enable_all()
         .build()
         .context("cannot start the threads that serve")?;
-    let refusals = rpc::transport::Refusals::default();
     let service = service::Service::new(
         core.clone(),
         (agents.handle(), peers.handle()),
-        authority,
+        (Arc::clone(&authority), options.validity),
         past::Past::of(directory.path()),
         watching::Kept::new(&directory.events(), keeper.kept()),
         refusals.clone(),
@@ -186,6 +190,7 @@ pub(crate) fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()
         tokio::select! {
             served = serving => served,
             never = ready => never,
+            never = renewal::of_authority(&credentials, &authority, options.validity) => never,
         }
     });
     serve.shutdown_timeout(Duration::from_millis(200));

@@ -21,6 +21,7 @@ use tonic::transport::Channel;
 use tonic::{Code, Status};
 
 use super::core::Message;
+use super::itself::Dismissed;
 use crate::checkpoint;
 
 /// How many messages may wait for a replica.
@@ -321,9 +322,8 @@ impl Stream {
                 let said = rpc::transport::explain(&status);
                 tracing::debug!("replica {} at {address}: {said}", self.id);
                 if status.code() == Code::FailedPrecondition {
-                    let dismissed =
-                        anyhow::anyhow!("replica {} says: {}", self.id, status.message());
-                    let _gone = self.to_core.send(Message::Fail(dismissed)).await;
+                    let why = format!("replica {} says: {}", self.id, status.message());
+                    let _gone = self.to_core.send(Message::Fail(Dismissed(why).into())).await;
                     return;
                 }
             }

@@ -9,6 +9,7 @@ use axum::Router;
 use axum::middleware::from_fn_with_state;
 use axum::routing::get;
 use rpc::service::borgmaster_server::{self, BorgmasterServer};
+use rpc::service::enrolment_server::{self, EnrolmentServer};
 use rpc::service::replication_server::{self, ReplicationServer};
 use rpc::service::scheduling_server::{self, SchedulingServer};
 use tonic::service::Routes;
@@ -23,8 +24,9 @@ use super::{gate, health};
 /// The service of gRPC's reflection.
 const REFLECTION: &str = "grpc.reflection.v1.ServerReflection";
 /// The services that a master has.
-const SERVICES: [&str; 5] = [
+const SERVICES: [&str; 6] = [
     borgmaster_server::SERVICE_NAME,
+    enrolment_server::SERVICE_NAME,
     scheduling_server::SERVICE_NAME,
     replication_server::SERVICE_NAME,
     health_server::SERVICE_NAME,
@@ -46,7 +48,9 @@ impl Service {
         let scheduling = scheduling.max_decoding_message_size(most).max_encoding_message_size(most);
         let users = BorgmasterServer::new(self.clone()).max_encoding_message_size(most);
         let direct = users.clone();
-        let held = Routes::new(users).add_service(scheduling).into_axum_router();
+        let joining = EnrolmentServer::new(self.clone());
+        let held = Routes::new(users).add_service(scheduling).add_service(joining);
+        let held = held.into_axum_router();
         let held = held.layer(from_fn_with_state(self.core.clone(), gate::pass));
         let measured = from_fn_with_state(Arc::clone(&self.requests), measure);
         let always = Routes::new(replicas).into_axum_router().reset_fallback();

@@ -1,0 +1,1 @@
+//! Who shows the wrong thing: refused, and recorded by cause.
