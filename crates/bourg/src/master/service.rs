@@ -135,10 +135,15 @@ impl Service {
         loop {
             let asked = match self.leader(until).await? {
                 None => self.ask_here(ask.clone(), bytes).await,
-                Some(leader) => self.forward(leader, &ask, bytes).await,
+                Some(leader) => tokio::select! {
+                    answer = self.forward(leader, &ask, bytes) => answer,
+                    () = self.leads_no_longer(leader) => Err(Status::unavailable(
+                        "the leader that was asked leads no longer",
+                    )),
+                },
             };
             match asked {
-                Err(status) if status.code() == Code::Unavailable && Instant::now() < until => {
+                Err(status) if may_be_answered(&status) && Instant::now() < until => {
                     tokio::time::sleep(LEADER_PAUSE).await;
                 }
                 asked => return asked,
@@ -148,6 +153,11 @@ impl Service {
 
     /// Who leads, where it is another.
     pub(super) async fn leader(&self, until: Instant) -> Result<Option<ReplicaId>, Status> {
+        let view = self.core.view();
+        if view.leader.is_some() {
+            return Ok(view.leads_elsewhere());
+        }
+        drop(view);
         let mut views = self.core.watch();
         let known = views.wait_for(|view| view.leader.is_some());
         match tokio::time::timeout_at(until, known).await {
@@ -156,6 +166,15 @@ impl Service {
             Err(_) => Err(Status::unavailable(
                 "no replica leads the cell: nothing can be changed now, only read",
             )),
+        }
+    }
+
+    /// Waits until another replica leads. A leader whose machine is gone does not say so.
+    async fn leads_no_longer(&self, leader: ReplicaId) {
+        let mut views = self.core.watch();
+        let gone = views.wait_for(|view| view.leader.is_some_and(|now| now != leader));
+        if gone.await.is_err() {
+            std::future::pending::<()>().await;
         }
     }
 
@@ -260,6 +279,11 @@ impl Service {
         let used = Mutation::UseCapability { capability, collection };
         self.mutate_by(id, by.clone(), used, SMALL_BYTES).await.map(drop)
     }
+}
+
+/// Whether another leader may answer, or this one in a moment.
+fn may_be_answered(status: &Status) -> bool {
+    status.code() == Code::Unavailable || rpc::transport::is_broken(status)
 }
 
 pub(super) fn unexpected(outcome: &impl std::fmt::Debug) -> Status {

@@ -21,6 +21,7 @@ mod access;
 mod allocs;
 mod bad_input;
 mod batch;
+mod bench;
 mod checkpoints;
 mod clocks;
 mod crashes;

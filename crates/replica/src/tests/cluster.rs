@@ -23,6 +23,8 @@ struct Disk {
     checkpoint: Option<(cell::Cell, Term)>,
     entries: Vec<LogEntry>,
     hard_state: HardState,
+    /// It is kept with the checkpoint.
+    restore_epoch: u64,
 }
 
 impl Disk {
@@ -143,8 +145,9 @@ impl Cluster {
             inbox: vec![],
             outputs: vec![],
         });
-        let Disk { checkpoint, entries, hard_state } = host.disk.clone();
-        let recovered = Recovered { checkpoint, entries, hard_state, ..Recovered::default() };
+        let Disk { checkpoint, entries, hard_state, restore_epoch } = host.disk.clone();
+        let recovered =
+            Recovered { checkpoint, entries, hard_state, restore_epoch, ..Recovered::default() };
         let settings = Settings { id, address: address(id).into(), level, ..Settings::default() };
         let name = CellName::new("dev").expect("a name");
         let founding = Founding { name, administrator: user(), quota: false };
@@ -176,6 +179,7 @@ impl Cluster {
             {
                 self.snapshots += 1;
                 host.disk.checkpoint = Some((snapshot.cell.clone(), snapshot.term));
+                host.disk.restore_epoch = message.restore_epoch;
             }
             host.inbox.push(Input::Received(message));
         }
@@ -407,6 +411,34 @@ fn one_that_is_too_far_behind_goes_on_from_a_snapshot() {
     cluster.start(id(3), LEVEL);
     cluster.agree();
     assert_eq!(cluster.cell(id(3)).machine_count(), 21);
+}
+
+#[test]
+fn a_cell_that_was_restored_takes_in_new_replicas_and_none_from_before() {
+    let mut cluster = Cluster::of(2);
+    assert!(cluster.add_machine(id(1), "m1"));
+    let cell = cluster.cell(id(1)).restored();
+    let image = cell.image().of_one_replica(id(1), None);
+    let cell = cell::Cell::from_image(image).expect("a whole cell");
+    (1..=2).for_each(|number| cluster.crash(id(number)));
+    let left = cluster.hosts.get_mut(&id(1)).expect("a host");
+    let checkpoint = Some((cell, Term(left.disk.hard_state.term.0)));
+    left.disk = Disk { checkpoint, restore_epoch: 1, ..Disk::default() };
+    cluster.start(id(1), LEVEL);
+    assert_eq!(cluster.elected(), id(1));
+    cluster.start(id(2), LEVEL);
+    cluster.grow(3);
+    assert!(cluster.add_machine(id(1), "m2"));
+    cluster.run(100);
+    let machines = |number| cluster.cell(id(number)).machine_count();
+    assert_eq!([1, 2, 3].map(machines), [2, 1, 2]);
+    // It knows the epoch from then on by itself.
+    cluster.crash(id(3));
+    cluster.start(id(3), LEVEL);
+    cluster.run(100);
+    assert!(cluster.add_machine(id(1), "m3"));
+    cluster.run(100);
+    assert_eq!(cluster.cell(id(3)).machine_count(), 3);
 }
 
 #[test]
