@@ -94,7 +94,7 @@ pub(crate) fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()
         // The socket listens already, and what was here is adopted.
         notify::ready();
         let refusals = Refusals::default();
-        let routes = service.routes(&refusals);
+        let routes = service.routes(&refusals).prepare();
         let serving =
             rpc::transport::serve(listener, &credentials, routes, limits, &refusals, stopped);
         tokio::select! {

@@ -242,6 +242,8 @@ impl Connection {
         match status.code() {
             tonic::Code::Unavailable => !rpc::transport::is_distrust(status),
             tonic::Code::Cancelled => self.masters.len() > 1,
+            // As with a process that is killed.
+            tonic::Code::Unknown => rpc::transport::is_broken(status),
             _ => false,
         }
     }

@@ -191,7 +191,7 @@ fn remove(cell: Target<'_>, args: &RemoveArgs) -> Done {
 }
 
 /// Has the cell change its replicas.
-pub(super) async fn change(
+pub(crate) async fn change(
     connection: &mut super::Connection,
     change: Change,
 ) -> Result<v1::ChangeReplicasResponse, Failure> {

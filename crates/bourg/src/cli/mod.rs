@@ -36,10 +36,13 @@ use model::{Address, Bytes, CellName, LabelQuery, MachineName, PortRange, UserNa
 use proto::v1;
 
 use self::cells::{Connection, Target};
+pub(crate) use self::checkpoint::load::begin_anew;
 pub(crate) use self::dev::{Client, DevCell, Options as DevOptions};
 pub(crate) use self::exit::{Done, Failure};
+pub(crate) use self::master::change as change_replicas;
 use self::moment::Moment;
 use self::output::Format;
+pub(crate) use self::roles::{LOG_VARIABLE, PARENT_VARIABLE};
 use crate::joining::Given;
 use crate::master::past;
 use crate::{bench, evaluate, example};

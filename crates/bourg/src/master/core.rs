@@ -1,7 +1,7 @@
 //! The core: one thread that takes every step of the replica. Whatever waits is drained before a
 //! step, so that it becomes durable together; a view of the cell is published after it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -143,6 +143,13 @@ const FOLLOWER_QUEUE: usize = 16_384;
 const TROUBLE_LOOK: Duration = Duration::from_millis(200);
 /// For how long a leader that stops waits for another to lead.
 const HAND_OVER: Duration = Duration::from_secs(2);
+/// How old a view gets while it shows all but how far the others are.
+const VIEW_AGE: Duration = Duration::from_millis(50);
+/// So many lots of what is asked are on their way to a majority at once; what is asked meanwhile waits
+/// and becomes the next lot, as each costs every replica a write and a few messages. But none waits
+/// longer than this.
+const LOTS: usize = 2;
+const HELD_MAX: Duration = Duration::from_millis(2);
 /// How many messages are taken into one step.
 const STEP_MAX: usize = 4_096;
 
@@ -253,6 +260,11 @@ impl Core {
     pub(crate) async fn caught_up(&self) -> bool {
         let mut view = self.view.clone();
         view.wait_for(|view| view.caught_up).await.is_ok()
+    }
+
+    /// Whether the cell is that already.
+    pub(crate) fn has_caught_up(&self) -> bool {
+        self.view.borrow().caught_up
     }
 
     /// Waits until this replica has heard of no leader for so long: what it knows may be old, and
@@ -392,6 +404,11 @@ struct Thread {
     /// was done.
     answers: Vec<(Ticket, Answered)>,
     last_ticket: u64,
+    /// What is asked and not proposed yet, since when, and the last ticket of each lot that is proposed
+    /// and not answered.
+    held: Vec<Input>,
+    held_since: Instant,
+    lots: VecDeque<Ticket>,
     followers: Vec<mpsc::Sender<LogEntry>>,
     me: ReplicaId,
     leader: Option<ReplicaId>,
@@ -401,6 +418,7 @@ struct Thread {
     origin: Origin,
     violations: u64,
     view: watch::Sender<Arc<View>>,
+    published: Instant,
     metrics: Arc<Metrics>,
 }
 
@@ -438,6 +456,9 @@ pub(crate) fn start(parts: Parts) -> anyhow::Result<Core> {
         readable: Vec::new(),
         answers: Vec::new(),
         last_ticket: 0,
+        held: Vec::new(),
+        held_since: Instant::now(),
+        lots: VecDeque::new(),
         followers: Vec::new(),
         me,
         leader: None,
@@ -447,6 +468,7 @@ pub(crate) fn start(parts: Parts) -> anyhow::Result<Core> {
         origin,
         violations: 0,
         view,
+        published: Instant::now(),
         metrics: Arc::clone(&metrics),
     };
     let alive = metrics.threads.alive(Part::Core);
@@ -470,9 +492,10 @@ fn run(mut thread: Thread) -> anyhow::Result<()> {
     let mut outputs = Vec::new();
     thread.know_peers();
     loop {
+        thread.propose(&mut inputs);
         let (now, begun) = (thread.clock.now(), Instant::now());
         thread.replica.step(now, inputs.drain(..), &mut outputs)?;
-        let changed = !outputs.is_empty();
+        let changed = thread.is_to_be_seen(&outputs);
         thread.measure(&outputs);
         for output in outputs.drain(..) {
             thread.handle(output)?;
@@ -486,6 +509,7 @@ fn run(mut thread: Thread) -> anyhow::Result<()> {
         thread.answer();
         thread.metrics.core.step.add(begun.elapsed());
         let due = thread.clock.instant(thread.replica.next_step());
+        let due = thread.propose_at().map_or(due, |at| due.min(at.into()));
         let waiting = thread.from_all.recv();
         let Ok(message) = runtime.block_on(async { tokio::time::timeout_at(due, waiting).await })
         else {
@@ -499,14 +523,48 @@ fn run(mut thread: Thread) -> anyhow::Result<()> {
                 Message::Fail(error) => return Err(error),
                 other => inputs.extend(thread.take_in(other)),
             }
-            if inputs.len() < STEP_MAX {
+            if inputs.len() + thread.held.len() < STEP_MAX {
                 next = thread.from_all.try_recv().ok();
             }
         }
     }
 }
 
+/// Says that this replica leads, and of which state. The digest of a large cell takes longer than an
+/// election, and nobody waits for it.
+fn say_leads(term: Term, cell: &Cell) {
+    let cell = cell.clone();
+    let say = move || {
+        let (index, hash) = (cell.index(), proto::image::state_hash(&cell));
+        tracing::info!("leads in term {term} at index {index}, state {}", hash.short());
+    };
+    // Without a thread it goes unsaid.
+    let _unsaid = std::thread::Builder::new().name("says".to_owned()).spawn(say);
+}
+
 impl Thread {
+    /// Adds what is asked to what goes into the next step, where it need not wait.
+    fn propose(&mut self, inputs: &mut Vec<Input>) {
+        if self.propose_at().is_some_and(|at| at <= Instant::now()) {
+            self.lots.push_back(Ticket(self.last_ticket));
+            inputs.append(&mut self.held);
+        }
+    }
+
+    /// When what is held is to be proposed, at the latest; nothing where nothing is.
+    fn propose_at(&self) -> Option<Instant> {
+        let waits = if self.lots.len() < LOTS { Duration::ZERO } else { HELD_MAX };
+        (!self.held.is_empty()).then(|| self.held_since + waits)
+    }
+
+    /// Holds something that is asked until it is proposed.
+    fn hold(&mut self, ask: Input) {
+        if self.held.is_empty() {
+            self.held_since = Instant::now();
+        }
+        self.held.push(ask);
+    }
+
     fn take_in(&mut self, message: Message) -> Option<Input> {
         match message {
             Message::Input(input) => Some(input),
@@ -514,12 +572,13 @@ impl Thread {
                 self.last_ticket += 1;
                 let ticket = Ticket(self.last_ticket);
                 self.waiting.insert(ticket, asker);
-                Some(match ask {
+                self.hold(match ask {
                     Ask::OpenSession(by) => Input::OpenSession(ticket, by.user),
                     Ask::Request(id, by, mutation) => Input::Request(ticket, id, by.user, mutation),
                     Ask::Enrolment(op) => Input::Enrolment(ticket, op),
                     Ask::Propose(assignments) => Input::Propose(ticket, assignments),
-                })
+                });
+                None
             }
             Message::Read(answer) => {
                 self.last_ticket += 1;
@@ -571,9 +630,7 @@ impl Thread {
             Output::Leads(term) => {
                 self.leads = Some(term);
                 self.metrics.core.elections_won.inc();
-                let hash = proto::image::state_hash(self.replica.cell());
-                let index = self.replica.cell().index();
-                tracing::info!("leads in term {term} at index {index}, state {}", hash.short());
+                say_leads(term, self.replica.cell());
                 // Whatever was said about it before is in the log of an older process.
                 rescheduling::tell(&Rescheduling::Allowed, self.replica.cell());
             }
@@ -626,6 +683,16 @@ impl Thread {
         self.followers.retain(|follower| follower.try_send(entry.clone()).is_ok());
     }
 
+    /// Whether a step changed what readers see. How far the others are is shown now and then: it changes
+    /// with every message, and each view that is published makes the next operations copy what it has.
+    fn is_to_be_seen(&self, outputs: &[Output]) -> bool {
+        let alone = |output: &Output| {
+            matches!(output, Output::Persist(_) | Output::Send(_) | Output::Poll(_))
+        };
+        let old = self.published.elapsed() > VIEW_AGE;
+        outputs.iter().any(|output| old || !alone(output))
+    }
+
     /// Counts what a step gave.
     fn measure(&self, outputs: &[Output]) {
         let metrics = &self.metrics;
@@ -645,6 +712,8 @@ impl Thread {
             let _gone = self.reading.remove(&ticket).map(|answer| answer.send(()));
         }
         for (ticket, answered) in self.answers.drain(..) {
+            // They are answered in the order in which they were asked.
+            while self.lots.pop_front_if(|last| *last <= ticket).is_some() {}
             // A read that is refused is dropped, which says so.
             self.reading.remove(&ticket);
             if let Some(Asker { answer, counted, since }) = self.waiting.remove(&ticket) {
@@ -659,6 +728,7 @@ impl Thread {
     }
 
     fn publish(&mut self) {
+        self.published = Instant::now();
         self.followers.retain(|follower| !follower.is_closed());
         let cell = self.replica.cell();
         rescheduling::tell(self.view.borrow().cell.rescheduling(), cell);

@@ -2,14 +2,16 @@
 //! others since it was started, and, where it asks for that, that it has all that was acknowledged
 //! anywhere before.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::{Request, State};
+use axum::http::HeaderMap;
 use axum::middleware::Next;
 use axum::response::Response;
 use tonic::Status;
 
-use super::core::Core;
+use super::core::{Core, View};
 
 /// The metadata of a request that is to be answered with what is true now.
 pub(crate) const CONSISTENT: &str = "consistent";
@@ -19,22 +21,44 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const CONSISTENT_PATIENCE: Duration = Duration::from_secs(5);
 
 pub(super) async fn pass(State(core): State<Core>, request: Request, next: Next) -> Response {
-    if !matches!(tokio::time::timeout(PATIENCE, core.caught_up()).await, Ok(true)) {
-        let status = Status::unavailable(
+    match wait(&core, request.headers()).await {
+        Ok(()) => next.run(request).await,
+        Err(status) => status.into_http(),
+    }
+}
+
+/// Waits for what a request with these headers waits for.
+pub(super) async fn wait(core: &Core, headers: &HeaderMap) -> Result<(), Status> {
+    if !core.has_caught_up()
+        && !matches!(tokio::time::timeout(PATIENCE, core.caught_up()).await, Ok(true))
+    {
+        return Err(Status::unavailable(
             "this replica has heard of no leader since it was started, and does not know what is \
              true: ask another",
-        );
-        return status.into_http();
+        ));
     }
-    if request.headers().contains_key(CONSISTENT) {
-        let read = tokio::time::timeout(CONSISTENT_PATIENCE, core.read()).await;
-        if !matches!(read, Ok(Some(()))) {
-            let status = Status::unavailable(
-                "no majority of the replicas says what is true now: ask without --consistent for what \
-                 this one knows",
-            );
-            return status.into_http();
-        }
+    if headers.contains_key(CONSISTENT) && !has_what_is_true(core).await {
+        return Err(Status::unavailable(
+            "no majority of the replicas says what is true now: ask without --consistent for what this \
+             one knows",
+        ));
     }
-    next.run(request).await
+    Ok(())
+}
+
+/// Whether the newest view has all that was acknowledged anywhere before.
+async fn has_what_is_true(core: &Core) -> bool {
+    let read = tokio::time::timeout(CONSISTENT_PATIENCE, core.read()).await;
+    matches!(read, Ok(Some(())))
+}
+
+/// Waits for a view that has all that was acknowledged anywhere before, as what is changed by its name
+/// needs: in an older one the name may be nobody's, or another's.
+pub(super) async fn newest(core: &Core) -> Result<Arc<View>, Status> {
+    match has_what_is_true(core).await {
+        true => Ok(core.view()),
+        false => Err(Status::unavailable(
+            "no majority of the replicas says what is true now: nothing can be changed now, only read",
+        )),
+    }
 }

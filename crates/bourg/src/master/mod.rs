@@ -6,11 +6,13 @@
 
 mod admission;
 mod agents;
+pub(crate) mod beside;
 mod changes;
 mod checkpoint;
 pub(crate) mod core;
 mod enrolment;
 mod events;
+mod front;
 pub(crate) mod gate;
 mod health;
 pub(crate) mod itself;

@@ -30,7 +30,7 @@ use super::reads::{Reads, selection};
 use super::rejections::rejected;
 use super::users::Caller;
 use super::watching::Kept;
-use super::{agents, changes, machines, peers, quota, routes, views};
+use super::{agents, changes, gate, machines, peers, quota, routes, views};
 
 /// The services of a master.
 #[derive(Clone)]
@@ -135,10 +135,15 @@ impl Service {
         loop {
             let asked = match self.leader(until).await? {
                 None => self.ask_here(ask.clone(), bytes).await,
-                Some(leader) => self.forward(leader, &ask, bytes).await,
+                Some(leader) => tokio::select! {
+                    answer = self.forward(leader, &ask, bytes) => answer,
+                    () = self.leads_no_longer(leader) => Err(Status::unavailable(
+                        "the leader that was asked leads no longer",
+                    )),
+                },
             };
             match asked {
-                Err(status) if status.code() == Code::Unavailable && Instant::now() < until => {
+                Err(status) if may_be_answered(&status) && Instant::now() < until => {
                     tokio::time::sleep(LEADER_PAUSE).await;
                 }
                 asked => return asked,
@@ -148,6 +153,11 @@ impl Service {
 
     /// Who leads, where it is another.
     pub(super) async fn leader(&self, until: Instant) -> Result<Option<ReplicaId>, Status> {
+        let view = self.core.view();
+        if view.leader.is_some() {
+            return Ok(view.leads_elsewhere());
+        }
+        drop(view);
         let mut views = self.core.watch();
         let known = views.wait_for(|view| view.leader.is_some());
         match tokio::time::timeout_at(until, known).await {
@@ -156,6 +166,15 @@ impl Service {
             Err(_) => Err(Status::unavailable(
                 "no replica leads the cell: nothing can be changed now, only read",
             )),
+        }
+    }
+
+    /// Waits until another replica leads. A leader whose machine is gone does not say so.
+    async fn leads_no_longer(&self, leader: ReplicaId) {
+        let mut views = self.core.watch();
+        let gone = views.wait_for(|view| view.leader.is_some_and(|now| now != leader));
+        if gone.await.is_err() {
+            std::future::pending::<()>().await;
         }
     }
 
@@ -262,6 +281,11 @@ impl Service {
     }
 }
 
+/// Whether another leader may answer, or this one in a moment.
+fn may_be_answered(status: &Status) -> bool {
+    status.code() == Code::Unavailable || rpc::transport::is_broken(status)
+}
+
 pub(super) fn unexpected(outcome: &impl std::fmt::Debug) -> Status {
     Status::internal(format!("unexpected outcome {outcome:?}"))
 }
@@ -326,7 +350,7 @@ impl Borgmaster for Service {
         let by = self.caller(&request)?;
         let v1::KillRequest { id, job, tasks } = request.into_inner();
         let tasks = selection(tasks)?;
-        let view = self.core.view();
+        let view = gate::newest(&self.core).await?;
         let reads = Reads { cell: &view.cell, now: view.now(), me: &by.user };
         let job = Arc::clone(reads.find(&job.unwrap_or_default())?);
         let mutation = Mutation::Kill { collection: job.id, tasks };

@@ -329,9 +329,9 @@ impl Cell {
     /// The newest job of that name, dead or alive.
     #[must_use]
     pub fn job_named(&self, user: &UserName, name: &JobName) -> Option<&Arc<Job>> {
-        let under = |id| (user.clone(), name.clone(), CollectionId(id));
-        let (_, _, newest) = self.job_names.range(under(0)..=under(u64::MAX)).next_back()?;
-        self.jobs.get(*newest)
+        let last = (user.clone(), name.clone(), CollectionId(u64::MAX));
+        let (owner, named, newest) = self.job_names.get_prev(&last)?;
+        ((owner, named) == (user, name)).then(|| self.jobs.get(*newest))?
     }
 
     /// Every job that is kept, oldest first.

@@ -93,6 +93,19 @@ fn failed_dial(status: &tonic::Status) -> Option<&dial::Failed> {
     None
 }
 
+/// Whether a call failed because its connection broke while it waited: nobody knows what became of it.
+#[must_use]
+pub fn is_broken(status: &tonic::Status) -> bool {
+    let mut source = status.source();
+    while let Some(cause) = source {
+        if cause.is::<tonic::transport::Error>() {
+            return true;
+        }
+        source = cause.source();
+    }
+    false
+}
+
 /// An error with the causes beneath it.
 pub(crate) fn chain(error: &dyn StdError) -> String {
     let mut text = error.to_string();
