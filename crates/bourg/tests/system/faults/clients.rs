@@ -39,6 +39,8 @@ pub(crate) struct Shared {
     places: Vec<Host>,
     stops: AtomicBool,
     over: AtomicBool,
+    /// Whether logs are to grow.
+    grows: AtomicBool,
     /// The newest index of which anybody has heard.
     newest: AtomicU64,
     version: AtomicU64,
@@ -89,6 +91,7 @@ impl Shared {
             places,
             stops: AtomicBool::new(false),
             over: AtomicBool::new(false),
+            grows: AtomicBool::new(false),
             newest: AtomicU64::new(0),
             version: AtomicU64::new(0),
             state: Mutex::default(),
@@ -107,6 +110,11 @@ impl Shared {
     /// Ends those, too, when there is nothing left.
     pub(crate) fn is_over(&self) {
         self.over.store(true, Ordering::SeqCst);
+    }
+
+    /// Has logs grow, or not any more.
+    pub(crate) fn grow(&self, grows: bool) {
+        self.grows.store(grows, Ordering::SeqCst);
     }
 
     fn goes_on(&self) -> bool {
@@ -544,6 +552,48 @@ async fn has_run(shared: &Arc<Shared>, caller: &mut Caller, job: &str) -> bool {
         shared.is_wrong(format!("{job} was run again: {:?}", found.tasks));
     }
     true
+}
+
+/// How many of 3 MB are more than the room that a log has.
+const LARGE: u32 = 24;
+
+/// Somebody whose requests are large and in vain, while logs are to grow: each is a record, and
+/// changes nothing.
+pub(crate) async fn grower(shared: Arc<Shared>) {
+    let mut caller = Caller::new(&shared);
+    let large = vec!["x".repeat(100_000); 30];
+    let mut left = LARGE;
+    while shared.goes_on() {
+        let grows = shared.grows.load(Ordering::SeqCst);
+        left = if grows { left.saturating_sub(1) } else { LARGE };
+        if left == 0 || !grows {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            continue;
+        }
+        // Of a job that is alive the program cannot change.
+        for cmd in [vec!["true".to_owned()], vec!["false".to_owned()]] {
+            let Some(id) = caller.request_id().await else { continue };
+            let mut spec = description("large", 0);
+            if cmd[0] == "false" {
+                let env = |text: &String| [("X".to_owned(), text.clone())].into();
+                let task =
+                    |text| v1::TaskOverride { env: env(text), ..v1::TaskOverride::default() };
+                spec.tasks = 30;
+                spec.overrides = (0..).zip(large.iter().map(task)).collect();
+            }
+            spec.cmd = cmd;
+            let request = v1::SubmitRequest { id: Some(id), spec: Some(spec) };
+            let how = How { attempt: Duration::from_secs(2), ..USUAL };
+            let done =
+                caller.ask(how, request, async |mut client, request| client.submit(request).await);
+            let outcome = match done.await {
+                Outcome::Done(_) => "acknowledged",
+                Outcome::Refused(_) => "refused, as it has to be",
+                Outcome::Unknown => "not known",
+            };
+            shared.count("a large change in vain", outcome);
+        }
+    }
 }
 
 /// Compares the replicas: at the same index they are the same.

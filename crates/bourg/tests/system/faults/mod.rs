@@ -51,7 +51,8 @@ fn real_replicas_stand_faults_and_nothing_acknowledged_is_lost() {
     let mut world = World::start(usize::try_from(replicas).expect("few"));
     let mut tasks = Tasks::start(&world);
     let shared = Shared::new(world.user(), world.places.clone());
-    let mut people = vec![clients::start(&shared, clients::probe)];
+    let mut people =
+        vec![clients::start(&shared, clients::probe), clients::start(&shared, clients::grower)];
     for client in 0..PEOPLE {
         let random = random.fork();
         people.push(clients::start(&shared, move |shared| clients::people(shared, client, random)));
@@ -61,7 +62,9 @@ fn real_replicas_stand_faults_and_nothing_acknowledged_is_lost() {
     let compare = clients::start(&shared, clients::compare);
 
     let mut episodes = Vec::new();
-    for fault in plan::faults(random) {
+    let only = std::env::var("BOURG_FAULTS_ONLY").unwrap_or_default();
+    let faults = plan::faults(random).filter(|fault| format!("{:?}", fault.kind).contains(&only));
+    for fault in faults {
         std::thread::sleep(fault.rest);
         if shared.began.elapsed() > time {
             break;
