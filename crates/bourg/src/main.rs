@@ -9,9 +9,11 @@ mod clock;
 mod evaluate;
 mod example;
 mod health;
+mod joining;
 mod master;
 mod metrics;
 mod notify;
+mod renewal;
 mod scheduler;
 mod shutdown;
 

@@ -14,6 +14,7 @@ use tonic::Streaming;
 use tonic::transport::Channel;
 
 use crate::clock::Clock;
+use crate::renewal::{Masters, Renewed};
 use crate::{notify, shutdown};
 
 /// How a scheduler is started.
@@ -39,6 +40,14 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let credentials = Rotating::new(Credentials::read(&options.credentials, &options.stem)?)?;
+        let renewed = Renewed {
+            credentials: credentials.clone(),
+            directory: options.credentials.clone(),
+            stem: options.stem.clone(),
+            masters: Masters::new(options.masters.clone()),
+            joined: false,
+        };
+        let mut renewed = std::pin::pin!(renewed.run());
         let expect = Expect::Role(Role::Master);
         let client = |master: &String| {
             let channel = rpc::transport::connect(master, &credentials, &expect)?;
@@ -54,6 +63,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
         for client in clients.iter().cycle() {
             tokio::select! {
                 () = &mut stop => break,
+                never = &mut renewed => match never {},
                 ended = follow(client.clone()) => {
                     let Err(error) = ended;
                     tracing::info!("{error:#}: the master is followed anew");
@@ -61,6 +71,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
             }
             tokio::select! {
                 () = &mut stop => break,
+                never = &mut renewed => match never {},
                 () = tokio::time::sleep(RETRY) => {}
             }
         }

@@ -239,6 +239,20 @@ pub enum EventKind {
         /// Whose.
         machine: MachineName,
     },
+    /// A token was issued with which a replica's process may join.
+    ReplicaTokenIssued {
+        /// Which replica.
+        replica: ReplicaId,
+        /// The token's certificate.
+        token: Certificate,
+    },
+    /// A replica's process joined with a token: it was handed the cell's authority.
+    ReplicaJoined {
+        /// Which replica.
+        replica: ReplicaId,
+        /// The token, by the number of its certificate.
+        token: Serial,
+    },
     /// A replica is to join.
     ReplicaAdded {
         /// Which one.
@@ -336,6 +350,8 @@ impl EventKind {
             Self::MachineEnrolled { .. } => "ENROL",
             Self::MachineRenewed { .. } => "RENEW",
             Self::MachineRevoked { .. } => "REVOKE_MACHINE",
+            Self::ReplicaTokenIssued { .. } => "ISSUE_TOKEN",
+            Self::ReplicaJoined { .. } => "REPLICA_JOINED",
             Self::ReplicaAdded { .. } => "REPLICA_ADDED",
             Self::ReplicaRemoved { .. } => "REPLICA_REMOVED",
             Self::ReplicaMember { .. } => "REPLICA_MEMBER",

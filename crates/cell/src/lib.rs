@@ -34,9 +34,9 @@ pub use shortfall::{Oversold, Shortfall};
 pub use state::{
     Act, Cell, Certificate, Counts, Credentials, Death, Drain, EvictionCause, FailureDomain, Grant,
     Health, Held, Job, JobParts, JobState, KillReason, LastLife, Machine, MachineState, Member,
-    MemberChange, Metering, PendingCause, Phase, Placement, Replica, Rescheduling, Session, Stages,
-    StopReason, Task, TaskState, Token, TokenUse, Total, User, attribute, bounds, crashes,
-    lifecycle,
+    MemberChange, Metering, PendingCause, Phase, Placement, Replica, ReplicaToken, Rescheduling,
+    Session, Stages, StopReason, Task, TaskState, Token, TokenUse, Total, User, attribute, bounds,
+    crashes, lifecycle,
 };
 
 /// The level of the state machine that this build implements. A record that needs a higher one

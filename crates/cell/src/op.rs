@@ -132,6 +132,16 @@ pub enum Op {
         /// How long that is valid, from the moment of this.
         validity: Span,
     },
+    /// A replica's process joins with its token, which is the key's that used it first: that one is
+    /// answered again. From level 3 on.
+    JoinReplica {
+        /// Which replica.
+        replica: ReplicaId,
+        /// The token, by the number of its certificate.
+        token: Serial,
+        /// The digest of the key that asks.
+        key: KeyDigest,
+    },
     /// A machine gets another certificate before the one that it has expires. From level 3 on.
     RenewMachine {
         /// Which machine.
@@ -279,6 +289,16 @@ pub enum Mutation {
     IssueToken {
         /// Which machine.
         machine: MachineName,
+        /// The number of the token's certificate, by which it is known.
+        serial: Serial,
+        /// How long it is valid, from the moment of this.
+        validity: Span,
+    },
+    /// Issue a token with which a replica's process joins once, in place of one that was not used. From
+    /// level 3 on.
+    IssueReplicaToken {
+        /// Which replica: one that was added, and whose process has not run yet.
+        replica: ReplicaId,
         /// The number of the token's certificate, by which it is known.
         serial: Serial,
         /// How long it is valid, from the moment of this.

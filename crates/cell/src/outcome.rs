@@ -291,7 +291,7 @@ pub enum Rejection {
     Impossible(String),
     /// There is no such token, or no longer.
     #[error(
-        "join token {0} is not known, or is no longer: it has expired, or its machine was revoked or removed; ask an administrator for another (bourg machine token NAME)"
+        "join token {0} is not known, or is no longer: it has expired, or whom it is for was revoked or removed; ask an administrator for another (bourg machine token NAME, bourg master token REPLICA)"
     )]
     NoSuchToken(Serial),
     /// The token has expired.
@@ -304,6 +304,11 @@ pub enum Rejection {
         "the join token for machine {0} was used before, with another key: where that was not you, have the machine revoked (bourg machine revoke {0}); ask an administrator for another token (bourg machine token {0})"
     )]
     TokenUsed(MachineName),
+    /// A replica's token is another key's.
+    #[error(
+        "the join token for replica {0} was used before, with another key: where that was not you, whoever has it has the cell's authority; remove the replica (bourg master remove {0}) and add another (bourg master add)"
+    )]
+    ReplicaTokenUsed(ReplicaId),
     /// A token is not valid for so short or long.
     #[error(
         "a join token is valid for {TOKEN_VALIDITY_MIN} to {TOKEN_VALIDITY_MAX}, and not for {0}"

@@ -188,6 +188,12 @@ impl Master {
         }
     }
 
+    /// How machines that should answer do, as their link shards said last; nothing where it does not
+    /// lead.
+    pub fn contacts(&self) -> impl Iterator<Item = (MachineId, Contact)> {
+        self.leading.iter().flat_map(|leading| leading.lost.contacts())
+    }
+
     /// Does what is due.
     pub fn tick(&mut self, now: Time, cell: &Cell, wishes: &mut Vec<Wish>) {
         let settings = &self.settings;
@@ -224,7 +230,11 @@ fn about(op: &Op) -> Option<MachineId> {
 
 /// The machine that has come by an operation.
 fn joining(cell: &Cell, op: &Op) -> Option<MachineId> {
-    let Op::Request { mutation: Mutation::AddMachine { name, .. }, .. } = op else { return None };
+    let name = match op {
+        Op::Request { mutation: Mutation::AddMachine { name, .. }, .. } => name,
+        Op::Enrol { token, .. } => &cell.token(*token)?.machine,
+        _ => return None,
+    };
     let machine = cell.machine_named(name)?;
     (machine.state == MachineState::Joining).then_some(machine.id)
 }

@@ -1,6 +1,7 @@
 //! How machines join and renew their certificates: `credential.proto`.
 
 use cell::{Mutation, Op};
+use model::ReplicaId;
 
 use crate::error::Malformed;
 use crate::{read, v1};
@@ -13,6 +14,24 @@ pub(crate) fn enrol_of(enrol: v1::Enrol) -> Result<Op, Malformed> {
         address: enrol.address,
         certificate: read::serial(&enrol.certificate, "certificate")?,
         validity: read::span(enrol.validity, "validity")?,
+    })
+}
+
+/// The operation of a replica that joins.
+pub(crate) fn join_of(join: &v1::JoinReplica) -> Result<Op, Malformed> {
+    Ok(Op::JoinReplica {
+        replica: ReplicaId(join.replica),
+        token: read::serial(&join.token, "token")?,
+        key: read::key(&join.key, "key")?,
+    })
+}
+
+/// What an administrator asks for who issues a replica's token.
+pub(crate) fn issue_replica_of(issue: &v1::IssueReplicaToken) -> Result<Mutation, Malformed> {
+    Ok(Mutation::IssueReplicaToken {
+        replica: ReplicaId(issue.replica),
+        serial: read::serial(&issue.serial, "serial")?,
+        validity: read::span(issue.validity, "validity")?,
     })
 }
 

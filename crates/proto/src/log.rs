@@ -122,6 +122,11 @@ impl From<&Op> for v1::Op {
                 certificate: certificate.to_string(),
                 validity: Some(crate::duration(*validity)),
             }),
+            Op::JoinReplica { replica, token, key } => Kind::JoinReplica(v1::JoinReplica {
+                replica: replica.0,
+                token: token.to_string(),
+                key: key.to_string(),
+            }),
             Op::RenewMachine { machine, old, certificate, validity } => {
                 Kind::RenewMachine(v1::RenewMachine {
                     machine: machine.to_string(),
@@ -187,6 +192,7 @@ impl TryFrom<v1::Op> for Op {
             Kind::AllowRescheduling(v1::Nothing {}) => Self::AllowRescheduling,
             Kind::MeterQuota(v1::Nothing {}) => Self::MeterQuota,
             Kind::Enrol(enrol) => credential::enrol_of(enrol).field("enrol")?,
+            Kind::JoinReplica(join) => credential::join_of(&join).field("joinReplica")?,
             Kind::RenewMachine(renew) => credential::renew_of(&renew).field("renewMachine")?,
             Kind::ChangeMember(change) => {
                 let (replica, to) = replica::change_of(&change).field("changeMember")?;
@@ -297,6 +303,13 @@ impl From<&Mutation> for MutationMessage {
                     validity: Some(crate::duration(*validity)),
                 })
             }
+            Mutation::IssueReplicaToken { replica, serial, validity } => {
+                Self::IssueReplicaToken(v1::IssueReplicaToken {
+                    replica: replica.0,
+                    serial: serial.to_string(),
+                    validity: Some(crate::duration(*validity)),
+                })
+            }
             Mutation::RevokeMachine { machine } => Self::RevokeMachine(machine.to_string()),
             Mutation::AddReplica { address } => {
                 Self::AddReplica(op::AddReplica { address: address.clone() })
@@ -358,6 +371,9 @@ impl TryFrom<MutationMessage> for Mutation {
             },
             MutationMessage::IssueToken(issue) => {
                 credential::issue_of(&issue).field("issueToken")?
+            }
+            MutationMessage::IssueReplicaToken(issue) => {
+                credential::issue_replica_of(&issue).field("issueReplicaToken")?
             }
             MutationMessage::RevokeMachine(machine) => {
                 Self::RevokeMachine { machine: read::name(&machine, "revokeMachine")? }

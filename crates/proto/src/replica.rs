@@ -1,6 +1,6 @@
 //! Replicas and their part in consensus: `replica.proto`.
 
-use cell::{Member, MemberChange, Replica};
+use cell::{Member, MemberChange, Replica, ReplicaToken};
 use model::{Level, ReplicaId};
 
 use crate::error::Malformed;
@@ -14,6 +14,7 @@ impl From<&Replica> for v1::Replica {
             level: replica.level.0,
             member: v1::Member::from(replica.member).into(),
             leaving: replica.leaving,
+            token: replica.token.as_ref().map(Into::into),
         }
     }
 }
@@ -28,7 +29,27 @@ impl TryFrom<v1::Replica> for Replica {
             level: Level(replica.level),
             member: member(replica.member)?,
             leaving: replica.leaving,
+            token: read::optional(replica.token, "token")?,
         })
+    }
+}
+
+impl From<&ReplicaToken> for v1::ReplicaToken {
+    fn from(ReplicaToken { certificate, used }: &ReplicaToken) -> Self {
+        let key = used.map(|key| key.to_string()).unwrap_or_default();
+        Self { certificate: Some((*certificate).into()), key }
+    }
+}
+
+impl TryFrom<v1::ReplicaToken> for ReplicaToken {
+    type Error = Malformed;
+
+    fn try_from(token: v1::ReplicaToken) -> Result<Self, Malformed> {
+        let used = match token.key.as_str() {
+            "" => None,
+            key => Some(read::key(key, "key")?),
+        };
+        Ok(Self { certificate: read::message(token.certificate, "certificate")?, used })
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use cell::{Assignment, Cell, LEVEL, Mutation, Outcome, RequestId};
+use cell::{Assignment, Cell, LEVEL, Mutation, Op, Outcome, RequestId};
 use master::{Answer, Poll};
 use model::{CellName, Level, LogIndex, MachineId, ReplicaId, Span, Term, Time, UserName};
 use thiserror::Error;
@@ -98,6 +98,8 @@ pub enum Input {
     OpenSession(Ticket, UserName),
     /// A client's request.
     Request(Ticket, RequestId, UserName, Mutation),
+    /// A machine joins or renews its certificate, or a replica's process joins.
+    Enrolment(Ticket, Op),
     /// A scheduler's proposal.
     Propose(Ticket, Vec<Assignment>),
     /// Somebody wants to read what is true now, and not what this replica knows already.

@@ -92,6 +92,10 @@ pub struct Replica<C> {
     agreed: LogIndex,
     /// The same that the disk does not have yet, each with the number of what has to be durable.
     agreeing: VecDeque<(u64, LogIndex)>,
+    /// How much was proposed since messages were last taken from consensus, in bytes.
+    proposed_bytes: u64,
+    /// Up to here the others were told by itself, as the leader, that it is committed.
+    told_committed: u64,
     /// The number of what was last handed to the disk, and of what is durable.
     handed: u64,
     durable: u64,
@@ -133,6 +137,10 @@ impl<C: Codec> Replica<C> {
             max_committed_size_per_ready: COMMITTED_BYTES_MAX,
             pre_vote: true,
             check_quorum: true,
+            // All that is proposed in a step goes to each of the others in one message, ...
+            batch_append: true,
+            // ... and the next one, or `tell_committed`, says what is committed.
+            skip_bcast_commit: true,
             ..Config::default()
         };
         // Whoever has a state of a term has seen that term, and has voted for nobody in it.
@@ -168,6 +176,8 @@ impl<C: Codec> Replica<C> {
             committed: VecDeque::new(),
             agreed: hard_state.agreed,
             agreeing: VecDeque::new(),
+            proposed_bytes: 0,
+            told_committed: 0,
             handed: 0,
             durable: 0,
             arrived: None,
@@ -190,6 +200,13 @@ impl<C: Codec> Replica<C> {
     #[must_use]
     pub fn cell(&self) -> &Cell {
         &self.cell
+    }
+
+    /// The replicas over which machines are spread to be polled, as the leader last said
+    /// ([`master::owner`]).
+    #[must_use]
+    pub fn active(&self) -> &[ReplicaId] {
+        self.links.active()
     }
 
     /// What this replica sees of each that takes part, itself included; nothing where it does not
@@ -240,9 +257,11 @@ impl<C: Codec> Replica<C> {
             self.take_in(now, input, outputs)?;
         }
         self.decide(now, outputs);
+        self.tell_committed();
         while self.node.has_ready() && outputs.len() < OUTPUTS_MAX {
             self.ready(now, outputs)?;
             self.decide(now, outputs);
+            self.tell_committed();
         }
         let readable = self.reads.readable(self.cell.index());
         outputs.extend(readable.map(|ticket| Output::Readable(ticket, self.cell.index())));
@@ -312,6 +331,7 @@ impl<C: Codec> Replica<C> {
             Input::Request(ticket, id, by, mutation) => {
                 self.request(now, ticket, &Op::Request { id, by, mutation }, outputs);
             }
+            Input::Enrolment(ticket, op) => self.request(now, ticket, &op, outputs),
             Input::Propose(ticket, assignments) => {
                 self.request(now, ticket, &Op::Assign(assignments), outputs);
             }
@@ -357,6 +377,9 @@ impl<C: Codec> Replica<C> {
     fn propose(&mut self, now: Time, op: &Op, ticket: Option<Ticket>) -> bool {
         let at = self.stamped.max(now);
         let payload = self.codec.encode(at, op);
+        self.proposed_bytes = self.proposed_bytes.saturating_add(payload.len() as u64);
+        // A message that is large enough is not made larger.
+        self.node.raft.set_batch_append(self.proposed_bytes <= MESSAGE_BYTES_MAX);
         // Replicas of an older build apply it until the cell is at a level that they do not have.
         let level = self.cell.level().max(op.needs());
         let proposed = match members::conf_change(op) {
@@ -373,13 +396,24 @@ impl<C: Codec> Replica<C> {
         true
     }
 
+    /// Has the leader tell the others what is committed, where no record is on its way that would.
+    fn tell_committed(&mut self) {
+        let log = &self.node.raft.raft_log;
+        let (committed, last) = (log.committed, log.last_index());
+        if self.role == StateRole::Leader && committed == last && committed > self.told_committed {
+            self.told_committed = committed;
+            self.node.raft.bcast_append();
+        }
+    }
+
     /// What the link shard and the leader want by themselves.
     fn decide(&mut self, now: Time, outputs: &mut Vec<Output>) {
         self.links.tick(now, &self.cell);
         self.links.shard.tick(now, &self.cell, &mut self.wishes);
         let contacts = self.links.shard.contacts_changed();
         if self.master.is_leading() {
-            if let Some((others, active)) = self.links.say(now, &self.cell) {
+            if let Some((others, active)) = self.links.say(now, &self.cell, self.master.contacts())
+            {
                 self.tell(&others, &Body::Active(active), outputs);
             }
             self.master.heard(now, &self.cell, &contacts);
@@ -462,6 +496,8 @@ impl<C: Codec> Replica<C> {
     fn ready(&mut self, now: Time, outputs: &mut Vec<Output>) -> Result<(), ReplicaError> {
         let mut ready = self.node.ready();
         let number = ready.number();
+        self.proposed_bytes = 0;
+        self.node.raft.set_batch_append(true);
         self.send(ready.take_messages(), outputs);
         if let Some(state) = ready.ss() {
             let (role, leader) = (state.raft_state, state.leader_id);

@@ -116,6 +116,31 @@ impl Authority {
         Ok(authority)
     }
 
+    /// Writes another's authority, as it came over a link, into an existing directory.
+    ///
+    /// # Errors
+    /// [`Error::AlreadyExists`] if that holds one, and those of [`Self::open`].
+    pub fn adopt(directory: impl AsRef<Path>, ca_pem: &str, key_pem: &str) -> Result<Self> {
+        let directory = directory.as_ref();
+        let path = directory.join(CERTIFICATE);
+        if path.exists() {
+            return Err(Error::AlreadyExists { path });
+        }
+        let bad = |why| Error::BadCertificate { origin: "the given text".to_owned(), why };
+        let key = KeyPair::from_pem(key_pem);
+        let key = key.map_err(|error| bad(format!("its key cannot be read: {error}")))?;
+        let authority = Self::from_parts(ca_pem.to_owned(), key, &path)?;
+        files::write(&directory.join(KEY), key_pem, files::SECRET)?;
+        files::write(&path, ca_pem, files::PUBLIC)?;
+        Ok(authority)
+    }
+
+    /// Its secret key, as PEM: whoever has it is the cell.
+    #[must_use]
+    pub fn key_pem(&self) -> String {
+        self.issuer.key().serialize_pem()
+    }
+
     fn from_parts(ca_pem: String, key: KeyPair, path: &Path) -> Result<Self> {
         let origin = path.display().to_string();
         let der = certificate::der(&ca_pem, &origin)?;

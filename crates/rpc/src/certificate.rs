@@ -16,6 +16,7 @@ use crate::{Error, Result};
 pub(crate) struct Certified {
     pub(crate) cell: String,
     pub(crate) identity: Identity,
+    pub(crate) begins: SystemTime,
     pub(crate) expires: SystemTime,
     pub(crate) serial: Vec<u8>,
 }
@@ -29,7 +30,8 @@ pub(crate) fn certified(der: &[u8], origin: &str) -> Result<Certified> {
     // The zero before it says only that it is positive.
     let serial = certificate.raw_serial();
     let serial = serial.strip_prefix(&[0]).unwrap_or(serial).to_vec();
-    Ok(Certified { cell, identity, expires: expires(&certificate), serial })
+    let begins = moment(certificate.validity().not_before.timestamp());
+    Ok(Certified { cell, identity, begins, expires: expires(&certificate), serial })
 }
 
 /// Reads the certificate of a cell's authority: its cell, and when it expires.
@@ -85,7 +87,10 @@ fn uri<'a>(certificate: &'a X509Certificate<'_>, origin: &str) -> Result<&'a str
 }
 
 fn expires(certificate: &X509Certificate<'_>) -> SystemTime {
-    let seconds = certificate.validity().not_after.timestamp();
+    moment(certificate.validity().not_after.timestamp())
+}
+
+fn moment(seconds: i64) -> SystemTime {
     let seconds = Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
     SystemTime::UNIX_EPOCH.checked_add(seconds).unwrap_or(SystemTime::UNIX_EPOCH)
 }

@@ -1,17 +1,20 @@
 //! A certificate with its key and the authority to trust: what a process needs to be someone.
 //!
-//! In files, for a stem `x`: `x.pem` (0644), `x.key` (0600) and `x.ca.pem` (0644). Each is written
-//! whole; a crash between them leaves a key that is not the certificate's, which is refused when
-//! they are read.
+//! In files, for a stem `x`: `x.pem` (0644), `x.key` (0600) and `x.ca.pem` (0644). New ones are written
+//! beside them, as `x.next.pem` and so on, and then take their place; whoever reads what a crash left
+//! between two of these steps ends them first. So there are always the old ones, or the new.
 
 use std::fmt;
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use rcgen::KeyPair;
 use rustls::pki_types::PrivatePkcs8KeyDer;
 use rustls::pki_types::pem::PemObject as _;
 
+use crate::authority::CLOCK_SKEW;
 use crate::certificate::{self, Certified};
 use crate::identity::Identity;
 use crate::{Error, Result, files};
@@ -63,10 +66,19 @@ impl Credentials {
     /// # Errors
     /// [`Error::Io`].
     pub fn write(&self, directory: impl AsRef<Path>, stem: &str) -> Result<()> {
-        let [certificate, key, ca] = paths(directory.as_ref(), stem);
+        let directory = directory.as_ref();
+        let [certificate, key, ca] = paths(directory, &next(stem));
+        // It says that all three are there: those of an earlier time are not.
+        match fs::remove_file(&certificate) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(Error::io("remove the unfinished", &certificate)(error));
+            }
+            _ => {}
+        }
         files::write(&ca, &self.ca_pem, files::PUBLIC)?;
         files::write(&key, &self.key_pem, files::SECRET)?;
-        files::write(&certificate, &self.certificate_pem, files::PUBLIC)
+        files::write(&certificate, &self.certificate_pem, files::PUBLIC)?;
+        take_over(directory, stem)
     }
 
     /// Reads what [`Self::write`] wrote.
@@ -74,7 +86,18 @@ impl Credentials {
     /// # Errors
     /// [`Error::Io`], [`Error::ExposedKey`], [`Error::BadCertificate`] and [`Error::KeyMismatch`].
     pub fn read(directory: impl AsRef<Path>, stem: &str) -> Result<Self> {
-        let [certificate, key, ca] = paths(directory.as_ref(), stem);
+        let directory = directory.as_ref();
+        let read = Self::read_as_they_are(directory, stem);
+        if read.is_ok() {
+            return read;
+        }
+        // Also where nothing was left: somebody may have just ended a renewal.
+        take_over(directory, stem)?;
+        Self::read_as_they_are(directory, stem)
+    }
+
+    fn read_as_they_are(directory: &Path, stem: &str) -> Result<Self> {
+        let [certificate, key, ca] = paths(directory, stem);
         let origin = certificate.display().to_string();
         let key_pem = files::read_secret(&key)?;
         Self::checked(files::read(&certificate)?, key_pem, files::read(&ca)?, &origin)
@@ -102,6 +125,14 @@ impl Credentials {
     #[must_use]
     pub fn expires(&self) -> SystemTime {
         self.certified.expires
+    }
+
+    /// When they are to be renewed: when a third is left of the time for which they were issued.
+    #[must_use]
+    pub fn renewal(&self) -> SystemTime {
+        let issued = self.certified.begins + CLOCK_SKEW;
+        let lasts = self.expires().duration_since(issued).unwrap_or(Duration::ZERO);
+        self.expires().checked_sub(lasts / 3).unwrap_or(SystemTime::UNIX_EPOCH)
     }
 
     /// The certificate. No secret.
@@ -138,6 +169,29 @@ impl fmt::Debug for Credentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Credentials").field("certified", &self.certified).finish_non_exhaustive()
     }
+}
+
+/// The stem of those that are to take the place of others.
+fn next(stem: &str) -> String {
+    format!("{stem}.next")
+}
+
+/// Puts new credentials, where there are any, in the place of the old ones, or goes on with that.
+fn take_over(directory: &Path, stem: &str) -> Result<()> {
+    let (new, old) = (paths(directory, &next(stem)), paths(directory, stem));
+    if !new.first().is_some_and(|certificate| certificate.exists()) {
+        return Ok(());
+    }
+    // The certificate last: as long as it is there, this is not done.
+    for (new, old) in new.iter().zip(&old).rev() {
+        match fs::rename(new, old) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(Error::io("replace", old)(error));
+            }
+            _ => {}
+        }
+    }
+    files::sync(directory)
 }
 
 fn paths(directory: &Path, stem: &str) -> [PathBuf; 3] {

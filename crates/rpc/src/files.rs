@@ -32,15 +32,22 @@ pub(crate) fn write(path: &Path, content: &str, mode: u32) -> Result<()> {
         file.set_permissions(Permissions::from_mode(mode))?;
         file.write_all(content.as_bytes())?;
         file.sync_all()?;
-        fs::rename(&unfinished, path)?;
-        let parent = path.parent().filter(|p| !p.as_os_str().is_empty());
-        File::open(parent.unwrap_or_else(|| Path::new(".")))?.sync_all()
+        fs::rename(&unfinished, path)
     };
     let written = write();
     if written.is_err() {
         let _ = fs::remove_file(&unfinished);
     }
-    written.map_err(Error::io("write", path))
+    written.map_err(Error::io("write", path))?;
+    sync(path.parent().unwrap_or_else(|| Path::new("")))
+}
+
+/// Makes durable which files a directory has.
+pub(crate) fn sync(directory: &Path) -> Result<()> {
+    let here = directory.as_os_str().is_empty();
+    let directory = if here { Path::new(".") } else { directory };
+    let synced = File::open(directory).and_then(|directory| directory.sync_all());
+    synced.map_err(Error::io("write", directory))
 }
 
 /// Reads a file that is no secret.

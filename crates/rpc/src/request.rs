@@ -3,13 +3,14 @@
 //! is the authority's to say.
 
 use std::fmt;
+use std::path::Path;
 
 use rcgen::{
     CertificateParams, CertificateSigningRequestParams, KeyPair, PKCS_ECDSA_P256_SHA256, PublicKey,
     PublicKeyData as _,
 };
 
-use crate::{Credentials, Error, Result};
+use crate::{Credentials, Error, Result, files};
 
 /// The longest request that is read, in characters.
 pub const MAX_REQUEST_CHARS: usize = 4 << 10;
@@ -27,6 +28,26 @@ impl NewKey {
     /// [`Error::Issue`] where the system has no randomness.
     pub fn generate() -> Result<Self> {
         Ok(Self(KeyPair::generate()?))
+    }
+
+    /// The key in a file; where there is none, a new one, which is durable there (0600) when this
+    /// returns. So whoever has to ask again asks with the same key.
+    ///
+    /// # Errors
+    /// [`Error::Io`], [`Error::ExposedKey`], [`Error::BadCertificate`] for what is no key, and
+    /// [`Error::Issue`].
+    pub fn kept(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
+        if !path.exists() {
+            let key = Self::generate()?;
+            files::write(path, &key.0.serialize_pem(), files::SECRET)?;
+            return Ok(key);
+        }
+        let key = KeyPair::from_pem(&files::read_secret(path)?);
+        key.map(Self).map_err(|error| Error::BadCertificate {
+            origin: path.display().to_string(),
+            why: format!("it is no secret key: {error}"),
+        })
     }
 
     /// The request to certify it, as PEM: the key, signed with itself. No secret.
@@ -78,6 +99,14 @@ impl SigningRequest {
             return Err(bad("its key is not ECDSA P-256".to_owned()));
         }
         Ok(Self { key })
+    }
+
+    /// A digest of the key, by which it is known again.
+    #[must_use]
+    pub fn key_digest(&self) -> [u8; 32] {
+        let mut hash = blake3::Hasher::new_derive_key("bourg: digests of public keys");
+        hash.update(self.key.der_bytes());
+        *hash.finalize().as_bytes()
     }
 
     /// A serial number for its certificate: the same for the same key and context, and another for

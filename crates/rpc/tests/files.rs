@@ -10,7 +10,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use rpc::authority::AUTHORITY_VALIDITY;
-use rpc::{Authority, Credentials, Error, Identity, Validity};
+use rpc::{Authority, Credentials, Error, Identity, NewKey, SigningRequest, Validity};
 use support::{CELL, HOUR, authority, issue};
 
 fn mode(path: &Path) -> u32 {
@@ -80,8 +80,9 @@ fn credentials_come_back_from_their_files() {
     let dir = tempfile::tempdir().unwrap();
     let written = issue(&authority, "borglet/m1");
     // What a crash left behind is no way to a wider mode.
-    fs::write(dir.path().join("borglet.key.tmp"), "").unwrap();
-    fs::set_permissions(dir.path().join("borglet.key.tmp"), Permissions::from_mode(0o666)).unwrap();
+    fs::write(dir.path().join("borglet.next.key.tmp"), "").unwrap();
+    fs::set_permissions(dir.path().join("borglet.next.key.tmp"), Permissions::from_mode(0o666))
+        .unwrap();
     written.write(dir.path(), "borglet").unwrap();
     assert_eq!(mode(&dir.path().join("borglet.key")), 0o600);
     assert_eq!(mode(&dir.path().join("borglet.pem")), 0o644);
@@ -98,13 +99,92 @@ fn credentials_come_back_from_their_files() {
     assert_ne!(renewed.key_pem(), written.key_pem());
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 3);
 
-    // One that was interrupted is noticed.
+    // One that another program left half done is noticed.
     fs::write(dir.path().join("borglet.pem"), written.certificate_pem()).unwrap();
     let error = Credentials::read(dir.path(), "borglet").unwrap_err();
     assert!(matches!(error, Error::KeyMismatch { .. }), "{error}");
     fs::set_permissions(dir.path().join("borglet.key"), Permissions::from_mode(0o604)).unwrap();
     let error = Credentials::read(dir.path(), "borglet").unwrap_err();
     assert!(matches!(error, Error::ExposedKey { .. }), "{error}");
+}
+
+/// A crash between any two steps of a renewal leaves the old credentials or the new.
+#[test]
+fn an_interrupted_renewal_leaves_the_old_or_the_new() {
+    let (authority, _ca) = authority();
+    let [old, new] = [(); 2].map(|()| issue(&authority, "borglet/m1"));
+    let endings = ["ca.pem", "key", "pem"];
+    let after = |written: usize, moved: usize| {
+        let dir = tempfile::tempdir().unwrap();
+        old.write(dir.path(), "borglet").unwrap();
+        let elsewhere = tempfile::tempdir().unwrap();
+        new.write(elsewhere.path(), "borglet").unwrap();
+        for ending in &endings[..written] {
+            let from = elsewhere.path().join(format!("borglet.{ending}"));
+            fs::copy(from, dir.path().join(format!("borglet.next.{ending}"))).unwrap();
+        }
+        for ending in &endings[..moved] {
+            let from = dir.path().join(format!("borglet.next.{ending}"));
+            fs::rename(from, dir.path().join(format!("borglet.{ending}"))).unwrap();
+        }
+        dir
+    };
+    for (written, moved, is) in
+        [(1, 0, &old), (2, 0, &old), (3, 0, &old), (3, 1, &old), (3, 2, &new), (3, 3, &new)]
+    {
+        let dir = after(written, moved);
+        let read = Credentials::read(dir.path(), "borglet").unwrap();
+        assert_eq!(read.key_pem(), is.key_pem(), "{written} were written, {moved} moved");
+        // The next one finds its place whatever was left.
+        let next = issue(&authority, "borglet/m1");
+        next.write(dir.path(), "borglet").unwrap();
+        let read = Credentials::read(dir.path(), "borglet").unwrap();
+        assert_eq!(read.key_pem(), next.key_pem());
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 3);
+    }
+}
+
+#[test]
+fn credentials_are_due_when_a_third_of_their_time_is_left() {
+    let (authority, _dir) = authority();
+    let credentials = issue(&authority, "borglet/m1");
+    let left = credentials.expires().duration_since(credentials.renewal()).unwrap();
+    assert!((1_190..=1_210).contains(&left.as_secs()), "{left:?} of an hour");
+    let long_ago = SystemTime::now() - 1_000 * HOUR;
+    let validity = Validity { from: long_ago, until: SystemTime::now() + HOUR };
+    let due = authority.issue(&Identity::Master, validity).unwrap();
+    assert!(due.renewal() < SystemTime::now());
+}
+
+#[test]
+fn a_key_is_made_once_and_kept_for_its_owner() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("joining.key");
+    let digest = || {
+        let request = NewKey::kept(&path).unwrap().request_pem().unwrap();
+        SigningRequest::from_pem(&request).unwrap().key_digest()
+    };
+    let first = digest();
+    assert_eq!(mode(&path), 0o600);
+    assert_eq!(digest(), first);
+    fs::remove_file(&path).unwrap();
+    assert_ne!(digest(), first);
+    fs::write(&path, "nothing").unwrap();
+    assert!(matches!(NewKey::kept(&path), Err(Error::BadCertificate { .. })));
+}
+
+#[test]
+fn an_authority_is_handed_over_whole() {
+    let (made, _dir) = authority();
+    let (_, other) = authority();
+    let to = tempfile::tempdir().unwrap();
+    let foreign = fs::read_to_string(other.path().join("ca.key")).unwrap();
+    let refused = Authority::adopt(to.path(), made.ca_pem(), &foreign);
+    assert!(matches!(refused, Err(Error::KeyMismatch { .. })), "{refused:?}");
+    assert_eq!(fs::read_dir(to.path()).unwrap().count(), 0);
+    Authority::adopt(to.path(), made.ca_pem(), &made.key_pem()).unwrap();
+    assert_eq!(mode(&to.path().join("ca.key")), 0o600);
+    assert_eq!(Authority::open(to.path()).unwrap().ca_pem(), made.ca_pem());
 }
 
 #[test]

@@ -6,7 +6,7 @@ mod support;
 
 use std::time::{Duration, SystemTime};
 
-use rpc::transport::{Limits, Link, explain, is_distrust, link};
+use rpc::transport::{Cause, Limits, Link, distrusts, explain, is_distrust, link};
 use rpc::{Credentials, Expect, Identity, Role, Rotating, Validity};
 use support::{CELL, HOUR, Running, ask, ask_serial, authority, call, follow, issue, say, within};
 use tonic::{Code, Request, Status};
@@ -172,18 +172,40 @@ async fn who_is_not_trusted_is_said_as_on_every_connection() {
     let past = Validity { from: now - 2 * HOUR, until: now - HOUR };
     let late = cell.issue(&Identity::User("late".to_owned()), past).unwrap();
     let borglet = Expect::Identity(Identity::Borglet("m1".to_owned()));
-    for (credentials, expect, said) in [
-        (issue(&impostor, "user/eve"), &MASTER, "its certificate is of another authority"),
-        (issue(&cell, "user/u"), &borglet, "is that of master, and not of borglet/m1"),
-        (late, &MASTER, "the certificate of user/late, which is not valid now"),
+    let (foreign, wrong) = (Some(Cause::WrongAuthority), Some(Cause::WrongIdentity));
+    for (credentials, expect, said, cause) in [
+        (issue(&impostor, "user/eve"), &MASTER, "its certificate is of another authority", foreign),
+        (issue(&cell, "user/u"), &borglet, "is that of master, and not of borglet/m1", wrong),
+        (late, &MASTER, "the certificate of user/late, which is not valid now", None),
     ] {
         let credentials = Rotating::new(credentials).unwrap();
         let link = link(&running.endpoint(), &credentials, expect).unwrap();
         let status = within(20, ask(link.clone())).await.unwrap_err();
         assert_eq!(status.code(), Code::Unavailable);
         assert!(is_distrust(&status), "{status:?}");
+        assert_eq!(distrusts(&status), cause);
         assert!(explain(&status).contains(said), "{}", explain(&status));
         assert!(within(20, link.dial()).await.is_err(), "{CELL}");
     }
+    running.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_server_whose_certificate_is_not_accepted_is_asked_nothing() {
+    let (authority, _dir) = authority();
+    let old = issue(&authority, "master");
+    let master = Rotating::new(old.clone()).unwrap();
+    let running = Running::start_rotating(&master, Limits::default());
+    let link = to(&running, &issue(&authority, "user/u"));
+    assert_eq!(within(20, ask(link.clone())).await.unwrap(), "user/u");
+    // Also on a connection that is there.
+    let revoked = old.serial().to_vec();
+    let judging = link.where_accepted(move |serial| serial != revoked);
+    let status = within(20, ask(judging.clone())).await.unwrap_err();
+    assert_eq!(distrusts(&status), Some(Cause::Revoked), "{status:?}");
+    assert!(explain(&status).contains("its certificate was revoked"), "{status:?}");
+    // It dials again, and finds another certificate.
+    master.replace(issue(&authority, "master")).unwrap();
+    assert_eq!(within(20, ask(judging)).await.unwrap(), "user/u");
     running.stop().await.unwrap();
 }

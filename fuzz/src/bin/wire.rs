@@ -7,7 +7,7 @@ use std::fmt::{Debug, Display};
 
 use borglet::{Order, Report};
 use cell::Assignment;
-use fuzz::survives;
+use fuzz::{assert_harmless, survives};
 use libfuzzer_sys::fuzz_target;
 use model::{End, MachineReport, PortName, Resources, TaskSelection};
 use prost::Message;
@@ -17,7 +17,7 @@ use spec::JobSpec;
 
 fuzz_target!(|input: &[u8]| {
     let Some((kind, bytes)) = input.split_first() else { return };
-    match kind % 8 {
+    match kind % 9 {
         0 => {
             let Some(request) = decode::<v1::PollRequest>(bytes) else { return };
             each::<_, Order>(request.order);
@@ -58,15 +58,31 @@ fuzz_target!(|input: &[u8]| {
                 each::<_, Resources>(machine.taken);
             }
         }
-        _ => {
+        7 => {
             let Some(response) = decode::<v1::WhyResponse>(bytes) else { return };
             for group in response.groups {
                 each::<_, Resources>(group.limit);
                 each::<_, End>(group.last_end);
             }
         }
+        _ => replica(bytes),
     }
 });
+
+/// What another replica says, which has no equality: as it is written again, it is read again.
+fn replica(bytes: &[u8]) {
+    let Some(message) = decode::<v1::ReplicaMessage>(bytes) else { return };
+    match replica::Message::try_from(message) {
+        Ok(message) => {
+            let written = v1::ReplicaMessage::from(&message);
+            match replica::Message::try_from(written.clone()) {
+                Ok(again) => assert_eq!(v1::ReplicaMessage::from(&again), written),
+                Err(error) => panic!("{message:?} is refused after a round trip: {error}"),
+            }
+        }
+        Err(error) => assert_harmless(&error.to_string()),
+    }
+}
 
 /// Messages that are there, one or none or many.
 fn each<M, X>(messages: impl IntoIterator<Item = M>)

@@ -93,7 +93,7 @@ fn measure(size: Size) -> anyhow::Result<Found> {
 
 fn measure_in(size: Size, checkpoints: &Path) -> anyhow::Result<Found> {
     let before = resident()?;
-    let mut world = World::filled(size)?;
+    let mut world = World::filled(size, |id| format!("m{id}:1"))?;
     let state_bytes = resident()?.saturating_sub(before);
 
     let mut spent = Spent::default();
@@ -189,8 +189,13 @@ struct World {
     sequence: u64,
 }
 
+/// A cell of that size, whose machines are at these addresses.
+pub(super) fn filled(size: Size, address: fn(u64) -> String) -> anyhow::Result<Cell> {
+    World::filled(size, address).map(|world| world.cell)
+}
+
 impl World {
-    fn filled(size: Size) -> anyhow::Result<Self> {
+    fn filled(size: Size, address: fn(u64) -> String) -> anyhow::Result<Self> {
         ensure!(size.machines > 0 && size.tasks > 0, "a cell needs machines and tasks");
         let user = UserName::new("bench")?;
         let mut world = Self {
@@ -208,7 +213,7 @@ impl World {
         world.apply(&Op::OpenSession { user });
         for id in 1..=size.machines {
             let name = MachineName::new(&format!("m{id}"))?;
-            let address = format!("{name}:1");
+            let address = address(id);
             world.request(Mutation::AddMachine { name, address });
             let report = Arc::new(machine(size));
             world.apply(&Op::DescribeMachine { machine: MachineId(id), report });

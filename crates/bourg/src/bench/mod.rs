@@ -1,6 +1,7 @@
 //! Benchmarks as commands: they measure this program on this machine, and say what they did.
 
 mod apply;
+mod cluster;
 mod history;
 mod recovery;
 mod scheduling;
@@ -31,6 +32,19 @@ pub(crate) enum Benchmark {
         #[arg(long)]
         json: bool,
     },
+    /// Durable changes a second, with clients that wait for each.
+    Commit(cluster::commit::Wanted),
+    /// Many Borglets on real connections: how often they are polled, and what that takes.
+    Agents(cluster::agents::Wanted),
+    /// Tasks from their arrival to running, on simulated Borglets.
+    Arrivals(cluster::arrivals::Wanted),
+    /// Reads while Borglets are polled and changes come.
+    Reads(cluster::reads::Wanted),
+    /// The process of simulated Borglets that other benchmarks start.
+    #[command(hide = true)]
+    Borglets(cluster::borglets::Wanted),
+    /// From the leader's end by `kill -9` to the next acknowledged change.
+    Failover(cluster::failover::Wanted),
     /// A master's start on a log without a checkpoint, until it leads.
     Recovery {
         /// How many operations the log has.
@@ -104,6 +118,12 @@ impl Benchmark {
             Self::Start { runs, json } => start::start(runs, json),
             Self::Recovery { operations, json } => recovery::recovery(operations, json),
             Self::History { operations, json } => history::history(operations, json),
+            Self::Commit(wanted) => cluster::commit::measure(&wanted),
+            Self::Agents(wanted) => cluster::agents::measure(&wanted),
+            Self::Arrivals(wanted) => cluster::arrivals::measure(&wanted),
+            Self::Reads(wanted) => cluster::reads::measure(&wanted),
+            Self::Borglets(wanted) => Ok(cluster::borglets::answer(&wanted)?),
+            Self::Failover(wanted) => cluster::failover::measure(&wanted),
             Self::Cell(wanted) => scheduling::cell::measure(&wanted),
             Self::Pack(wanted) => scheduling::pack::measure(&wanted),
             Self::Pass(wanted) => scheduling::pass::measure(&wanted),

@@ -27,6 +27,8 @@ use model::{Bytes, MachineReport, MilliCores, PortRange, Resources};
 use rpc::transport::{Limits, Refusals};
 use rpc::{Credentials, Rotating};
 
+use crate::joining::{self, Given, Joining};
+use crate::renewal::{Masters, Renewed};
 use crate::{notify, shutdown};
 
 /// How a Borglet is started.
@@ -38,6 +40,11 @@ pub(crate) struct Options {
     pub(crate) credentials: PathBuf,
     /// The name of its files there.
     pub(crate) stem: String,
+    /// The token with which it joins the cell, and where it is reached then, as `host:port`.
+    pub(crate) join: Option<Given>,
+    pub(crate) address: String,
+    /// Where the masters answer, as far as that is said to it; they renew its certificate.
+    pub(crate) masters: Vec<String>,
     /// The ports that tasks can have.
     pub(crate) ports: PortRange,
     /// What its disks do a second, as whoever starts it says: that cannot be asked of them.
@@ -60,7 +67,15 @@ pub(crate) fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()
         .enable_all()
         .build()
         .context("cannot start the Borglet's threads")?;
-    let credentials = Rotating::new(Credentials::read(&options.credentials, &options.stem)?)?;
+    let joined = runtime.block_on(async {
+        tokio::select! {
+            joined = join(options) => joined.map(Some),
+            () = shutdown::requested() => Ok(None),
+        }
+    })?;
+    let Some(credentials) = joined else { return Ok(()) };
+    let credentials = Rotating::new(credentials)?;
+    let renewed = renewed(options, &credentials)?;
     let report =
         Arc::new(describe(&options.directory, options.ports, options.disk_rate, isolation)?);
     tracing::info!("this machine has {} for tasks", report.capacity);
@@ -78,8 +93,14 @@ pub(crate) fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()
         };
         // The socket listens already, and what was here is adopted.
         notify::ready();
-        let (routes, refusals) = (service.routes(), Refusals::default());
-        rpc::transport::serve(listener, &credentials, routes, limits, &refusals, stopped).await?;
+        let refusals = Refusals::default();
+        let routes = service.routes(&refusals).prepare();
+        let serving =
+            rpc::transport::serve(listener, &credentials, routes, limits, &refusals, stopped);
+        tokio::select! {
+            served = serving => served?,
+            never = renewed.run() => match never {},
+        }
         driver.check()
     })?;
     runtime.shutdown_timeout(Duration::from_millis(200));
@@ -87,6 +108,32 @@ pub(crate) fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()
         end(&files)?;
     }
     Ok(())
+}
+
+/// The credentials in its directory; where it is given a token that it has not used, new ones.
+async fn join(options: &Options) -> anyhow::Result<Credentials> {
+    let Options { credentials: directory, stem, join, .. } = options;
+    if let Some(joining) = Joining::new(directory, join.as_ref())? {
+        return joining.as_machine(stem, &options.address).await;
+    }
+    let read = Credentials::read(directory, stem);
+    read.context(
+        "this machine is of no cell yet: give it a token with --join, which an administrator gets \
+         by bourg machine token NAME",
+    )
+}
+
+/// Its certificate, as it is renewed.
+fn renewed(options: &Options, credentials: &Rotating) -> anyhow::Result<Renewed> {
+    let kept = joining::masters(&options.credentials)?;
+    let joined = !kept.is_empty();
+    Ok(Renewed {
+        credentials: credentials.clone(),
+        directory: options.credentials.clone(),
+        stem: options.stem.clone(),
+        masters: Masters::new([&options.masters[..], &kept].concat()),
+        joined,
+    })
 }
 
 /// Ends the tasks of a Borglet that is dead and will not come back to do so.

@@ -8,7 +8,7 @@ use borglet::Order;
 use proto::v1;
 use rpc::Identity;
 use rpc::service::borglet_server::BorgletServer;
-use rpc::transport::Cause;
+use rpc::transport::{Cause, Refusals};
 use tokio::sync::{mpsc, watch};
 use tokio_stream::Stream;
 use tokio_stream::wrappers::ReceiverStream;
@@ -43,9 +43,9 @@ impl Service {
         Self { driver, files, cell, polls, metrics }
     }
 
-    pub(crate) fn routes(self) -> Routes {
+    pub(crate) fn routes(self, refusals: &Refusals) -> Routes {
         let most = rpc::transport::MAX_STREAM_MESSAGE_BYTES;
-        let pages = watched::pages(&self.cell, self.driver.clone(), &self.metrics);
+        let pages = watched::pages(&self.cell, self.driver.clone(), &self.metrics, refusals);
         let server = BorgletServer::new(self);
         let server = server.max_decoding_message_size(most).max_encoding_message_size(most);
         Routes::from(Routes::new(server).into_axum_router().merge(pages))

@@ -17,10 +17,11 @@ use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::registry::Registry;
 use rpc::Identity;
+use rpc::transport::{Cause, Refusals};
 
 use super::driver::Driver;
 use crate::health::{self, Check};
-use crate::metrics::{Process, gauges};
+use crate::metrics::{Process, counters, gauges};
 
 /// What a Borglet counts.
 #[derive(Debug, Default)]
@@ -45,7 +46,7 @@ struct Watched {
 }
 
 /// The pages, in a cell.
-pub(super) fn pages(cell: &str, driver: Driver, metrics: &Metrics) -> Router {
+pub(super) fn pages(cell: &str, driver: Driver, metrics: &Metrics, refusals: &Refusals) -> Router {
     let mut registry = Registry::default();
     registry.register_collector(Box::new(Process::this()));
     let help = "Polls of the master that were answered";
@@ -55,6 +56,7 @@ pub(super) fn pages(cell: &str, driver: Driver, metrics: &Metrics) -> Router {
     let help = "Orders that were refused as older than one obeyed before";
     registry.register("bourg_borglet_orders_refused", help, metrics.orders_refused.clone());
     registry.register_collector(Box::new(Tasks(driver.clone())));
+    registry.register_collector(Box::new(Refused(refusals.clone())));
     let watched = Watched { driver, registry: Arc::new(registry) };
     Router::new()
         .route("/livez", get(lives))
@@ -90,6 +92,18 @@ async fn lives(State(watched): State<Watched>, uri: Uri) -> Response {
 
 async fn metrics_of(State(watched): State<Watched>) -> Response {
     health::metrics(&watched.registry)
+}
+
+/// Who was not let in.
+#[derive(Debug)]
+struct Refused(Refusals);
+
+impl Collector for Refused {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let causes = Cause::ALL.map(|cause| ([("cause", cause.as_str())], self.0.total(cause)));
+        let help = "Connections and requests that were refused, by cause.";
+        counters(&mut encoder, "bourg_borglet_requests_refused", help, causes)
+    }
 }
 
 /// The tasks and allocs here, as the newest report has them.

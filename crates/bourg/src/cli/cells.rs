@@ -210,7 +210,7 @@ impl Connection {
                 Err(status)
                     if self.may_be_answered(&status) && tokio::time::Instant::now() < until =>
                 {
-                    self.masters.rotate_left(1);
+                    self.elsewhere();
                     tokio::time::sleep(RETRY).await;
                 }
                 Err(status) => match busy_wait(&status, rand()) {
@@ -222,6 +222,11 @@ impl Connection {
                 },
             }
         }
+    }
+
+    /// From now on the next replica is asked: what this one said last was not all.
+    pub(crate) fn elsewhere(&mut self) {
+        self.masters.rotate_left(1);
     }
 
     /// The replica that is asked now.
@@ -236,6 +241,8 @@ impl Connection {
         match status.code() {
             tonic::Code::Unavailable => !rpc::transport::is_distrust(status),
             tonic::Code::Cancelled => self.masters.len() > 1,
+            // As with a process that is killed.
+            tonic::Code::Unknown => rpc::transport::is_broken(status),
             _ => false,
         }
     }
@@ -276,7 +283,7 @@ impl Connection {
                         && self.may_be_answered(&status)
                         && tokio::time::Instant::now() < until =>
                 {
-                    self.masters.rotate_left(1);
+                    self.elsewhere();
                     tokio::time::sleep(RETRY).await;
                 }
                 Err(status) => return Err(self.failure(status)),

@@ -83,7 +83,8 @@ pub(super) fn events(cell: Target<'_>, args: &EventsArgs) -> Done {
                                     .try_for_each(|event| show(&args.output, event))?;
                                 request.from = answer.next.map(From::Cursor).or(request.from);
                             }
-                            // The master was restarted: it goes on where this one stopped.
+                            // The replica was restarted, or knows nothing new: the next goes on
+                            // where this one stopped.
                             Ok(None) if args.follow => break,
                             Err(status) if args.follow && is_passing(&status) => break,
                             Ok(None) => return Ok(()),
@@ -98,6 +99,7 @@ pub(super) fn events(cell: Target<'_>, args: &EventsArgs) -> Done {
                     }
                 }
             }
+            connection.elsewhere();
             tokio::time::sleep(AGAIN).await;
         }
     })
@@ -248,6 +250,11 @@ fn detail(record: &Record) -> String {
         EventKind::CapabilityGranted { user, capability } => format!("{capability} to {user}"),
         EventKind::CapabilityRevoked { user, capability } => format!("{capability} of {user}"),
         EventKind::CapabilityUsed { capability } => with(capability.to_string()),
+        EventKind::ReplicaTokenIssued { replica, token } => {
+            let until = moment::shown(token.expires);
+            format!("to replica {replica}, number {} until {until}", token.serial)
+        }
+        EventKind::ReplicaJoined { replica, token } => format!("{replica} with token {token}"),
         EventKind::ReplicaAdded { replica, address } => {
             format!("{replica} at {}", address.escape_debug())
         }

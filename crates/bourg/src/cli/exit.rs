@@ -20,6 +20,8 @@ pub(crate) enum Code {
     NoMaster = 6,
     /// Somebody else changed it meanwhile.
     Changed = 7,
+    /// A process that is no part of the cell any more, and need not be started again.
+    Dismissed = 9,
 }
 
 /// The table of exit codes as `--help` shows it.
@@ -33,7 +35,8 @@ Exit codes:
   5  update failed and was undone
   6  no master reachable
   7  changed meanwhile
-  8  blocked by a disruption budget";
+  8  blocked by a disruption budget
+  9  a replica that was removed from its cell: not to be started again";
 
 /// A command that did not succeed: what happened and why, what to do next, and the code.
 #[derive(Debug)]

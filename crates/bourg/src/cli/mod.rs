@@ -21,6 +21,7 @@ mod run;
 mod show;
 mod silence;
 mod sim;
+mod token;
 mod user;
 mod why;
 
@@ -34,12 +35,19 @@ use model::{Address, Bytes, CellName, LabelQuery, MachineName, PortRange, UserNa
 use proto::v1;
 
 use self::cells::{Connection, Target};
+pub(crate) use self::checkpoint::load::begin_anew;
 pub(crate) use self::dev::{Client, DevCell, Options as DevOptions};
 pub(crate) use self::exit::{Done, Failure};
+pub(crate) use self::master::change as change_replicas;
 use self::moment::Moment;
 use self::output::Format;
+pub(crate) use self::roles::{LOG_VARIABLE, PARENT_VARIABLE};
+use crate::joining::Given;
 use crate::master::past;
 use crate::{bench, evaluate, example};
+
+/// In less time a certificate cannot be renewed by thirds of a second's precision.
+const VALIDITY_MIN: std::time::Duration = std::time::Duration::from_secs(3);
 
 /// Borg, the cluster manager, as one program: runs services and batch jobs on shared machines.
 #[derive(Debug, Parser)]
@@ -144,6 +152,9 @@ struct DevArgs {
     /// How long to wait for the jobs, such as 60s.
     #[arg(long, default_value = "60s", value_parser = duration)]
     timeout: std::time::Duration,
+    /// How long the certificates are valid that its master issues.
+    #[arg(long, default_value = "30d", value_name = "TIME", value_parser = validity)]
+    certificate_validity: std::time::Duration,
     /// A command to run against the cell, which lives as long as the command.
     #[arg(last = true)]
     command: Vec<String>,
@@ -322,12 +333,16 @@ struct ReplicaArgs {
     /// The data directory; made at the first start.
     #[arg(long)]
     dir: PathBuf,
-    /// The cell's name.
-    #[arg(long)]
-    name: CellName,
+    /// Join a cell with this token, which bourg master add prints: itself, @FILE, or - for standard
+    /// input. Once it has joined, it needs none.
+    #[arg(long, value_name = "TOKEN")]
+    join: Option<Given>,
+    /// The cell's name. Where it is new, it is founded.
+    #[arg(long, requires = "administrator")]
+    name: Option<CellName>,
     /// Who administers a cell that is new.
-    #[arg(long)]
-    administrator: UserName,
+    #[arg(long, requires = "name")]
+    administrator: Option<UserName>,
 }
 
 #[derive(Debug, Args)]
@@ -344,6 +359,10 @@ struct MasterArgs {
     /// For how long they are kept.
     #[arg(long, default_value = "30d", value_parser = duration)]
     events_age: std::time::Duration,
+    /// How long the certificates are valid that it issues to itself, machines and schedulers. They
+    /// are renewed when a third of that is left.
+    #[arg(long, default_value = "30d", value_name = "TIME", value_parser = validity)]
+    certificate_validity: std::time::Duration,
     /// Where other replicas and clients reach it; otherwise where it listens.
     #[arg(long, value_name = "HOST:PORT")]
     address: Option<String>,
@@ -373,9 +392,20 @@ struct BorgletArgs {
     /// The data directory; made at the first start.
     #[arg(long)]
     dir: PathBuf,
-    /// The directory with its certificate, borglet.pem and borglet.key.
+    /// Join the cell with this token: itself, @FILE, or - for standard input. Once it has joined, it
+    /// needs none.
+    #[arg(long, value_name = "TOKEN")]
+    join: Option<Given>,
+    /// Where the masters reach it when it joins; otherwise where it listens.
+    #[arg(long, value_name = "HOST:PORT")]
+    address: Option<String>,
+    /// The directory with its certificate, borglet.pem and borglet.key. Default: the data directory.
     #[arg(long)]
-    credentials: PathBuf,
+    credentials: Option<PathBuf>,
+    /// Where a replica of the master answers, as host:port, which renews the certificate; given again
+    /// for each. One that has joined knows it.
+    #[arg(long, value_name = "HOST:PORT")]
+    master: Vec<String>,
     /// The ports that tasks can have.
     #[arg(long, default_value = "20000-29999")]
     ports: PortRange,
@@ -413,6 +443,16 @@ struct ExampleBatchArgs {
     /// Where the generator begins.
     #[arg(long, default_value_t = 0)]
     seed: u64,
+}
+
+/// For how long a certificate may be valid that renews itself: three seconds to a year.
+fn validity(text: &str) -> Result<std::time::Duration, String> {
+    let given = duration(text)?;
+    let most = ::cell::bounds::CERTIFICATE_VALIDITY_MAX.to_std();
+    match given >= VALIDITY_MIN && given <= most {
+        true => Ok(given),
+        false => Err("a certificate that renews itself is valid for 3s to 366d".to_owned()),
+    }
 }
 
 /// `90`, `90s`, `1.5m`, `500ms`, `2h`.

@@ -8,6 +8,7 @@ use model::Level;
 use store::Retention;
 use tracing_subscriber::EnvFilter;
 
+use super::exit::{Code, Done, Failure};
 use super::{BorgletArgs, ListenArgs, MasterArgs, ReplicaArgs, SchedulerArgs};
 use crate::{borglet, master, scheduler};
 
@@ -63,18 +64,30 @@ fn given(descriptor: RawFd) -> anyhow::Result<TcpListener> {
     Ok(TcpListener::from(descriptor.try_clone_to_owned()?))
 }
 
-pub(super) fn master(replica: ReplicaArgs, args: MasterArgs) -> anyhow::Result<()> {
+pub(super) fn master(replica: ReplicaArgs, args: MasterArgs) -> Done {
+    let ran = run_master(replica, args);
+    ran.map_err(|error| match error.downcast_ref::<master::Dismissed>() {
+        Some(dismissed) => Failure::new(Code::Dismissed, format!("error: {dismissed}")),
+        None => error.into(),
+    })
+}
+
+fn run_master(replica: ReplicaArgs, args: MasterArgs) -> anyhow::Result<()> {
     begin()?;
     let listener = listener(&args.listen)?;
     let options = master::Options {
         directory: replica.dir,
-        cell: replica.name,
+        founds: replica
+            .name
+            .zip(replica.administrator)
+            .map(|(cell, administrator)| master::Founds { cell, administrator }),
+        join: replica.join,
         address: args.address.map_or_else(|| reached_at(&listener), Ok)?,
         level: Level(args.level),
-        administrator: replica.administrator,
         settings: args.silence.settings(),
         history: Retention::new(args.history_bytes.0, args.history_age),
         events: Retention::new(args.events_bytes.0, args.events_age),
+        validity: args.certificate_validity,
     };
     master::run(&options, listener)
 }
@@ -102,9 +115,12 @@ pub(super) fn borglet(args: BorgletArgs) -> anyhow::Result<()> {
     begin()?;
     let listener = listener(&args.listen)?;
     let options = borglet::Options {
+        credentials: args.credentials.unwrap_or_else(|| args.dir.clone()),
         directory: args.dir,
-        credentials: args.credentials,
         stem: "borglet".to_owned(),
+        join: args.join,
+        address: args.address.map_or_else(|| reached_at(&listener), Ok)?,
+        masters: args.master,
         ports: args.ports,
         disk_rate: args.disk_rate,
         stop_tasks: args.stop_tasks,

@@ -121,9 +121,11 @@ impl Progress {
             tokio::select! {
                 message = statuses.message() => match message {
                     Ok(Some(message)) => last = message.jobs.into_iter().next().or(last),
-                    // The master was restarted, or the job is dead and all is said.
+                    // The replica was restarted or knows nothing new, or the job is dead and all is
+                    // said.
                     _ if last.as_ref().is_some_and(is_dead) => {}
                     _ => {
+                        connection.elsewhere();
                         tokio::time::sleep(Duration::from_millis(100)).await;
                         let address = address.clone();
                         let status = connection.ask(

@@ -3,17 +3,23 @@
 //!
 //! What waits for the core is counted, from when it is taken until it is answered, in number and in
 //! bytes. The more waits, the more is refused, the least important first, and with a time after which
-//! to ask again. The last part of the core's queue is for machines and for the master itself: however
-//! much users ask, a machine's report finds room. Reads are answered from views and never wait here.
+//! to ask again. What a user has waiting counts twice for that user: one alone finds half of the room,
+//! several find equal parts, and as much as each has stays free for the next who comes (dynamic
+//! thresholds; Choudhury and Hahne, 1998). The last part of the core's queue is for machines and for
+//! the master itself: however much users ask, a machine's report finds room. Reads are answered from
+//! views and never wait here. On a replica that does not lead, what it forwards counts likewise.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use cell::Mutation;
-use model::Band;
+use cell::{Cell, Mutation, Total};
+use model::{Band, Time, UserName};
+use spec::JobSpec;
+use tonic::Status;
 
+use super::RETRY_AFTER;
 use super::core::Ask;
 use super::tally::Tally;
 
@@ -33,10 +39,27 @@ struct Load {
     bytes: usize,
 }
 
+impl Load {
+    fn plus(self, more: Self) -> Self {
+        Self {
+            requests: self.requests.saturating_add(more.requests),
+            bytes: self.bytes.saturating_add(more.bytes),
+        }
+    }
+
+    fn minus(self, less: Self) -> Self {
+        Self {
+            requests: self.requests.saturating_sub(less.requests),
+            bytes: self.bytes.saturating_sub(less.bytes),
+        }
+    }
+}
+
 /// What is asked, by how important it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Asked {
-    /// That a job is submitted or updated, by its band.
+    /// That a job is submitted or updated, by its band; in the free band where its user has nothing
+    /// of what it asks for.
     Submission(Band),
     /// Anything else that changes the cell: kills, sessions, machines, a scheduler's proposals.
     Change,
@@ -64,11 +87,15 @@ impl Asked {
         ]
     };
 
-    /// What a question is.
-    pub(crate) fn of(ask: &Ask) -> Self {
+    /// What a question is, in a cell at a time.
+    pub(crate) fn of(ask: &Ask, cell: &Cell, now: Time) -> Self {
         match ask {
-            Ask::Request(_, _, Mutation::Submit(spec)) => Self::Submission(spec.priority.band()),
-            Ask::Request(..) | Ask::OpenSession(_) | Ask::Propose(_) => Self::Change,
+            Ask::Request(_, by, Mutation::Submit(spec)) => {
+                Self::Submission(covered(cell, now, &by.user, spec))
+            }
+            Ask::Request(..) | Ask::OpenSession(_) | Ask::Enrolment(_) | Ask::Propose(_) => {
+                Self::Change
+            }
         }
     }
 
@@ -90,6 +117,16 @@ impl Asked {
             Self::Submission(Band::Production | Band::Monitoring) => "jobs",
             Self::Change => "changes",
         }
+    }
+}
+
+/// The band of a job, or the free one where its user has no quota at all in it: who claims what the
+/// cell will refuse takes no room of those who have it.
+fn covered(cell: &Cell, now: Time, user: &UserName, spec: &JobSpec) -> Band {
+    let charged = spec.charged_band().filter(|_| cell.metering().on);
+    match charged {
+        Some(band) if cell.granted(user, band, now) == Total::default() => Band::Free,
+        _ => spec.priority.band(),
     }
 }
 
@@ -117,6 +154,8 @@ fn retry_after(excess: usize, answered_per_second: u64) -> Duration {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shed {
     asked: Asked,
+    /// How many requests its user has waiting, where it is because of them.
+    own: Option<usize>,
     /// After how long to ask again.
     pub(crate) retry_after: Duration,
 }
@@ -125,11 +164,27 @@ pub(crate) struct Shed {
 impl std::fmt::Display for Shed {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (what, ms) = (self.asked.words(), self.retry_after.as_millis());
-        write!(
-            f,
-            "the master has too much to do and takes no {what} for a moment, what matters least \
-             first: ask again in {ms} ms"
-        )
+        match self.own {
+            None => write!(
+                f,
+                "the master has too much to do and takes no {what} for a moment, what matters least \
+                 first: ask again in {ms} ms"
+            ),
+            Some(own) => write!(
+                f,
+                "{own} requests of yours wait already, which is one user's part of what may wait, and \
+                 the master takes no {what} of yours for a moment: ask again in {ms} ms"
+            ),
+        }
+    }
+}
+
+impl From<Shed> for Status {
+    fn from(shed: Shed) -> Self {
+        let mut status = Self::resource_exhausted(shed.to_string());
+        let ms = u64::try_from(shed.retry_after.as_millis()).unwrap_or(u64::MAX);
+        status.metadata_mut().insert(RETRY_AFTER, ms.into());
+        status
     }
 }
 
@@ -137,13 +192,43 @@ impl std::fmt::Display for Shed {
 #[derive(Debug)]
 pub(crate) struct Admission {
     limits: Limits,
-    requests: AtomicUsize,
-    bytes: AtomicUsize,
+    waiting: Mutex<Waiting>,
     answered: AtomicU64,
     rate: Mutex<Rate>,
     shed: Tally,
     /// The same by what was asked, in the order of [`Asked::ALL`].
     shed_by: [AtomicU64; Asked::ALL.len()],
+}
+
+/// What waits, of all and of every user who has anything waiting.
+#[derive(Debug, Default)]
+struct Waiting {
+    all: Load,
+    of_users: BTreeMap<UserName, Load>,
+}
+
+impl Waiting {
+    fn of(&self, user: Option<&UserName>) -> Load {
+        user.and_then(|user| self.of_users.get(user)).copied().unwrap_or_default()
+    }
+
+    fn add(&mut self, user: Option<&UserName>, load: Load) {
+        self.all = self.all.plus(load);
+        if let Some(user) = user {
+            let own = self.of_users.entry(user.clone()).or_default();
+            *own = own.plus(load);
+        }
+    }
+
+    fn remove(&mut self, user: Option<&UserName>, load: Load) {
+        self.all = self.all.minus(load);
+        let Some(user) = user else { return };
+        let rest = self.of(Some(user)).minus(load);
+        match self.of_users.get_mut(user) {
+            Some(own) if rest.requests > 0 => *own = rest,
+            _ => drop(self.of_users.remove(user)),
+        }
+    }
 }
 
 /// How much was answered lately.
@@ -159,8 +244,7 @@ impl Admission {
         let rate = Rate { since: Instant::now(), answered: 0, per_second: 0 };
         Arc::new(Self {
             limits,
-            requests: AtomicUsize::new(0),
-            bytes: AtomicUsize::new(0),
+            waiting: Mutex::default(),
             answered: AtomicU64::new(0),
             rate: Mutex::new(rate),
             shed: Tally::default(),
@@ -168,31 +252,39 @@ impl Admission {
         })
     }
 
-    /// Takes a question of so many bytes, which counts as long as what is given lives.
-    pub(crate) fn admit(self: &Arc<Self>, asked: Asked, bytes: usize) -> Result<Counted, Shed> {
-        // Several may look at once and all be taken: by so many it may be more than its mark, which
-        // is far from the next.
-        let load = Load {
-            requests: self.requests.load(Ordering::Relaxed),
-            bytes: self.bytes.load(Ordering::Relaxed),
-        };
-        if let Some(excess) = excess(asked, load, self.limits) {
-            return Err(self.shed(asked, excess));
+    /// Takes a question of a user, or of a scheduler where there is none, of so many bytes. It counts
+    /// as long as what is given lives.
+    pub(crate) fn admit(
+        self: &Arc<Self>,
+        asked: Asked,
+        by: Option<&UserName>,
+        bytes: usize,
+    ) -> Result<Counted, Shed> {
+        let mut waiting = self.lock();
+        let (all, own) = (waiting.all, waiting.of(by));
+        if let Some(excess) = excess(asked, all.plus(own), self.limits) {
+            drop(waiting);
+            let too_much_of_all = self::excess(asked, all, self.limits).is_some();
+            return Err(self.shed(asked, (!too_much_of_all).then_some(own.requests), excess));
         }
-        self.requests.fetch_add(1, Ordering::Relaxed);
-        self.bytes.fetch_add(bytes, Ordering::Relaxed);
-        Ok(Counted { admission: Arc::clone(self), bytes })
+        let load = Load { requests: 1, bytes };
+        waiting.add(by, load);
+        Ok(Counted { admission: Arc::clone(self), by: by.cloned(), load })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// How many requests wait, and how many bytes of them.
     pub(super) fn waiting(&self) -> (usize, usize) {
-        (self.requests.load(Ordering::Relaxed), self.bytes.load(Ordering::Relaxed))
+        let Load { requests, bytes } = self.lock().all;
+        (requests, bytes)
     }
 
     /// Whether anything would be taken still.
     pub(super) fn has_room(&self) -> bool {
-        let (requests, bytes) = self.waiting();
-        excess(Asked::Change, Load { requests, bytes }, self.limits).is_none()
+        excess(Asked::Change, self.lock().all, self.limits).is_none()
     }
 
     /// How many have been refused, by the band of what was submitted, and of all else without one.
@@ -206,9 +298,9 @@ impl Admission {
         })
     }
 
-    /// Refuses.
-    pub(crate) fn shed(&self, asked: Asked, excess: usize) -> Shed {
-        let waiting = self.requests.load(Ordering::Relaxed);
+    /// Refuses; because of how many of the user's own, where it is that.
+    pub(crate) fn shed(&self, asked: Asked, own: Option<usize>, excess: usize) -> Shed {
+        let (waiting, _) = self.waiting();
         if let Some((_, count)) = Asked::ALL.iter().zip(&self.shed_by).find(|(of, _)| **of == asked)
         {
             count.fetch_add(1, Ordering::Relaxed);
@@ -220,7 +312,7 @@ impl Admission {
                  last of them {what}"
             );
         });
-        Shed { asked, retry_after: retry_after(excess, self.per_second()) }
+        Shed { asked, own, retry_after: retry_after(excess, self.per_second()) }
     }
 
     /// How much is answered a second.
@@ -241,13 +333,13 @@ impl Admission {
 #[derive(Debug)]
 pub(crate) struct Counted {
     admission: Arc<Admission>,
-    bytes: usize,
+    by: Option<UserName>,
+    load: Load,
 }
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        self.admission.requests.fetch_sub(1, Ordering::Relaxed);
-        self.admission.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.admission.lock().remove(self.by.as_ref(), self.load);
         self.admission.answered.fetch_add(1, Ordering::Relaxed);
     }
 }

@@ -5,12 +5,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::Context;
+use cell::{Credentials, Machine};
 use master::{Answer, Poll};
-use model::{MachineId, MachineName};
+use model::{MachineId, MachineName, Serial};
 use proto::v1;
 use replica::Input;
 use rpc::service::borglet_client::BorgletClient;
-use rpc::transport::Link;
+use rpc::transport::{Link, Refusals};
 use rpc::{Expect, Identity, Rotating};
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
@@ -39,11 +40,21 @@ pub(crate) struct Handle {
 /// The links to the machines, by machine; remade where a machine has a new address.
 struct Links {
     credentials: Rotating,
-    links: Mutex<HashMap<MachineId, (Arc<str>, Link)>>,
+    refusals: Refusals,
+    links: Mutex<HashMap<MachineId, Known>>,
+}
+
+/// A machine that was talked to.
+struct Known {
+    address: Arc<str>,
+    link: Link,
+    /// Why its last poll failed, if it did.
+    trouble: Option<Box<str>>,
 }
 
 pub(crate) fn start(
     credentials: &Rotating,
+    refusals: Refusals,
     to_core: mpsc::Sender<Message>,
     metrics: Arc<Metrics>,
 ) -> anyhow::Result<Agents> {
@@ -53,7 +64,8 @@ pub(crate) fn start(
         .enable_all()
         .build()
         .context("cannot start the threads that talk to the machines")?;
-    let links = Links { credentials: credentials.clone(), links: Mutex::new(HashMap::new()) };
+    let links = Mutex::new(HashMap::new());
+    let links = Links { credentials: credentials.clone(), refusals, links };
     let (links, thread) = (Arc::new(links), runtime.handle().clone());
     let handle = Handle { runtime: thread, links, to_core, metrics };
     Ok(Agents { handle, runtime: Some(runtime) })
@@ -74,16 +86,21 @@ impl Drop for Agents {
 }
 
 impl Handle {
-    /// Makes a poll and tells the core what came of it.
-    pub(crate) fn poll(&self, poll: Poll) {
+    /// Makes a poll and tells the core what came of it. `said` is what the cell has said of the
+    /// machine's certificates.
+    pub(crate) fn poll(&self, poll: Poll, said: Option<Arc<Credentials>>) {
         let (links, to_core) = (Arc::clone(&self.links), self.to_core.clone());
         let metrics = Arc::clone(&self.metrics);
         self.runtime.spawn(async move {
             let (machine, had_order) = (poll.machine, poll.order.is_some());
-            let answer = match links.poll(&poll).await {
-                Ok(answer) => answer,
+            let answer = match links.poll(&poll, said).await {
+                Ok(answer) => {
+                    links.troubles(machine, None);
+                    answer
+                }
                 Err(error) => {
                     tracing::debug!("machine {machine} at {}: {error:#}", poll.address);
+                    links.troubles(machine, Some(format!("{error:#}")));
                     metrics.polls.failed.inc();
                     Answer::Failed
                 }
@@ -95,14 +112,16 @@ impl Handle {
     }
 
     /// A client for a machine's Borglet.
-    pub(crate) fn client(
-        &self,
-        machine: MachineId,
-        name: &MachineName,
-        address: &Arc<str>,
-    ) -> anyhow::Result<BorgletClient<Link>> {
+    pub(crate) fn client(&self, machine: &Machine) -> anyhow::Result<BorgletClient<Link>> {
         let _inside = self.runtime.enter();
-        self.links.client(machine, name, address)
+        let said = machine.credentials.clone();
+        self.links.client(machine.id, &machine.name, &machine.address, said)
+    }
+
+    /// Why the last poll of a machine failed, where this replica polls it and it did.
+    pub(crate) fn trouble(&self, machine: MachineId) -> Option<String> {
+        let links = self.links.links.lock().ok()?;
+        links.get(&machine)?.trouble.as_deref().map(str::to_owned)
     }
 }
 
@@ -112,36 +131,58 @@ impl Links {
         machine: MachineId,
         name: &MachineName,
         address: &Arc<str>,
+        said: Option<Arc<Credentials>>,
     ) -> anyhow::Result<BorgletClient<Link>> {
         let mut links = self.links.lock().map_err(|_| anyhow::anyhow!("a thread panicked"))?;
         let link = match links.get(&machine) {
-            Some((known, link)) if known == address => link.clone(),
+            Some(known) if known.address == *address => known.link.clone(),
             _ => {
                 // That very machine: a Borglet may speak about itself only.
                 let expect = Expect::Identity(Identity::Borglet(name.to_string()));
                 let link = rpc::transport::link(address, &self.credentials, &expect)?;
-                links.insert(machine, (Arc::clone(address), link.clone()));
+                let (address, trouble) = (Arc::clone(address), None);
+                links.insert(machine, Known { address, link: link.clone(), trouble });
                 link
             }
+        };
+        let link = match said.filter(|said| said.revoked.is_some()) {
+            None => link,
+            Some(said) => link.where_accepted(move |serial| {
+                Serial::from_bytes(serial).is_some_and(|serial| said.accepts(serial))
+            }),
         };
         let most = rpc::transport::MAX_STREAM_MESSAGE_BYTES;
         Ok(BorgletClient::new(link).max_decoding_message_size(most).max_encoding_message_size(most))
     }
 
-    async fn poll(&self, poll: &Poll) -> anyhow::Result<Answer> {
-        let mut client = self.client(poll.machine, &poll.name, &poll.address)?;
+    fn troubles(&self, machine: MachineId, trouble: Option<String>) {
+        let Ok(mut links) = self.links.lock() else { return };
+        if let Some(known) = links.get_mut(&machine) {
+            known.trouble = trouble.map(String::into_boxed_str);
+        }
+    }
+
+    async fn poll(&self, poll: &Poll, said: Option<Arc<Credentials>>) -> anyhow::Result<Answer> {
+        let mut client = self.client(poll.machine, &poll.name, &poll.address, said)?;
         let mut request = tonic::Request::new(v1::PollRequest {
             order: poll.order.as_ref().map(Into::into),
             hold: Some(proto::duration(poll.hold)),
             seen: poll.seen,
         });
         request.set_timeout(poll.hold.to_std() + PATIENCE);
-        let response = client
-            .poll(request)
-            .await
-            .map_err(|status| anyhow::anyhow!(rpc::transport::explain(&status)))?
-            .into_inner();
+        let response =
+            client.poll(request).await.map_err(|status| self.failed(poll, &status))?.into_inner();
         let report = response.report.context("an answer without a report")?.try_into()?;
         Ok(Answer::Report { report: Arc::new(report), version: response.version })
+    }
+
+    /// Why a poll failed; counted where that is because the machine is not who it should be.
+    fn failed(&self, poll: &Poll, status: &tonic::Status) -> anyhow::Error {
+        let Poll { name, address, .. } = poll;
+        let why = rpc::transport::explain(status);
+        if let Some(cause) = rpc::transport::distrusts(status) {
+            self.refusals.count(cause, || format!("machine {name} at {address}: {why}"));
+        }
+        anyhow::anyhow!(why)
     }
 }

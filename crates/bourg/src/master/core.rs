@@ -1,12 +1,12 @@
 //! The core: one thread that takes every step of the replica. Whatever waits is drained before a
 //! step, so that it becomes durable together; a view of the cell is published after it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use cell::{Applied, Assignment, Cell, Mutation, Outcome, RequestId, Rescheduling};
+use cell::{Applied, Assignment, Cell, Mutation, Op, Outcome, RequestId, Rescheduling};
 use model::{LogIndex, ReplicaId, Term, Time};
 use replica::{
     Founding, Input, LogEntry, Output, Progress, Recovered, Refusal, Replica, Settings, Ticket,
@@ -16,6 +16,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use super::admission::{Admission, Asked, Counted, Shed};
 use super::checkpoint::{Checkpoints, Written};
 use super::events::Recorder;
+use super::itself::Dismissed;
 use super::log::{Task, ToLog};
 use super::metrics::Metrics;
 use super::threads::Part;
@@ -51,8 +52,20 @@ pub(crate) enum Ask {
     OpenSession(Caller),
     /// A request in a session.
     Request(RequestId, Caller, Mutation),
+    /// What a machine asks that joins or renews its certificate, or a replica that joins.
+    Enrolment(Op),
     /// That assignments are judged.
     Propose(Vec<Assignment>),
+}
+
+impl Ask {
+    /// The user who asks; a machine that joins and a scheduler are none.
+    fn by(&self) -> Option<&Caller> {
+        match self {
+            Self::OpenSession(by) | Self::Request(_, by, _) => Some(by),
+            Self::Enrolment(_) | Self::Propose(_) => None,
+        }
+    }
 }
 
 /// Who asked, and counts among those who wait for as long.
@@ -89,6 +102,8 @@ pub(crate) struct View {
     pub(crate) caught_up: bool,
     /// What it sees of the replicas then.
     pub(super) progress: Arc<[Progress]>,
+    /// The replicas over which machines are spread.
+    pub(super) active: Arc<[ReplicaId]>,
     /// How many schedulers follow.
     pub(crate) followers: usize,
     /// The cell's clock, which is at no moment before the cell's time.
@@ -108,6 +123,7 @@ impl View {
             term: Term(0),
             leads: None,
             progress: Arc::default(),
+            active: Arc::default(),
             caught_up: false,
             followers: 0,
             clock,
@@ -127,6 +143,13 @@ const FOLLOWER_QUEUE: usize = 16_384;
 const TROUBLE_LOOK: Duration = Duration::from_millis(200);
 /// For how long a leader that stops waits for another to lead.
 const HAND_OVER: Duration = Duration::from_secs(2);
+/// How old a view gets while it shows all but how far the others are.
+const VIEW_AGE: Duration = Duration::from_millis(50);
+/// So many lots of what is asked are on their way to a majority at once; what is asked meanwhile waits
+/// and becomes the next lot, as each costs every replica a write and a few messages. But none waits
+/// longer than this.
+const LOTS: usize = 2;
+const HELD_MAX: Duration = Duration::from_millis(2);
 /// How many messages are taken into one step.
 const STEP_MAX: usize = 4_096;
 
@@ -182,13 +205,12 @@ impl Core {
         if let Some(why) = self.to_log.trouble() {
             return Err(NotTaken::NoRoom(why));
         }
-        let asked = Asked::of(&ask);
-        let counted = self.admission.admit(asked, bytes).map_err(NotTaken::Overloaded)?;
+        let (asked, counted) = self.count(&ask, bytes).map_err(NotTaken::Overloaded)?;
         let (answer, mut answered) = oneshot::channel();
         let asker = Asker { answer, counted, since: Instant::now() };
         self.to_core.try_send(Message::Ask(ask, asker)).map_err(|error| match error {
             mpsc::error::TrySendError::Full(_) => {
-                NotTaken::Overloaded(self.admission.shed(asked, 1))
+                NotTaken::Overloaded(self.admission.shed(asked, None, 1))
             }
             mpsc::error::TrySendError::Closed(_) => NotTaken::Stopping,
         })?;
@@ -204,6 +226,14 @@ impl Core {
                 return Err(NotTaken::NoRoom(why));
             }
         }
+    }
+
+    /// Counts a question of so many bytes among what waits, for as long as what is given lives.
+    pub(super) fn count(&self, ask: &Ask, bytes: usize) -> Result<(Asked, Counted), Shed> {
+        let view = self.view();
+        let asked = Asked::of(ask, &view.cell, view.now());
+        let counted = self.admission.admit(asked, ask.by().map(|by| &by.user), bytes)?;
+        Ok((asked, counted))
     }
 
     /// Hands something over, as soon as there is room for it.
@@ -230,6 +260,27 @@ impl Core {
     pub(crate) async fn caught_up(&self) -> bool {
         let mut view = self.view.clone();
         view.wait_for(|view| view.caught_up).await.is_ok()
+    }
+
+    /// Whether the cell is that already.
+    pub(crate) fn has_caught_up(&self) -> bool {
+        self.view.borrow().caught_up
+    }
+
+    /// Waits until this replica has heard of no leader for so long: what it knows may be old, and
+    /// others may go on without it.
+    pub(super) async fn led_by_nobody(&self, time: Duration) {
+        let mut view = self.view.clone();
+        loop {
+            let left = view.wait_for(|view| view.leader.is_none()).await.is_ok();
+            let led = async { view.wait_for(|view| view.leader.is_some()).await.is_ok() };
+            match tokio::time::timeout(time, led).await {
+                Ok(true) if left => {}
+                // The core has ended, and with it all that anybody follows.
+                Ok(_) => std::future::pending().await,
+                Err(_) => return,
+            }
+        }
     }
 
     /// Before an orderly end: lets another replica lead, where this one does and there is another.
@@ -282,7 +333,10 @@ impl Core {
         let _gone = self.to_core.blocking_send(Message::Stop);
         let ended = self.ended.borrow().clone();
         match ended {
-            Some(error) => Err(anyhow::anyhow!("{error:#}")),
+            Some(error) => Err(match error.downcast_ref::<Dismissed>() {
+                Some(dismissed) => dismissed.clone().into(),
+                None => anyhow::anyhow!("{error:#}"),
+            }),
             None => Ok(()),
         }
     }
@@ -313,11 +367,11 @@ impl Core {
 pub(crate) struct Records;
 
 impl replica::Codec for Records {
-    fn encode(&self, at: Time, op: &cell::Op) -> Vec<u8> {
+    fn encode(&self, at: Time, op: &Op) -> Vec<u8> {
         proto::log::encode_record(at, op)
     }
 
-    fn decode(&self, payload: &[u8]) -> Result<(Time, cell::Op), String> {
+    fn decode(&self, payload: &[u8]) -> Result<(Time, Op), String> {
         proto::log::decode_record(payload).map_err(|error| error.to_string())
     }
 
@@ -350,6 +404,11 @@ struct Thread {
     /// was done.
     answers: Vec<(Ticket, Answered)>,
     last_ticket: u64,
+    /// What is asked and not proposed yet, since when, and the last ticket of each lot that is proposed
+    /// and not answered.
+    held: Vec<Input>,
+    held_since: Instant,
+    lots: VecDeque<Ticket>,
     followers: Vec<mpsc::Sender<LogEntry>>,
     me: ReplicaId,
     leader: Option<ReplicaId>,
@@ -359,6 +418,7 @@ struct Thread {
     origin: Origin,
     violations: u64,
     view: watch::Sender<Arc<View>>,
+    published: Instant,
     metrics: Arc<Metrics>,
 }
 
@@ -396,6 +456,9 @@ pub(crate) fn start(parts: Parts) -> anyhow::Result<Core> {
         readable: Vec::new(),
         answers: Vec::new(),
         last_ticket: 0,
+        held: Vec::new(),
+        held_since: Instant::now(),
+        lots: VecDeque::new(),
         followers: Vec::new(),
         me,
         leader: None,
@@ -405,6 +468,7 @@ pub(crate) fn start(parts: Parts) -> anyhow::Result<Core> {
         origin,
         violations: 0,
         view,
+        published: Instant::now(),
         metrics: Arc::clone(&metrics),
     };
     let alive = metrics.threads.alive(Part::Core);
@@ -428,9 +492,10 @@ fn run(mut thread: Thread) -> anyhow::Result<()> {
     let mut outputs = Vec::new();
     thread.know_peers();
     loop {
+        thread.propose(&mut inputs);
         let (now, begun) = (thread.clock.now(), Instant::now());
         thread.replica.step(now, inputs.drain(..), &mut outputs)?;
-        let changed = !outputs.is_empty();
+        let changed = thread.is_to_be_seen(&outputs);
         thread.measure(&outputs);
         for output in outputs.drain(..) {
             thread.handle(output)?;
@@ -444,31 +509,62 @@ fn run(mut thread: Thread) -> anyhow::Result<()> {
         thread.answer();
         thread.metrics.core.step.add(begun.elapsed());
         let due = thread.clock.instant(thread.replica.next_step());
+        let due = thread.propose_at().map_or(due, |at| due.min(at.into()));
         let waiting = thread.from_all.recv();
         let Ok(message) = runtime.block_on(async { tokio::time::timeout_at(due, waiting).await })
         else {
             continue;
         };
-        let Some(mut message) = message else { return Ok(()) };
-        loop {
+        let Some(message) = message else { return Ok(()) };
+        let mut next = Some(message);
+        while let Some(message) = next.take() {
             match message {
                 Message::Stop => return Ok(()),
                 Message::Fail(error) => return Err(error),
                 other => inputs.extend(thread.take_in(other)),
             }
-            match thread.from_all.try_recv() {
-                Ok(next) if inputs.len() < STEP_MAX => message = next,
-                Ok(next) => {
-                    inputs.extend(thread.take_in(next));
-                    break;
-                }
-                Err(_) => break,
+            if inputs.len() + thread.held.len() < STEP_MAX {
+                next = thread.from_all.try_recv().ok();
             }
         }
     }
 }
 
+/// Says that this replica leads, and of which state. The digest of a large cell takes longer than an
+/// election, and nobody waits for it.
+fn say_leads(term: Term, cell: &Cell) {
+    let cell = cell.clone();
+    let say = move || {
+        let (index, hash) = (cell.index(), proto::image::state_hash(&cell));
+        tracing::info!("leads in term {term} at index {index}, state {}", hash.short());
+    };
+    // Without a thread it goes unsaid.
+    let _unsaid = std::thread::Builder::new().name("says".to_owned()).spawn(say);
+}
+
 impl Thread {
+    /// Adds what is asked to what goes into the next step, where it need not wait.
+    fn propose(&mut self, inputs: &mut Vec<Input>) {
+        if self.propose_at().is_some_and(|at| at <= Instant::now()) {
+            self.lots.push_back(Ticket(self.last_ticket));
+            inputs.append(&mut self.held);
+        }
+    }
+
+    /// When what is held is to be proposed, at the latest; nothing where nothing is.
+    fn propose_at(&self) -> Option<Instant> {
+        let waits = if self.lots.len() < LOTS { Duration::ZERO } else { HELD_MAX };
+        (!self.held.is_empty()).then(|| self.held_since + waits)
+    }
+
+    /// Holds something that is asked until it is proposed.
+    fn hold(&mut self, ask: Input) {
+        if self.held.is_empty() {
+            self.held_since = Instant::now();
+        }
+        self.held.push(ask);
+    }
+
     fn take_in(&mut self, message: Message) -> Option<Input> {
         match message {
             Message::Input(input) => Some(input),
@@ -476,11 +572,13 @@ impl Thread {
                 self.last_ticket += 1;
                 let ticket = Ticket(self.last_ticket);
                 self.waiting.insert(ticket, asker);
-                Some(match ask {
+                self.hold(match ask {
                     Ask::OpenSession(by) => Input::OpenSession(ticket, by.user),
                     Ask::Request(id, by, mutation) => Input::Request(ticket, id, by.user, mutation),
+                    Ask::Enrolment(op) => Input::Enrolment(ticket, op),
                     Ask::Propose(assignments) => Input::Propose(ticket, assignments),
-                })
+                });
+                None
             }
             Message::Read(answer) => {
                 self.last_ticket += 1;
@@ -521,7 +619,10 @@ impl Thread {
                 self.answers.push((ticket, Ok((index, outcome))));
             }
             Output::Refused(ticket, refusal) => self.answers.push((ticket, Err(refusal))),
-            Output::Poll(poll) => self.agents.poll(poll),
+            Output::Poll(poll) => {
+                let said = self.replica.cell().credentials(&poll.name).cloned();
+                self.agents.poll(poll, said);
+            }
             Output::Committed { entry, at, events } => {
                 self.recorder.record(entry.index, at, events);
                 self.committed(&entry);
@@ -529,9 +630,7 @@ impl Thread {
             Output::Leads(term) => {
                 self.leads = Some(term);
                 self.metrics.core.elections_won.inc();
-                let hash = proto::image::state_hash(self.replica.cell());
-                let index = self.replica.cell().index();
-                tracing::info!("leads in term {term} at index {index}, state {}", hash.short());
+                say_leads(term, self.replica.cell());
                 // Whatever was said about it before is in the log of an older process.
                 rescheduling::tell(&Rescheduling::Allowed, self.replica.cell());
             }
@@ -550,10 +649,11 @@ impl Thread {
             Output::Readable(OWN_READ, _) => self.caught_up = true,
             Output::Readable(ticket, _) => self.readable.push(ticket),
             Output::Restored { term, restore_epoch } => self.restored(term, restore_epoch),
-            Output::Dismissed => anyhow::bail!(
-                "replica {} was removed from the cell: its directory is of no use any more",
-                self.me
-            ),
+            Output::Dismissed => {
+                let (me, what) = (self.me, "its directory is of no use any more");
+                let why = format!("replica {me} was removed from the cell: {what}");
+                return Err(Dismissed(why).into());
+            }
         }
         Ok(())
     }
@@ -583,6 +683,16 @@ impl Thread {
         self.followers.retain(|follower| follower.try_send(entry.clone()).is_ok());
     }
 
+    /// Whether a step changed what readers see. How far the others are is shown now and then: it changes
+    /// with every message, and each view that is published makes the next operations copy what it has.
+    fn is_to_be_seen(&self, outputs: &[Output]) -> bool {
+        let alone = |output: &Output| {
+            matches!(output, Output::Persist(_) | Output::Send(_) | Output::Poll(_))
+        };
+        let old = self.published.elapsed() > VIEW_AGE;
+        outputs.iter().any(|output| old || !alone(output))
+    }
+
     /// Counts what a step gave.
     fn measure(&self, outputs: &[Output]) {
         let metrics = &self.metrics;
@@ -602,6 +712,8 @@ impl Thread {
             let _gone = self.reading.remove(&ticket).map(|answer| answer.send(()));
         }
         for (ticket, answered) in self.answers.drain(..) {
+            // They are answered in the order in which they were asked.
+            while self.lots.pop_front_if(|last| *last <= ticket).is_some() {}
             // A read that is refused is dropped, which says so.
             self.reading.remove(&ticket);
             if let Some(Asker { answer, counted, since }) = self.waiting.remove(&ticket) {
@@ -616,6 +728,7 @@ impl Thread {
     }
 
     fn publish(&mut self) {
+        self.published = Instant::now();
         self.followers.retain(|follower| !follower.is_closed());
         let cell = self.replica.cell();
         rescheduling::tell(self.view.borrow().cell.rescheduling(), cell);
@@ -632,6 +745,7 @@ impl Thread {
             term: self.term,
             leads: self.leads,
             progress: self.replica.progress().into(),
+            active: self.replica.active().into(),
             caught_up: self.caught_up || self.leads.is_some(),
             followers: self.followers.len(),
             clock: self.clock,

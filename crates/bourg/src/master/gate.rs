@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::{Request, State};
+use axum::http::HeaderMap;
 use axum::middleware::Next;
 use axum::response::Response;
 use tonic::Status;
@@ -20,21 +21,29 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const CONSISTENT_PATIENCE: Duration = Duration::from_secs(5);
 
 pub(super) async fn pass(State(core): State<Core>, request: Request, next: Next) -> Response {
-    if !matches!(tokio::time::timeout(PATIENCE, core.caught_up()).await, Ok(true)) {
-        let status = Status::unavailable(
+    match wait(&core, request.headers()).await {
+        Ok(()) => next.run(request).await,
+        Err(status) => status.into_http(),
+    }
+}
+
+/// Waits for what a request with these headers waits for.
+pub(super) async fn wait(core: &Core, headers: &HeaderMap) -> Result<(), Status> {
+    if !core.has_caught_up()
+        && !matches!(tokio::time::timeout(PATIENCE, core.caught_up()).await, Ok(true))
+    {
+        return Err(Status::unavailable(
             "this replica has heard of no leader since it was started, and does not know what is \
              true: ask another",
-        );
-        return status.into_http();
+        ));
     }
-    if request.headers().contains_key(CONSISTENT) && !has_what_is_true(&core).await {
-        let status = Status::unavailable(
+    if headers.contains_key(CONSISTENT) && !has_what_is_true(core).await {
+        return Err(Status::unavailable(
             "no majority of the replicas says what is true now: ask without --consistent for what this \
              one knows",
-        );
-        return status.into_http();
+        ));
     }
-    next.run(request).await
+    Ok(())
 }
 
 /// Whether the newest view has all that was acknowledged anywhere before.

@@ -67,7 +67,8 @@ impl Service {
     /// Lets whoever has a certificate of the cell look, unless it was revoked.
     fn may_look<T>(&self, request: &Request<T>) -> Result<(), Status> {
         match rpc::transport::peer_identity(request, &self.cell)? {
-            Identity::Master | Identity::Borglet(_) | Identity::Scheduler(_) => Ok(()),
+            Identity::Master | Identity::Scheduler(_) => Ok(()),
+            Identity::Borglet(_) => self.machine(request).map(drop),
             Identity::User(_) | Identity::Task { .. } => self.caller(request).map(drop),
             Identity::Joining(_) => {
                 Err(Status::permission_denied("a token is for joining the cell alone"))

@@ -9,9 +9,23 @@ use anyhow::{Context, ensure};
 use model::ReplicaId;
 use serde::{Deserialize, Serialize};
 
+use crate::joining;
+
 const FILE: &str = "replica.toml";
 /// The replica that founds a cell.
 pub(crate) const FIRST: ReplicaId = ReplicaId(1);
+
+/// This replica is none of the cell any more, so that it is of no use to start it again: why.
+#[derive(Clone, Debug)]
+pub(crate) struct Dismissed(pub(crate) String);
+
+impl std::fmt::Display for Dismissed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Dismissed {}
 
 /// A replica, as its directory says.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -57,8 +71,9 @@ impl Itself {
     /// Writes it into a data directory.
     pub(crate) fn write(&self, directory: &Path) -> anyhow::Result<()> {
         let path = directory.join(FILE);
-        std::fs::write(&path, toml::to_string(self)?)
-            .with_context(|| format!("cannot write {}", path.display()))
+        let text = toml::to_string(self)?;
+        let written = joining::replace(&path, &directory.join("replica.toml.tmp"), &text);
+        written.with_context(|| format!("cannot write {}", path.display()))
     }
 
     /// Its id.

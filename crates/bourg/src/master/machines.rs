@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use cell::{Mutation, Reply, attribute};
-use model::{GcuFactor, MachineName};
+use model::{GcuFactor, MachineId, MachineName};
 use proto::v1;
 use proto::v1::change_machine_request::{Change, SetAttributes};
 use tonic::{Response, Status};
@@ -47,6 +47,17 @@ impl Service {
             (_, other) => return Err(unexpected(&other)),
         };
         Ok(Response::new(v1::ChangeMachineResponse { index: index.0, leaving }))
+    }
+
+    /// Adds what is not of the cell: who polls each machine, and how that goes.
+    pub(super) fn tell_of_links(&self, machines: &mut [v1::MachineStatus]) {
+        let view = self.core.view();
+        for machine in machines {
+            let id = MachineId(machine.id);
+            let by = master::owner(id, &view.active);
+            machine.polled_by = by.map_or(0, |replica| replica.0);
+            machine.not_reached = self.agents.trouble(id).unwrap_or_default();
+        }
     }
 
     pub(super) async fn set_a_platform(

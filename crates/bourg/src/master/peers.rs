@@ -21,6 +21,7 @@ use tonic::transport::Channel;
 use tonic::{Code, Status};
 
 use super::core::Message;
+use super::itself::Dismissed;
 use crate::checkpoint;
 
 /// How many messages may wait for a replica.
@@ -59,6 +60,8 @@ struct Inner {
     to_core: mpsc::Sender<Message>,
     /// Where replicas were said to be when this process was started.
     hints: BTreeMap<ReplicaId, Arc<str>>,
+    /// Replicas in this very process, by whose queues they are reached.
+    beside: BTreeMap<ReplicaId, mpsc::Sender<Message>>,
     peers: Mutex<BTreeMap<ReplicaId, Peer>>,
 }
 
@@ -76,6 +79,26 @@ pub(crate) fn start(
     hints: BTreeMap<ReplicaId, Arc<str>>,
     to_core: mpsc::Sender<Message>,
 ) -> anyhow::Result<Peers> {
+    start_with(credentials, me, hints, BTreeMap::new(), to_core)
+}
+
+/// The same for replicas that are all in this process, each with a queue.
+pub(super) fn start_beside(
+    credentials: &Rotating,
+    me: ReplicaId,
+    beside: BTreeMap<ReplicaId, mpsc::Sender<Message>>,
+    to_core: mpsc::Sender<Message>,
+) -> anyhow::Result<Peers> {
+    start_with(credentials, me, BTreeMap::new(), beside, to_core)
+}
+
+fn start_with(
+    credentials: &Rotating,
+    me: ReplicaId,
+    hints: BTreeMap<ReplicaId, Arc<str>>,
+    beside: BTreeMap<ReplicaId, mpsc::Sender<Message>>,
+    to_core: mpsc::Sender<Message>,
+) -> anyhow::Result<Peers> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .thread_name("peers")
@@ -88,6 +111,7 @@ pub(crate) fn start(
         me,
         to_core,
         hints,
+        beside,
         peers: Mutex::default(),
     };
     let handle = Handle(Arc::new(inner));
@@ -113,6 +137,9 @@ impl Handle {
     /// Who the replicas are from now on. Those that were given at the start are known besides: a
     /// replica that has nothing of the log yet knows of no others.
     pub(crate) fn know<'a>(&self, recorded: impl Iterator<Item = (ReplicaId, &'a Arc<str>)>) {
+        if !self.0.beside.is_empty() {
+            return;
+        }
         let recorded: BTreeMap<ReplicaId, &Arc<str>> = recorded.collect();
         let mut peers = self.peers();
         if !recorded.is_empty() {
@@ -149,6 +176,10 @@ impl Handle {
 
     /// Says something to another replica, if it can hear it.
     pub(crate) fn send(&self, message: ReplicaMessage) {
+        if let Some(core) = self.0.beside.get(&message.to) {
+            let _lost = core.try_send(Message::Input(Input::Received(message)));
+            return;
+        }
         let snapshot = match &message.body {
             Body::Consensus(consensus) => consensus.snapshot.clone(),
             _ => None,
@@ -291,9 +322,8 @@ impl Stream {
                 let said = rpc::transport::explain(&status);
                 tracing::debug!("replica {} at {address}: {said}", self.id);
                 if status.code() == Code::FailedPrecondition {
-                    let dismissed =
-                        anyhow::anyhow!("replica {} says: {}", self.id, status.message());
-                    let _gone = self.to_core.send(Message::Fail(dismissed)).await;
+                    let why = format!("replica {} says: {}", self.id, status.message());
+                    let _gone = self.to_core.send(Message::Fail(Dismissed(why).into())).await;
                     return;
                 }
             }

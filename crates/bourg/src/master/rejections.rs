@@ -24,6 +24,7 @@ pub(super) fn rejected(cell: &Cell, rejection: &Rejection) -> Status {
         | Rejection::NoSuchToken(_)
         | Rejection::TokenExpired(_)
         | Rejection::TokenUsed(_)
+        | Rejection::ReplicaTokenUsed(_)
         | Rejection::MachineRevoked(_) => Status::permission_denied(text),
         Rejection::NotFounded => Status::unavailable(text),
         Rejection::WouldNotFit { task, machine, misfit } => {

@@ -12,6 +12,7 @@ use proto::v1::install_request::Part;
 use replica::{Input, Message as ReplicaMessage};
 use rpc::Identity;
 use rpc::service::replication_server::{Replication, ReplicationServer};
+use rpc::transport::Cause;
 use tokio::sync::Mutex;
 use tonic::{Request, Response, Status, Streaming};
 
@@ -44,9 +45,10 @@ impl Replicas {
     fn only_replicas<T>(&self, request: &Request<T>) -> Result<(), Status> {
         match rpc::transport::peer_identity(request, &self.service.cell)? {
             Identity::Master => Ok(()),
-            other => Err(Status::permission_denied(format!(
-                "only replicas of the master may ask that, and {other} is none"
-            ))),
+            other => {
+                let why = format!("only replicas of the master may ask that, and {other} is none");
+                Err(rpc::transport::refuse(request, Cause::WrongRole, why))
+            }
         }
     }
 
@@ -69,6 +71,18 @@ impl Replicas {
             )));
         }
         Ok(())
+    }
+
+    /// The user in whose name another replica asks, if their certificate is accepted here.
+    fn accepted(&self, user: &str, serial: &str) -> Result<Caller, Status> {
+        let invalid = |error: &dyn std::fmt::Display| Status::invalid_argument(error.to_string());
+        let user = UserName::new(user).map_err(|error| invalid(&error))?;
+        let serial: Serial = serial.parse().map_err(|error| invalid(&error))?;
+        let view = self.service.core.view();
+        if view.cell.accepts(&user, serial) {
+            return Ok(Caller { user, serial });
+        }
+        Err(Status::permission_denied(revoked(&view.cell, &user, view.now())))
     }
 
     async fn received(&self, message: ReplicaMessage) -> Result<(), Status> {
@@ -123,20 +137,16 @@ impl Replication for Replicas {
         self.only_replicas(&request)?;
         let bytes = request.get_ref().encoded_len();
         let v1::ForwardRequest { user, serial, op } = request.into_inner();
-        let invalid = |error: &dyn std::fmt::Display| Status::invalid_argument(error.to_string());
-        let user = UserName::new(&user).map_err(|error| invalid(&error))?;
-        let serial: Serial = serial.parse().map_err(|error| invalid(&error))?;
-        let view = self.service.core.view();
-        if !view.cell.accepts(&user, serial) {
-            let why = revoked(&view.cell, &user, view.now());
-            return Err(Status::permission_denied(why));
-        }
-        drop(view);
         let op = op.ok_or_else(|| Status::invalid_argument("nothing is asked"))?;
-        let by = Caller { user, serial };
         let ask = match op.try_into().map_err(|error| malformed(&error))? {
-            Op::OpenSession { .. } => Ask::OpenSession(by),
-            Op::Request { id, mutation, .. } => Ask::Request(id, by, mutation),
+            Op::OpenSession { .. } => Ask::OpenSession(self.accepted(&user, &serial)?),
+            Op::Request { id, mutation, .. } => {
+                Ask::Request(id, self.accepted(&user, &serial)?, mutation)
+            }
+            // With which certificate is judged as it is done.
+            op @ (Op::Enrol { .. } | Op::RenewMachine { .. } | Op::JoinReplica { .. }) => {
+                Ask::Enrolment(op)
+            }
             _ => return Err(Status::invalid_argument("nobody may ask for that operation")),
         };
         match self.service.ask_here(ask, bytes).await? {

@@ -9,11 +9,13 @@ use axum::Router;
 use axum::middleware::from_fn_with_state;
 use axum::routing::get;
 use rpc::service::borgmaster_server::{self, BorgmasterServer};
+use rpc::service::enrolment_server::{self, EnrolmentServer};
 use rpc::service::replication_server::{self, ReplicationServer};
 use rpc::service::scheduling_server::{self, SchedulingServer};
 use tonic::service::Routes;
 use tonic_health::pb::health_server::{self, HealthServer};
 
+use super::front::Front;
 use super::metrics::{Requests, measure};
 use super::replication::Replicas;
 use super::service::Service;
@@ -22,8 +24,9 @@ use super::{gate, health};
 /// The service of gRPC's reflection.
 const REFLECTION: &str = "grpc.reflection.v1.ServerReflection";
 /// The services that a master has.
-const SERVICES: [&str; 5] = [
+const SERVICES: [&str; 6] = [
     borgmaster_server::SERVICE_NAME,
+    enrolment_server::SERVICE_NAME,
     scheduling_server::SERVICE_NAME,
     replication_server::SERVICE_NAME,
     health_server::SERVICE_NAME,
@@ -39,17 +42,20 @@ pub(super) fn requests() -> Arc<Requests> {
 
 impl Service {
     /// All of it.
-    pub(crate) fn routes(self, replicas: ReplicationServer<Replicas>) -> anyhow::Result<Routes> {
+    pub(super) fn routes(self, replicas: ReplicationServer<Replicas>) -> anyhow::Result<Front> {
         let most = rpc::transport::MAX_STREAM_MESSAGE_BYTES;
         let scheduling = SchedulingServer::new(self.clone());
         let scheduling = scheduling.max_decoding_message_size(most).max_encoding_message_size(most);
         let users = BorgmasterServer::new(self.clone()).max_encoding_message_size(most);
-        let held = Routes::new(users).add_service(scheduling).into_axum_router();
+        let direct = users.clone();
+        let joining = EnrolmentServer::new(self.clone());
+        let held = Routes::new(users).add_service(scheduling).add_service(joining);
+        let held = held.into_axum_router();
         let held = held.layer(from_fn_with_state(self.core.clone(), gate::pass));
         let measured = from_fn_with_state(Arc::clone(&self.requests), measure);
         let always = Routes::new(replicas).into_axum_router().reset_fallback();
-        let all = held.merge(always).merge(self.for_lookers()?);
-        Ok(Routes::from(all.layer(measured)))
+        let all = held.merge(always).merge(self.clone().for_lookers()?);
+        Ok(Front::new(direct, &self, Routes::from(all.layer(measured))))
     }
 
     /// What anybody with a certificate of the cell may ask, and at any time.

@@ -21,6 +21,8 @@ use super::service::{Answer, STREAM_QUEUE, Service, Streamed, malformed, unexpec
 const IMAGE_PIECE_BYTES: usize = 1 << 20;
 /// For how long a leader is looked for to judge a proposal.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// For how long a scheduler may follow a replica that hears of no leader.
+const LEADERLESS_MAX: Duration = Duration::from_secs(2);
 
 #[tonic::async_trait]
 impl Scheduling for Service {
@@ -28,6 +30,7 @@ impl Scheduling for Service {
 
     async fn follow(&self, request: Request<v1::FollowRequest>) -> Answer<Self::FollowStream> {
         let name = self.scheduler(&request)?;
+        self.leader(Instant::now() + LEADERLESS_MAX).await?;
         let following = self.core.follow().await;
         let mut following = following.ok_or_else(|| Status::unavailable("the master stops"))?;
         tracing::info!("scheduler {name} follows from index {}", following.cell.index());
@@ -44,12 +47,18 @@ impl Scheduling for Service {
                     return;
                 }
             }
-            loop {
+            let mut alone = std::pin::pin!(core.led_by_nobody(LEADERLESS_MAX));
+            let ended = loop {
                 let entry = tokio::select! {
                     entry = following.entries.recv() => entry,
                     () = to_scheduler.closed() => return,
+                    () = &mut alone => {
+                        break Status::unavailable("this replica hears of no leader: follow another");
+                    }
                 };
-                let Some(entry) = entry else { break };
+                let Some(entry) = entry else {
+                    break Status::out_of_range("too far behind, or the master stops: begin anew");
+                };
                 let committed = v1::Committed {
                     index: entry.index.0,
                     level: entry.level.0,
@@ -60,9 +69,8 @@ impl Scheduling for Service {
                 if to_scheduler.send(Ok(message)).await.is_err() {
                     return;
                 }
-            }
-            let late = Status::out_of_range("too far behind, or the master stops: begin anew");
-            let _gone = to_scheduler.send(Err(late)).await;
+            };
+            let _gone = to_scheduler.send(Err(ended)).await;
         });
         Ok(Response::new(Box::pin(ReceiverStream::new(stream))))
     }

@@ -23,7 +23,6 @@ use tokio_stream::wrappers::ReceiverStream;
 use tokio_stream::{Stream, StreamExt};
 use tonic::{Code, Request, Response, Status};
 
-use super::admission::Shed;
 use super::core::{Answered, Ask, Core, NotTaken};
 use super::metrics::{Metrics, Requests};
 use super::past::Past;
@@ -38,11 +37,13 @@ use super::{agents, changes, gate, machines, peers, quota, routes, views};
 pub(crate) struct Service {
     pub(super) core: Core,
     pub(super) peers: peers::Handle,
-    agents: agents::Handle,
+    pub(super) agents: agents::Handle,
     pub(super) cell: String,
     pub(super) past: Past,
     pub(super) events: Kept,
     pub(super) authority: Arc<Authority>,
+    /// How long the certificates are valid that machines and schedulers get.
+    pub(super) validity: Duration,
     pub(super) metrics: Arc<Metrics>,
     pub(super) requests: Arc<Requests>,
     pub(super) registry: Arc<Registry>,
@@ -54,11 +55,11 @@ pub(super) type Streamed<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Sen
 /// The metadata of a refusal that says after how many milliseconds to ask again.
 pub(crate) const RETRY_AFTER: &str = "retry-after-ms";
 /// For how long a leader is looked for, and asked again.
-const LEADER_PATIENCE: Duration = Duration::from_secs(10);
+pub(super) const LEADER_PATIENCE: Duration = Duration::from_secs(10);
 /// How long a leader that did not answer is left alone.
 const LEADER_PAUSE: Duration = Duration::from_millis(20);
 /// What a request counts for that has no description in it, in bytes.
-const SMALL_BYTES: usize = 256;
+pub(super) const SMALL_BYTES: usize = 256;
 /// How many messages of a stream may wait for a slow reader.
 pub(super) const STREAM_QUEUE: usize = 64;
 
@@ -66,17 +67,28 @@ impl Service {
     pub(super) fn new(
         core: Core,
         (agents, peers): (agents::Handle, peers::Handle),
-        authority: Authority,
+        (authority, validity): (Arc<Authority>, Duration),
         past: Past,
         events: Kept,
         refusals: Refusals,
         metrics: Arc<Metrics>,
     ) -> Self {
         let cell = authority.cell().to_owned();
-        let authority = Arc::new(authority);
         let requests = routes::requests();
         let registry = Arc::new(metrics.registry(core.clone(), refusals, Arc::clone(&requests)));
-        Self { core, peers, agents, cell, past, events, authority, metrics, requests, registry }
+        Self {
+            core,
+            peers,
+            agents,
+            cell,
+            past,
+            events,
+            authority,
+            validity,
+            metrics,
+            requests,
+            registry,
+        }
     }
 
     /// The user who asks.
@@ -123,10 +135,15 @@ impl Service {
         loop {
             let asked = match self.leader(until).await? {
                 None => self.ask_here(ask.clone(), bytes).await,
-                Some(leader) => self.forward(leader, &ask).await,
+                Some(leader) => tokio::select! {
+                    answer = self.forward(leader, &ask, bytes) => answer,
+                    () = self.leads_no_longer(leader) => Err(Status::unavailable(
+                        "the leader that was asked leads no longer",
+                    )),
+                },
             };
             match asked {
-                Err(status) if status.code() == Code::Unavailable && Instant::now() < until => {
+                Err(status) if may_be_answered(&status) && Instant::now() < until => {
                     tokio::time::sleep(LEADER_PAUSE).await;
                 }
                 asked => return asked,
@@ -136,6 +153,11 @@ impl Service {
 
     /// Who leads, where it is another.
     pub(super) async fn leader(&self, until: Instant) -> Result<Option<ReplicaId>, Status> {
+        let view = self.core.view();
+        if view.leader.is_some() {
+            return Ok(view.leads_elsewhere());
+        }
+        drop(view);
         let mut views = self.core.watch();
         let known = views.wait_for(|view| view.leader.is_some());
         match tokio::time::timeout_at(until, known).await {
@@ -147,17 +169,34 @@ impl Service {
         }
     }
 
+    /// Waits until another replica leads. A leader whose machine is gone does not say so.
+    async fn leads_no_longer(&self, leader: ReplicaId) {
+        let mut views = self.core.watch();
+        let gone = views.wait_for(|view| view.leader.is_some_and(|now| now != leader));
+        if gone.await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+
     /// Asks the leader elsewhere, and waits until this replica's view has the answer too.
-    async fn forward(&self, leader: ReplicaId, ask: &Ask) -> Result<(LogIndex, Outcome), Status> {
+    async fn forward(
+        &self,
+        leader: ReplicaId,
+        ask: &Ask,
+        bytes: usize,
+    ) -> Result<(LogIndex, Outcome), Status> {
+        let (_, _counted) = self.core.count(ask, bytes)?;
         let (by, op) = match ask {
-            Ask::OpenSession(by) => (by, Op::OpenSession { user: by.user.clone() }),
+            Ask::OpenSession(by) => (Some(by), Op::OpenSession { user: by.user.clone() }),
             Ask::Request(id, by, mutation) => {
                 let mutation = mutation.clone();
-                (by, Op::Request { id: *id, by: by.user.clone(), mutation })
+                (Some(by), Op::Request { id: *id, by: by.user.clone(), mutation })
             }
+            Ask::Enrolment(op) => (None, op.clone()),
             Ask::Propose(_) => return Err(unexpected(&"a scheduler's proposal")),
         };
-        let (user, serial) = (by.user.to_string(), by.serial.to_string());
+        let by = by.map(|by| (by.user.to_string(), by.serial.to_string()));
+        let (user, serial) = by.unwrap_or_default();
         let request = v1::ForwardRequest { user, serial, op: Some((&op).into()) };
         let answer = self.peers.forward(leader, request, LEADER_PATIENCE).await?;
         let index = LogIndex(answer.index);
@@ -183,7 +222,7 @@ impl Service {
     ) -> Result<(LogIndex, Outcome), Status> {
         let answered = self.core.ask(ask, bytes).await;
         let answered: Answered = answered.map_err(|not_taken| match not_taken {
-            NotTaken::Overloaded(shed) => overloaded(&shed),
+            NotTaken::Overloaded(shed) => shed.into(),
             NotTaken::NoRoom(why) => {
                 self.metrics.no_room.inc();
                 Status::resource_exhausted(format!("nothing can be changed now, only read: {why}"))
@@ -242,16 +281,13 @@ impl Service {
     }
 }
 
-pub(super) fn unexpected(outcome: &impl std::fmt::Debug) -> Status {
-    Status::internal(format!("unexpected outcome {outcome:?}"))
+/// Whether another leader may answer, or this one in a moment.
+fn may_be_answered(status: &Status) -> bool {
+    status.code() == Code::Unavailable || rpc::transport::is_broken(status)
 }
 
-/// That there is too much to do, with the time after which to ask again.
-fn overloaded(shed: &Shed) -> Status {
-    let mut status = Status::resource_exhausted(shed.to_string());
-    let ms = u64::try_from(shed.retry_after.as_millis()).unwrap_or(u64::MAX);
-    status.metadata_mut().insert(RETRY_AFTER, ms.into());
-    status
+pub(super) fn unexpected(outcome: &impl std::fmt::Debug) -> Status {
+    Status::internal(format!("unexpected outcome {outcome:?}"))
 }
 
 pub(super) fn malformed(error: &proto::Malformed) -> Status {
@@ -380,6 +416,22 @@ impl Borgmaster for Service {
     ) -> Answer<v1::RevokeUserResponse> {
         let by = self.caller(&request)?;
         self.revoke_a_user(by, request.into_inner()).await
+    }
+
+    async fn issue_token(
+        &self,
+        request: Request<v1::IssueTokenRequest>,
+    ) -> Answer<v1::IssueTokenResponse> {
+        let by = self.caller(&request)?;
+        self.issue_a_token(by, request.into_inner()).await
+    }
+
+    async fn revoke_machine(
+        &self,
+        request: Request<v1::RevokeMachineRequest>,
+    ) -> Answer<v1::RevokeMachineResponse> {
+        let by = self.caller(&request)?;
+        self.revoke_a_machine(by, request.into_inner()).await
     }
 
     async fn change_replicas(
@@ -530,7 +582,9 @@ impl Borgmaster for Service {
                 other => Err(unexpected(&other)),
             };
         }
-        self.read(&user, |reads| reads.machines(&asked))
+        let mut answer = self.read(&user, |reads| reads.machines(&asked))?;
+        self.tell_of_links(&mut answer.get_mut().machines);
+        Ok(answer)
     }
 
     async fn cell_status(
@@ -609,7 +663,7 @@ impl Borgmaster for Service {
             let Some(machine) = view.cell.machine(machine) else { continue };
             let client = self
                 .agents
-                .client(machine.id, &machine.name, &machine.address)
+                .client(machine)
                 .map_err(|error| Status::unavailable(error.to_string()))?;
             let request = v1::ReadLogRequest {
                 instance: Some(instance.into()),

@@ -4,18 +4,18 @@
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::{Duration, UNIX_EPOCH};
 
 use cell::{Cell, Mutation, Reply};
 use model::{Serial, Time, UserName};
 use proto::v1;
+use rpc::Identity;
 use rpc::transport::Cause;
-use rpc::{Identity, SigningRequest, Validity};
 use tokio_stream::Stream;
 use tonic::{Request, Response, Status};
 
+use super::enrolment::Wanted;
 use super::reads::Reads;
-use super::service::{Answer, Service, Streamed, unexpected};
+use super::service::{Answer, LEADER_PATIENCE, Service, Streamed, unexpected};
 use super::views;
 
 /// Who asks, and with which certificate.
@@ -61,20 +61,29 @@ impl Service {
         Err(rpc::transport::refuse(request, Cause::Revoked, why))
     }
 
-    /// A stream that ends when the certificate of whoever asked for it is revoked.
+    /// A stream that ends when the certificate of whoever asked for it is revoked, or when this
+    /// replica has heard of no leader for a while: whoever reads it asks another then.
     pub(super) fn while_accepted<T: 'static>(
         &self,
         caller: Caller,
         stream: Response<Streamed<T>>,
     ) -> Response<Streamed<T>> {
-        let mut views = self.core.watch();
+        let (core, mut views) = (self.core.clone(), self.core.watch());
         let refused = Box::pin(async move {
             let Caller { user, serial } = caller;
-            let view = views.wait_for(|view| !view.cell.accepts(&user, serial)).await;
-            match view.map(|view| Arc::clone(&view)) {
-                Ok(view) => Status::permission_denied(revoked(&view.cell, &user, view.now())),
-                // The master ends, and the stream will by itself.
-                Err(_) => std::future::pending().await,
+            let revoked = async {
+                let view = views.wait_for(|view| !view.cell.accepts(&user, serial)).await;
+                match view.map(|view| Arc::clone(&view)) {
+                    Ok(view) => Status::permission_denied(revoked(&view.cell, &user, view.now())),
+                    // The master ends, and the stream will by itself.
+                    Err(_) => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                revoked = revoked => revoked,
+                () = core.led_by_nobody(LEADER_PATIENCE) => {
+                    Status::unavailable("this replica hears of no leader: ask another")
+                }
             }
         });
         stream.map(|stream| {
@@ -90,33 +99,19 @@ impl Service {
     ) -> Answer<v1::AddUserResponse> {
         let invalid = |error: &dyn std::fmt::Display| Status::invalid_argument(error.to_string());
         let user = UserName::new(&asked.name).map_err(|error| invalid(&error))?;
-        let request = SigningRequest::from_pem(&asked.signing_request);
-        let request = request.map_err(|error| invalid(&error))?;
         let validity = asked.validity.ok_or_else(|| invalid(&"it is not said for how long"))?;
         let validity = proto::span(&validity).map_err(|error| invalid(&error))?;
         let id = asked.id.ok_or_else(|| invalid(&"a request needs its id"))?;
-        // The same for the same request: whoever repeats it gets the certificate that is recorded.
-        let context = [id.session.to_le_bytes(), id.sequence.to_le_bytes()].concat();
-        let number = request.serial(&context);
-        let serial = Serial::from_bytes(&number);
-        let serial = serial.ok_or_else(|| Status::internal("a serial number is too long"))?;
-        let mutation = Mutation::AddUser { user: user.clone(), serial, validity };
+        let wanted = Wanted::by_request(&asked.signing_request, id)?;
+        let mutation = Mutation::AddUser { user: user.clone(), serial: wanted.serial, validity };
         let (index, certificate) = match self.mutate(Some(id), by, mutation).await? {
             (index, Reply::UserAdded(certificate)) => (index, certificate),
             (_, other) => return Err(unexpected(&other)),
         };
-        if certificate.serial != serial {
-            return Err(Status::failed_precondition(
-                "that request was made before with another key: make a new one",
-            ));
-        }
-        let until = UNIX_EPOCH + Duration::from_micros(certificate.expires.0);
-        let validity = Validity { until, ..Validity::lasting(Duration::ZERO) };
         let identity = Identity::User(user.to_string());
-        let issued = self.authority.certify(&request, &identity, validity, &number);
         Ok(Response::new(v1::AddUserResponse {
             index: index.0,
-            certificate: issued.map_err(|error| Status::internal(error.to_string()))?,
+            certificate: self.certify(&wanted, &identity, &certificate)?,
             expires: certificate.expires.0,
         }))
     }

@@ -357,6 +357,23 @@ pub(crate) fn machine_status(machine: &Machine, now: Time) -> v1::MachineStatus 
         suspect: machine.is_suspect(now),
         placed: Vec::new(),
         silent_since,
+        polled_by: 0,
+        not_reached: String::new(),
+        ..credentials(machine)
+    }
+}
+
+/// What the cell has said of a machine's certificates, and nothing else of it.
+fn credentials(machine: &Machine) -> v1::MachineStatus {
+    let Some(said) = &machine.credentials else { return v1::MachineStatus::default() };
+    let revoked = said.revoked.as_ref();
+    let newest = said.certificates.iter().map(|known| known.expires.0).max();
+    v1::MachineStatus {
+        certificate_expires: newest.unwrap_or_default(),
+        revoked: revoked.map_or(0, |act| act.at.0),
+        revoked_by: revoked.map(|act| act.by.to_string()).unwrap_or_default(),
+        shut_out: revoked.is_some() && said.certificates.is_empty(),
+        ..v1::MachineStatus::default()
     }
 }
 

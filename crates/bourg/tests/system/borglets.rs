@@ -2,7 +2,7 @@
 //! certificate and cgroups of its own.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
@@ -30,36 +30,65 @@ impl<'a> Machine<'a> {
     /// A Borglet that runs, and whose machine is up.
     #[track_caller]
     pub(crate) fn start(cell: &'a Cell, name: &'static str) -> Self {
-        let directory = cell.directory().join(name);
-        std::fs::create_dir(&directory).expect("a directory for the machine");
+        let mut machine = Self::in_its_directory(cell, name);
+        let directory = &machine.directory;
         let authority = Authority::open(cell.directory().join("master/tls"));
         let identity = Identity::Borglet(name.to_owned());
         let issued =
             authority.expect("the cell's authority").issue(&identity, Validity::lasting(HOUR));
-        issued.expect("a certificate").write(&directory, "borglet").expect("it can be written");
-        let cgroup = linux::cgroup::parent_name(&directory);
-        let address = "127.0.0.1:0".to_owned();
-        let mut machine = Self { cell, name, directory, address, borglet: None, cgroup };
+        issued.expect("a certificate").write(directory, "borglet").expect("it can be written");
         machine.start_again();
         cell.ok(&format!("bourg machine add {name} {}", machine.address));
         machine.is("up");
         machine
     }
 
+    /// A Borglet that joins with a token, as `--join` takes it, and whose machine is up.
+    #[track_caller]
+    pub(crate) fn join(cell: &'a Cell, name: &'static str, token: &str) -> Self {
+        let mut machine = Self::in_its_directory(cell, name);
+        machine.start_with(&["--join", token]);
+        machine.is("up");
+        machine
+    }
+
+    /// Nothing but a directory.
+    #[track_caller]
+    pub(crate) fn in_its_directory(cell: &'a Cell, name: &'static str) -> Self {
+        let directory = cell.directory().join(name);
+        std::fs::create_dir(&directory).expect("a directory for the machine");
+        let cgroup = linux::cgroup::parent_name(&directory);
+        let address = "127.0.0.1:0".to_owned();
+        Self { cell, name, directory, address, borglet: None, cgroup }
+    }
+
+    /// Where it keeps what it has.
+    pub(crate) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Where its Borglet answers.
+    pub(crate) fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// Its Borglet.
+    pub(crate) fn borglet(&mut self) -> &mut Background {
+        self.borglet.as_mut().expect("its Borglet runs")
+    }
+
     /// Starts its Borglet after an end, at the same address.
     #[track_caller]
     pub(crate) fn start_again(&mut self) {
+        self.start_with(&[]);
+    }
+
+    /// The same with more flags.
+    #[track_caller]
+    pub(crate) fn start_with(&mut self, more: &[&str]) {
         let directory = self.directory.to_string_lossy();
-        let flags = [
-            "borglet",
-            "--dir",
-            &*directory,
-            "--credentials",
-            &*directory,
-            "--listen",
-            &self.address,
-        ];
-        let borglet = self.cell.start("bourg", &[&flags[..], &["--stop-tasks"]].concat());
+        let flags = ["borglet", "--dir", &*directory, "--listen", &self.address, "--stop-tasks"];
+        let borglet = self.cell.start("bourg", &[&flags[..], more].concat());
         self.address = eventually("the Borglet listens", || {
             let said = borglet.stderr();
             let (_, after) = said.split_once("listens on ")?;

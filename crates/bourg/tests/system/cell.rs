@@ -105,6 +105,11 @@ impl Cell {
         self.dev.as_mut().expect("the cell runs")
     }
 
+    /// What its processes have said so far.
+    pub(crate) fn said(&self) -> String {
+        self.dev.as_ref().expect("the cell runs").stderr()
+    }
+
     /// Where the cell keeps its state.
     pub(crate) fn directory(&self) -> &Path {
         &self.directory

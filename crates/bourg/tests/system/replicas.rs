@@ -1,12 +1,13 @@
 //! A master of three replicas: real processes that are killed, frozen and started again, while
 //! clients go on and no task notices.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
+use crate::borglets::Machine;
 use crate::cell::Cell;
 use crate::eventually::{eventually, until};
 use crate::processes;
@@ -167,6 +168,65 @@ fn a_frozen_leader_is_replaced_and_a_minority_reads_but_changes_nothing() {
     cell.ok(&format!("bourg --cell {} run again.bcl", two.display()));
     cell.agree();
     assert_eq!(cell.task_pids(), before);
+}
+
+#[test]
+fn machines_are_polled_by_several_replicas_and_by_others_when_one_is_gone() {
+    let cell = Three::start();
+    let machines = ["m2", "m3"].map(|name| Machine::start(&cell, name));
+    let pollers = || {
+        let table: Value = serde_json::from_str(&cell.ok("bourg machines -o json")).expect("JSON");
+        let machines = table.as_array().expect("a list").iter();
+        machines.map(|machine| machine["polledBy"].to_string()).collect::<BTreeSet<_>>()
+    };
+    until("they are polled by several", || pollers().len() == 2);
+    let one = cell.ok("bourg machine show m2");
+    let by = one.lines().find(|line| line.starts_with("polled ")).expect("it is said").to_owned();
+    let (_, by) = by.split_once("by replica ").expect("by whom");
+    let pid = cell.pid(by.parse().expect("a number"));
+    processes::signal(pid, Signal::SIGSTOP);
+    until("others poll its machines", || !pollers().iter().any(|poller| poller.contains(by)));
+    machines.iter().for_each(|machine| machine.is("up"));
+    processes::signal(pid, Signal::SIGCONT);
+    until("it polls its own again", || pollers().iter().any(|poller| poller.contains(by)));
+}
+
+#[test]
+fn one_that_is_removed_ends_and_is_not_started_again() {
+    let mut cell = Three::start();
+    cell.ok("bourg run $EXAMPLES/hello.bcl");
+    let (leader, before) = (cell.leader(), cell.task_pids());
+    let pid = cell.pid(leader);
+    cell.ok(&format!("bourg master remove {leader}"));
+    until("there are two", || cell.replicas().len() == 2);
+    until("it has ended", || !processes::is_there(pid));
+    cell.write("more.bcl", "(import 'borg.libsonnet').batch('more', cmd=['true'])");
+    cell.ok("bourg run more.bcl");
+    assert_eq!(cell.task_pids(), before);
+    let said = cell.0.stop_by(Signal::SIGTERM).stderr;
+    assert!(said.contains("is no part of the cell any more, and stays ended"), "{said}");
+    assert!(!said.contains("is started again"), "{said}");
+}
+
+#[test]
+fn a_scheduler_leaves_a_replica_that_hears_of_no_leader() {
+    let cell = Three::start();
+    let only = [1, 2, 3].map(|id| (id, cell.only(id)));
+    let schedulers =
+        |only: &PathBuf| cell.ok(&format!("bourg --cell {} cell -o schedulers", only.display()));
+    let mut followed = None;
+    until("the scheduler follows a replica", || {
+        followed = only.iter().find(|(_, only)| schedulers(only) == "1\n");
+        followed.is_some()
+    });
+    let (followed, only) = followed.expect("just seen");
+    let others: Vec<i32> =
+        [1, 2, 3].iter().filter(|id| *id != followed).map(|id| cell.pid(*id)).collect();
+    others.iter().for_each(|pid| processes::signal(*pid, Signal::SIGSTOP));
+    until("it has left", || schedulers(only) == "0\n");
+    others.iter().for_each(|pid| processes::signal(*pid, Signal::SIGCONT));
+    cell.ok("bourg run $EXAMPLES/hello.bcl");
+    cell.agree();
 }
 
 #[test]

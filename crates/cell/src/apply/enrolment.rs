@@ -3,16 +3,16 @@
 
 use std::sync::Arc;
 
-use model::{KeyDigest, MachineId, MachineName, Serial, Span, UserName};
+use model::{KeyDigest, Level, MachineId, MachineName, ReplicaId, Serial, Span, UserName};
 
 use super::Events;
 use crate::state::bounds::{
-    CERTIFICATE_VALIDITY_MAX, CERTIFICATE_VALIDITY_MIN, REVOKED_MACHINES_MAX, TOKEN_VALIDITY_MAX,
-    TOKEN_VALIDITY_MIN, TOKENS_MAX,
+    CERTIFICATE_VALIDITY_MAX, MACHINE_CERTIFICATE_VALIDITY_MIN, REVOKED_MACHINES_MAX,
+    TOKEN_VALIDITY_MAX, TOKEN_VALIDITY_MIN, TOKENS_MAX,
 };
 use crate::{
-    Act, Cell, Certificate, Credentials, ENROLMENT, EventKind, Rejection, Reply, Subject, Token,
-    TokenUse,
+    Act, Cell, Certificate, Credentials, ENROLMENT, EventKind, Rejection, ReplicaToken, Reply,
+    Subject, Token, TokenUse,
 };
 
 impl Cell {
@@ -24,9 +24,7 @@ impl Cell {
         events: &mut Events,
     ) -> Result<Reply, Rejection> {
         self.may_change_enrolment(by, || format!("issue a join token for machine {machine}"))?;
-        if !(TOKEN_VALIDITY_MIN..=TOKEN_VALIDITY_MAX).contains(&validity) {
-            return Err(Rejection::TokenValidity(validity));
-        }
+        valid_for_token(validity)?;
         let now = self.time;
         if self.token(serial).is_some_and(|known| known.expires > now) {
             let why = format!("there is a join token with the number {serial}: make another");
@@ -77,6 +75,60 @@ impl Cell {
         let enrolled = EventKind::MachineEnrolled { token: serial, certificate };
         events.add(Subject::Machine(machine), enrolled);
         Ok(Reply::Enrolled { machine, certificate })
+    }
+
+    /// Only as long as nobody has joined with one before: whoever runs has what it would give.
+    pub(super) fn issue_replica_token(
+        &mut self,
+        by: &UserName,
+        id: ReplicaId,
+        (serial, validity): (Serial, Span),
+        events: &mut Events,
+    ) -> Result<Reply, Rejection> {
+        self.may_change_enrolment(by, || format!("issue a join token for replica {id}"))?;
+        valid_for_token(validity)?;
+        let now = self.time;
+        let replica = self.replicas.records.get_mut(&id).filter(|replica| !replica.leaving);
+        let replica = replica.ok_or(Rejection::NoSuchReplica(id))?;
+        let joined = replica.token.is_some_and(|token| token.used.is_some());
+        if joined || replica.level > Level(0) {
+            return Err(Rejection::Impossible(format!(
+                "replica {id} has joined already: where its directory is lost, remove it (bourg master \
+                 remove {id}) and add another (bourg master add)"
+            )));
+        }
+        let certificate = Certificate { serial, issued: now, expires: now + validity };
+        replica.token = Some(ReplicaToken { certificate, used: None });
+        let issued = EventKind::ReplicaTokenIssued { replica: id, token: certificate };
+        events.add(Subject::Cell, issued);
+        Ok(Reply::TokenIssued(certificate))
+    }
+
+    /// The same key is answered as before: the answer may have been lost.
+    pub(super) fn join_replica(
+        &mut self,
+        id: ReplicaId,
+        serial: Serial,
+        key: KeyDigest,
+        events: &mut Events,
+    ) -> Result<Reply, Rejection> {
+        self.enrolment_is_there()?;
+        let now = self.time;
+        let replica = self.replicas.records.get_mut(&id).filter(|replica| !replica.leaving);
+        let token = replica.and_then(|replica| replica.token.as_mut());
+        let token = token.filter(|token| token.certificate.serial == serial);
+        let token = token.filter(|token| token.certificate.expires > now);
+        let token = token.ok_or(Rejection::NoSuchToken(serial))?;
+        match token.used {
+            Some(used) if used == key => {}
+            Some(_) => return Err(Rejection::ReplicaTokenUsed(id)),
+            None => {
+                token.used = Some(key);
+                let joined = EventKind::ReplicaJoined { replica: id, token: serial };
+                events.add(Subject::Cell, joined);
+            }
+        }
+        Ok(Reply::Done)
     }
 
     /// A certificate that was issued is answered again: the answer may have been lost.
@@ -195,7 +247,12 @@ impl Cell {
     }
 }
 
+fn valid_for_token(validity: Span) -> Result<(), Rejection> {
+    let may = TOKEN_VALIDITY_MIN..=TOKEN_VALIDITY_MAX;
+    if may.contains(&validity) { Ok(()) } else { Err(Rejection::TokenValidity(validity)) }
+}
+
 fn valid(validity: Span) -> Result<(), Rejection> {
-    let may = CERTIFICATE_VALIDITY_MIN..=CERTIFICATE_VALIDITY_MAX;
+    let may = MACHINE_CERTIFICATE_VALIDITY_MIN..=CERTIFICATE_VALIDITY_MAX;
     if may.contains(&validity) { Ok(()) } else { Err(Rejection::Validity(validity)) }
 }

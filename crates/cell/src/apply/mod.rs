@@ -95,10 +95,14 @@ impl Op {
             | Self::ChangeMember { .. }
             | Self::DescribeReplica { .. } => REPLICAS,
             Self::Request {
-                mutation: Mutation::IssueToken { .. } | Mutation::RevokeMachine { .. },
+                mutation:
+                    Mutation::IssueToken { .. }
+                    | Mutation::IssueReplicaToken { .. }
+                    | Mutation::RevokeMachine { .. },
                 ..
             }
             | Self::Enrol { .. }
+            | Self::JoinReplica { .. }
             | Self::RenewMachine { .. } => ENROLMENT,
             Self::Request { mutation: Mutation::Submit(spec), .. } => {
                 Self::beyond_level_1(spec).map_or(Level(1), |(_, level)| level)
@@ -143,6 +147,7 @@ impl Op {
             | Self::ChangeMember { .. }
             | Self::DescribeReplica { .. }
             | Self::Enrol { .. }
+            | Self::JoinReplica { .. }
             | Self::RenewMachine { .. } => Actor::Master,
         }
     }
@@ -221,6 +226,9 @@ impl Cell {
             Op::Enrol { token, key, address, certificate, validity } => {
                 let (used, issued) = ((*token, *key), (*certificate, *validity));
                 return Outcome::Request(self.enrol(used, address, issued, events));
+            }
+            Op::JoinReplica { replica, token, key } => {
+                return Outcome::Request(self.join_replica(*replica, *token, *key, events));
             }
             Op::RenewMachine { machine, old, certificate, validity } => {
                 let issued = (*certificate, *validity);

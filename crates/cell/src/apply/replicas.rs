@@ -39,7 +39,8 @@ impl Cell {
         self.record_first("", self.level, events);
         self.replicas.last = id;
         let (level, member) = (Level(0), Member::Waiting);
-        let replica = Replica { id, address: address.into(), level, member, leaving: false };
+        let replica =
+            Replica { id, address: address.into(), level, member, leaving: false, token: None };
         let address = Arc::clone(&replica.address);
         self.replicas.records.insert(id, replica);
         events.add(Subject::Cell, EventKind::ReplicaAdded { replica: id, address });
@@ -123,7 +124,8 @@ impl Cell {
             return false;
         }
         let (id, member) = (FIRST, Member::Voter);
-        let first = Replica { id, address: address.into(), level, member, leaving: false };
+        let first =
+            Replica { id, address: address.into(), level, member, leaving: false, token: None };
         let address = Arc::clone(&first.address);
         self.replicas.records.insert(id, first);
         events.add(Subject::Cell, EventKind::ReplicaDescribed { replica: id, address, level });

@@ -120,6 +120,9 @@ impl Cell {
             Mutation::IssueToken { machine, serial, validity } => {
                 self.issue_token(by, machine, (*serial, *validity), events)
             }
+            Mutation::IssueReplicaToken { replica, serial, validity } => {
+                self.issue_replica_token(by, *replica, (*serial, *validity), events)
+            }
             Mutation::RevokeMachine { machine } => self.revoke_machine(by, machine, events),
             Mutation::AddReplica { address } => self.add_replica(by, address, events),
             Mutation::RemoveReplica { replica } => self.remove_replica(by, *replica, events),

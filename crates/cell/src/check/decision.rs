@@ -37,6 +37,7 @@ impl Watch {
         step.admissions(&applied.events);
         step.grants(&applied.events);
         step.members();
+        step.replicas_join();
         step.enrolments(&applied.events);
         let touched: BTreeSet<_> = applied.reordered.iter().copied().collect();
         touched.into_iter().for_each(|machine| step.machine(machine));

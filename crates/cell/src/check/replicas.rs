@@ -7,7 +7,7 @@ use model::ReplicaId;
 use super::decision::Step;
 use super::{Found, Violation};
 use crate::state::bounds::{ATTRIBUTE_CHARACTERS_MAX, REPLICAS_MAX};
-use crate::{Cell, Member, REPLICAS};
+use crate::{Cell, ENROLMENT, Member, REPLICAS};
 
 impl Cell {
     pub(super) fn check_replicas(&self, found: &mut Found) {
@@ -24,6 +24,15 @@ impl Cell {
             if replica.member == Member::Waiting && replica.leaving {
                 found.add(Violation::WaitsToLeave(*id));
             }
+            if let Some(token) = &replica.token {
+                if token.certificate.expires < token.certificate.issued {
+                    found.add(Violation::Token(token.certificate.serial));
+                }
+                if self.level < ENROLMENT {
+                    let what = format!("a join token was issued for replica {id}");
+                    found.add(Violation::TooEarly { what, level: self.level, needs: ENROLMENT });
+                }
+            }
             if self.level < REPLICAS {
                 let what = format!("replica {id} is recorded");
                 found.add(Violation::TooEarly { what, level: self.level, needs: REPLICAS });
@@ -37,6 +46,17 @@ impl Cell {
 }
 
 impl Step<'_> {
+    /// A replica's token is used once: a key that used it stays with it.
+    pub(super) fn replicas_join(&mut self) {
+        for replica in self.before.replicas() {
+            let Some(before) = replica.token else { continue };
+            let after = self.cell.replica(replica.id).and_then(|replica| replica.token);
+            if before.used.is_some() && after.is_some_and(|after| after != before) {
+                self.found.add(Violation::TokenAgain(before.certificate.serial));
+            }
+        }
+    }
+
     /// At most one replica's part in consensus changed: a majority before and one after have somebody
     /// in common.
     pub(super) fn members(&mut self) {

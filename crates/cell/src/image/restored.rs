@@ -30,6 +30,11 @@ impl Cell {
         let last_grant = &mut cell.quota.last_grant.0;
         *last_grant = last_grant.saturating_add(IDS_LEFT_OUT);
         cell.tokens = Tokens::default();
+        for id in cell.replicas().map(|replica| replica.id).collect::<Vec<_>>() {
+            if let Some(replica) = cell.replicas.records.get_mut(&id) {
+                replica.token = None;
+            }
+        }
         cell
     }
 }
@@ -56,7 +61,7 @@ impl Image {
         let level = known.as_ref().map_or(self.level, |known| known.level.max(self.level));
         let address = address.or(known.map(|known| known.address)).unwrap_or_default();
         let member = Member::Voter;
-        self.replicas = vec![Replica { id, address, level, member, leaving: false }];
+        self.replicas = vec![Replica { id, address, level, member, leaving: false, token: None }];
         self
     }
 }

@@ -22,7 +22,7 @@ pub use machine::{Drain, FailureDomain, Machine, MachineState, attribute};
 pub use quota::{Grant, Metering, Total};
 pub(crate) use quota::{Quota, judged_together};
 pub(crate) use replicas::{FIRST, Replicas};
-pub use replicas::{Member, MemberChange, Replica};
+pub use replicas::{Member, MemberChange, Replica, ReplicaToken};
 pub use rescheduling::Rescheduling;
 pub use session::Session;
 pub use tally::Stages;
@@ -83,6 +83,9 @@ pub mod bounds {
     pub const CAPABILITY_HOLDERS_MAX: usize = 10_000;
     /// Certificates of a machine that are kept; beyond it the oldest goes.
     pub const CERTIFICATES_OF_A_MACHINE_MAX: usize = 8;
+    /// The shortest time for which a machine's certificate is valid: machines renew theirs by
+    /// themselves.
+    pub const MACHINE_CERTIFICATE_VALIDITY_MIN: model::Span = model::Span::from_secs(1);
     /// Join tokens that have not expired.
     pub const TOKENS_MAX: usize = 10_000;
     /// How long a join token is valid at least.
@@ -326,9 +329,9 @@ impl Cell {
     /// The newest job of that name, dead or alive.
     #[must_use]
     pub fn job_named(&self, user: &UserName, name: &JobName) -> Option<&Arc<Job>> {
-        let under = |id| (user.clone(), name.clone(), CollectionId(id));
-        let (_, _, newest) = self.job_names.range(under(0)..=under(u64::MAX)).next_back()?;
-        self.jobs.get(*newest)
+        let last = (user.clone(), name.clone(), CollectionId(u64::MAX));
+        let (owner, named, newest) = self.job_names.get_prev(&last)?;
+        ((owner, named) == (user, name)).then(|| self.jobs.get(*newest))?
     }
 
     /// Every job that is kept, oldest first.

@@ -4,8 +4,9 @@
 use std::sync::Arc;
 
 use imbl::OrdMap;
-use model::{Level, ReplicaId};
+use model::{KeyDigest, Level, ReplicaId};
 
+use super::Certificate;
 use crate::Cell;
 
 /// The replica that a cell is founded with, and its only voter as long as nothing is recorded.
@@ -25,6 +26,17 @@ pub struct Replica {
     pub member: Member,
     /// Whether it is to be removed: it is until consensus has let it go.
     pub leaving: bool,
+    /// With what its process joins; nothing where nobody asked for a token. From level 3 on.
+    pub token: Option<ReplicaToken>,
+}
+
+/// A replica's join token: whoever holds it is handed what every replica has, once, until it expires.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReplicaToken {
+    /// Its certificate.
+    pub certificate: Certificate,
+    /// The key that used it first: no other can.
+    pub used: Option<KeyDigest>,
 }
 
 /// What a replica is in consensus.

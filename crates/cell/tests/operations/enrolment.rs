@@ -73,12 +73,76 @@ fn a_token_is_the_keys_that_used_it_first() {
 }
 
 #[test]
+fn a_replicas_process_joins_with_a_token_once() {
+    session(&expect![[r#"
+        > level 3
+        LEVEL 3
+        > add-replica h2:1
+        REPLICA_DESCRIBED 1 at '' level 3
+        REPLICA_ADDED 2 at h2:1
+        replica 2
+        > replica-token 2 7
+        ISSUE_TOKEN replica 2 07 until 3600 s
+        token 07 until 3600 s
+        > join 2 8 1
+        refused: join token 08 is not known, or is no longer: it has expired, or whom it is for was revoked or removed; ask an administrator for another (bourg machine token NAME, bourg master token REPLICA)
+        > join 3 7 1
+        refused: join token 07 is not known, or is no longer: it has expired, or whom it is for was revoked or removed; ask an administrator for another (bourg machine token NAME, bourg master token REPLICA)
+        > join 2 7 1
+        REPLICA_JOINED 2 with 07
+        done
+        > join 2 7 1
+        done
+        > join 2 7 2
+        refused: the join token for replica 2 was used before, with another key: where that was not you, whoever has it has the cell's authority; remove the replica (bourg master remove 2) and add another (bourg master add)
+        > show replicas
+        1 voter at '' level 3
+        2 waiting at 'h2:1' level 0, token 07 used by 1
+        voters 1; learners; last id 2
+        > replica-token 2 9
+        refused: replica 2 has joined already: where its directory is lost, remove it (bourg master remove 2) and add another (bourg master add)
+        > add-replica h3:1
+        REPLICA_ADDED 3 at h3:1
+        replica 3
+        > as bob replica-token 3 4
+        refused: bob may not issue a join token for replica 3: an administrator may
+        > replica-token 3 4 for=59
+        refused: a join token is valid for 1 m to 7 d, and not for 59 s
+        > replica-token 3 4 for=60
+        ISSUE_TOKEN replica 3 04 until 60 s
+        token 04 until 60 s
+        > replica-token 3 5 for=60
+        ISSUE_TOKEN replica 3 05 until 60 s
+        token 05 until 60 s
+        > join 3 4 1
+        refused: join token 04 is not known, or is no longer: it has expired, or whom it is for was revoked or removed; ask an administrator for another (bourg machine token NAME, bourg master token REPLICA)
+        > at 60
+        > join 3 5 1
+        refused: join token 05 is not known, or is no longer: it has expired, or whom it is for was revoked or removed; ask an administrator for another (bourg machine token NAME, bourg master token REPLICA)
+        > replica-token 3 6
+        ISSUE_TOKEN replica 3 06 until 3660 s
+        token 06 until 3660 s
+        > replica 3 has 3
+        REPLICA_DESCRIBED 3 at 'h3:1' level 3
+        > replica-token 3 8
+        refused: replica 3 has joined already: where its directory is lost, remove it (bourg master remove 3) and add another (bourg master add)
+        > remove-replica 3
+        REPLICA_REMOVED 3
+        done
+        > join 3 6 1
+        refused: join token 06 is not known, or is no longer: it has expired, or whom it is for was revoked or removed; ask an administrator for another (bourg machine token NAME, bourg master token REPLICA)
+        > replica-token 9 6
+        refused: there is no replica 9: look for it with bourg master list
+    "#]]);
+}
+
+#[test]
 fn a_token_that_is_unknown_or_has_expired_lets_nobody_join() {
     session(&expect![[r#"
         > level 3
         LEVEL 3
         > enrol 7 1 m3:1 8
-        refused: join token 07 is not known, or is no longer: it has expired, or its machine was revoked or removed; ask an administrator for another (bourg machine token NAME)
+        refused: join token 07 is not known, or is no longer: it has expired, or whom it is for was revoked or removed; ask an administrator for another (bourg machine token NAME, bourg master token REPLICA)
         > token m3 7 for=60
         ISSUE_TOKEN m3 07 until 60 s
         token 07 until 60 s
@@ -109,7 +173,7 @@ fn a_token_that_is_unknown_or_has_expired_lets_nobody_join() {
         token 06 for m4 at 0 s by root until 61 s, used by 1 for 08 until 3600 s
         m4: 08 until 3600 s
         > enrol 7 1 m3:1 9
-        refused: join token 07 is not known, or is no longer: it has expired, or its machine was revoked or removed; ask an administrator for another (bourg machine token NAME)
+        refused: join token 07 is not known, or is no longer: it has expired, or whom it is for was revoked or removed; ask an administrator for another (bourg machine token NAME, bourg master token REPLICA)
         > at 61
         > enrol 6 1 m4:1 8
         refused: the join token for machine m4 has expired: ask an administrator for another (bourg machine token m4)
@@ -177,7 +241,7 @@ fn a_machine_that_was_added_by_hand_is_trusted_until_it_is_revoked() {
         > trusts m2 3
         yes
         > enrol 7 1 m1:1 8
-        refused: join token 07 is not known, or is no longer: it has expired, or its machine was revoked or removed; ask an administrator for another (bourg machine token NAME)
+        refused: join token 07 is not known, or is no longer: it has expired, or whom it is for was revoked or removed; ask an administrator for another (bourg machine token NAME, bourg master token REPLICA)
         > renew m1 3 9
         refused: the certificates of machine m1 are revoked: ask an administrator for a join token (bourg machine token m1)
         > show credentials
@@ -208,7 +272,7 @@ fn a_machine_that_was_added_by_hand_is_trusted_until_it_is_revoked() {
         > trusts m1 8
         no
         > enrol 6 1 m1:1 8
-        refused: join token 06 is not known, or is no longer: it has expired, or its machine was revoked or removed; ask an administrator for another (bourg machine token NAME)
+        refused: join token 06 is not known, or is no longer: it has expired, or whom it is for was revoked or removed; ask an administrator for another (bourg machine token NAME, bourg master token REPLICA)
         > show credentials
         m1 revoked at 200 s by root:
     "#]]);
@@ -226,7 +290,7 @@ fn a_revocation_outlives_the_machine_and_its_tokens_do_not() {
         REMOVE machine 1
         done
         > enrol 6 1 m1:1 8
-        refused: join token 06 is not known, or is no longer: it has expired, or its machine was revoked or removed; ask an administrator for another (bourg machine token NAME)
+        refused: join token 06 is not known, or is no longer: it has expired, or whom it is for was revoked or removed; ask an administrator for another (bourg machine token NAME, bourg master token REPLICA)
         > add m1 m1:1
         ADD machine 3
         machine 3
@@ -251,7 +315,7 @@ fn a_revocation_outlives_the_machine_and_its_tokens_do_not() {
         > trusts m1 3
         no
         > enrol 7 1 m1:1 8
-        refused: join token 07 is not known, or is no longer: it has expired, or its machine was revoked or removed; ask an administrator for another (bourg machine token NAME)
+        refused: join token 07 is not known, or is no longer: it has expired, or whom it is for was revoked or removed; ask an administrator for another (bourg machine token NAME, bourg master token REPLICA)
         > add m1 m1:1
         ADD machine 4
         machine 4
@@ -327,8 +391,8 @@ fn a_certificate_is_renewed_before_it_expires() {
         > at 100
         > renew m1 1 2 for=60
         certificate 02 until 3600 s
-        > renew m1 2 3 for=59
-        refused: a certificate is valid for 1 m to 366 d, and not for 59 s
+        > renew m1 2 3 for=0
+        refused: a certificate is valid for 1 m to 366 d, and not for 0 µs
         > renew m1 2 3
         RENEW machine 1 03 until 3700 s
         certificate 03 until 3700 s
@@ -435,8 +499,8 @@ fn only_administrators_issue_and_revoke_from_level_3_on_and_within_bounds() {
         refused: there is a join token with the number 07: make another
         > token m4 7
         refused: there is a join token with the number 07: make another
-        > enrol 7 1 m3:1 8 for=59
-        refused: a certificate is valid for 1 m to 366 d, and not for 59 s
+        > enrol 7 1 m3:1 8 for=0
+        refused: a certificate is valid for 1 m to 366 d, and not for 0 µs
         > enrol 7 1 m3:1 8 for=34560000
         refused: a certificate is valid for 1 m to 366 d, and not for 400 d
         > enrol 7 1 m3:1 8 for=31622400

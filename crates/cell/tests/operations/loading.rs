@@ -126,6 +126,7 @@ fn replicas_that_contradict_each_other_are_refused_or_found_by_the_check() {
         level: Level(2),
         member,
         leaving,
+        token: None,
     };
     let (voter, level) = (|id| replica(id, Member::Voter, false), Level(2));
     let nobody: &[&str] = &[
@@ -190,7 +191,7 @@ fn tokens_and_revoked_names_are_there_once() {
 fn one_replica_goes_on_alone_with_everything_else() {
     let replica = |id, level, member, leaving| {
         let address = format!("h{id}:1").into();
-        Replica { id: ReplicaId(id), address, level: Level(level), member, leaving }
+        Replica { id: ReplicaId(id), address, level: Level(level), member, leaving, token: None }
     };
     let before = Image {
         level: Level(2),

@@ -169,6 +169,10 @@ fn few() -> impl Strategy<Value = Serial> {
     (0..5_u8).prop_map(|number| Serial([number; Serial::BYTES]))
 }
 
+fn one() -> impl Strategy<Value = Serial> {
+    Just(Serial([9; Serial::BYTES]))
+}
+
 fn seconds() -> impl Strategy<Value = Span> {
     prop_oneof![9 => (55..90_u64).prop_map(Span::from_secs), 1 => any::<u64>().prop_map(Span)]
 }
@@ -183,13 +187,19 @@ fn enrolment() -> impl Strategy<Value = Mutation> {
             |(machine, serial, validity)| Mutation::IssueToken { machine, serial, validity }
         ),
         1 => named().prop_map(|machine| Mutation::RevokeMachine { machine }),
+        2 => (2..6_u64, one(), seconds()).prop_map(|(replica, serial, validity)| {
+            Mutation::IssueReplicaToken { replica: ReplicaId(replica), serial, validity }
+        }),
     ]
 }
 
 fn of_enrolment() -> impl Strategy<Value = Op> {
-    let key = (0..2_u8).prop_map(|number| KeyDigest([number; KeyDigest::BYTES]));
+    let key = || (0..2_u8).prop_map(|number| KeyDigest([number; KeyDigest::BYTES]));
     prop_oneof![
-        2 => (few(), key, "m[1-4]:[12]|", few(), seconds()).prop_map(
+        4 => (2..6_u64, one(), key()).prop_map(|(replica, token, key)| {
+            Op::JoinReplica { replica: ReplicaId(replica), token, key }
+        }),
+        4 => (few(), key(), "m[1-4]:[12]|", few(), seconds()).prop_map(
             |(token, key, address, certificate, validity)| Op::Enrol {
                 token,
                 key,
@@ -534,7 +544,7 @@ fn a_long_sequence_places_and_ends_tasks() {
     use proptest::test_runner::TestRunner;
     let mut runner = TestRunner::deterministic();
     let (mut cell, mut seen) = (begun(), BTreeSet::new());
-    for number in 0..90_000 {
+    for number in 0..240_000 {
         // Or it would come to a cell where nobody has quota any more, and nothing is admitted.
         if number % 6_000 == 0 {
             cell = begun();
@@ -554,6 +564,6 @@ fn a_long_sequence_places_and_ends_tasks() {
             cell.apply(cell.time(), &Op::Forget { collections });
         }
     }
-    assert_eq!(seen.len(), 46, "every kind of event but the cell's own: {seen:?}");
+    assert_eq!(seen.len(), 48, "every kind of event but the cell's own: {seen:?}");
     assert_eq!(cell.check(), []);
 }

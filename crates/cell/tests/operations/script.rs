@@ -52,6 +52,8 @@
 //! crowd N                          as many users open one each
 //! request SESSION#SEQUENCE as USER COMMAND        with #FROM-TO, several; the last answer is shown
 //! show                             what there is
+//! [as USER] replica-token ID SERIAL [for=SECONDS]    level 3 first. Root does it
+//! join ID TOKEN KEY                a replica's process, with a token
 //! show replicas                    who the replicas are
 //! show users                       who was added or revoked
 //! accepts NAME SERIAL              whether requests with that certificate are heard
@@ -149,8 +151,8 @@ impl Script {
             [
                 "submit" | "kill" | "add" | "drain" | "undrain" | "remove" | "say" | "platform"
                 | "resume" | "grant" | "revoke" | "oversell" | "meter" | "allow-to" | "forbid"
-                | "use" | "certify" | "revoke-user" | "add-replica" | "remove-replica" | "token"
-                | "revoke-machine",
+                | "use" | "certify" | "revoke-user" | "add-replica" | "remove-replica"
+                | "replica-token" | "token" | "revoke-machine",
                 ..,
             ] => self.request(&self.whose(&words), &words),
             ["describe", name, ref options @ ..] => {
@@ -174,6 +176,11 @@ impl Script {
                 address: address.to_owned(),
                 certificate: serial(certificate),
                 validity: validity(length),
+            },
+            ["join", id, token, key] => Op::JoinReplica {
+                replica: replica(id),
+                token: serial(token),
+                key: KeyDigest([u8::try_from(number(key)).expect("a byte"); KeyDigest::BYTES]),
             },
             ["renew", machine, old, certificate, ref length @ ..] => Op::RenewMachine {
                 machine: machine_name(machine),
@@ -217,7 +224,8 @@ impl Script {
             [
                 "add" | "drain" | "undrain" | "remove" | "say" | "platform" | "resume" | "grant"
                 | "revoke" | "oversell" | "meter" | "allow-to" | "forbid" | "use" | "certify"
-                | "revoke-user" | "add-replica" | "remove-replica" | "token" | "revoke-machine",
+                | "revoke-user" | "add-replica" | "remove-replica" | "replica-token" | "token"
+                | "revoke-machine",
                 ..,
             ] => "root".to_owned(),
             ["kill", "job", id] => self
@@ -338,6 +346,11 @@ impl Script {
             },
             ["token", machine, serial, length @ ..] => Mutation::IssueToken {
                 machine: machine_name(machine),
+                serial: self::serial(serial),
+                validity: validity(length),
+            },
+            ["replica-token", id, serial, length @ ..] => Mutation::IssueReplicaToken {
+                replica: replica(id),
                 serial: self::serial(serial),
                 validity: validity(length),
             },

@@ -99,6 +99,10 @@ fn event(event: &Event) -> String {
             format!("{name} {subject} {}", self::certificate(certificate))
         }
         EventKind::MachineRevoked { machine } => format!("{name} {subject} ({machine})"),
+        EventKind::ReplicaTokenIssued { replica, token } => {
+            format!("{name} replica {replica} {}", certificate(token))
+        }
+        EventKind::ReplicaJoined { replica, token } => format!("{name} {replica} with {token}"),
         EventKind::ReplicaAdded { replica, address } => format!("{name} {replica} at {address}"),
         EventKind::ReplicaRemoved { replica } => format!("{name} {replica}"),
         EventKind::ReplicaMember { replica, to } => format!("{name} {replica} {to}"),
@@ -231,7 +235,12 @@ pub(crate) fn replicas(cell: &Cell) -> String {
     let line = |replica: &cell::Replica| {
         let (id, member) = (replica.id, format!("{:?}", replica.member).to_lowercase());
         let leaving = if replica.leaving { ", leaving" } else { "" };
-        format!("{id} {member}{leaving} at '{}' level {}\n", replica.address, replica.level)
+        let token = replica.token.map_or_else(String::new, |token| match token.used {
+            None => format!(", token {}", token.certificate.serial),
+            Some(key) => format!(", token {} used by {}", token.certificate.serial, key.0[0]),
+        });
+        let (at, level) = (&replica.address, replica.level);
+        format!("{id} {member}{leaving} at '{at}' level {level}{token}\n")
     };
     let ids =
         |ids: Vec<model::ReplicaId>| ids.iter().map(|id| format!(" {id}")).collect::<String>();

@@ -189,6 +189,14 @@ fn kind(wire: &mut Wire<'_>, kind: &EventKind) {
             wire.message(82, |wire| self::certificate(wire, certificate));
         }
         EventKind::MachineRevoked { machine } => wire.given_text(83, machine.as_str()),
+        EventKind::ReplicaTokenIssued { replica, token } => wire.message(84, |wire| {
+            wire.number(1, replica.0);
+            wire.message(2, |wire| certificate(wire, token));
+        }),
+        EventKind::ReplicaJoined { replica, token } => wire.message(85, |wire| {
+            wire.number(1, replica.0);
+            wire.text(2, &token.to_string());
+        }),
         EventKind::ReplicaAdded { replica, address } => wire.message(70, |wire| {
             wire.number(1, replica.0);
             wire.text(2, address);

@@ -193,6 +193,14 @@ impl From<&EventKind> for Kind {
                 Self::MachineRenewed((*certificate).into())
             }
             EventKind::MachineRevoked { machine } => Self::MachineRevoked(machine.to_string()),
+            EventKind::ReplicaTokenIssued { replica, token } => {
+                let (replica, token) = (replica.0, Some((*token).into()));
+                Self::ReplicaTokenIssued(message::ReplicaTokenIssued { replica, token })
+            }
+            EventKind::ReplicaJoined { replica, token } => {
+                let (replica, token) = (replica.0, token.to_string());
+                Self::ReplicaJoined(message::ReplicaJoined { replica, token })
+            }
             EventKind::ReplicaAdded { replica, address } => {
                 let (replica, address) = (replica.0, address.to_string());
                 Self::ReplicaAdded(message::ReplicaAdded { replica, address })
@@ -300,6 +308,14 @@ impl TryFrom<Kind> for EventKind {
             Kind::MachineRevoked(machine) => {
                 Self::MachineRevoked { machine: read::name(&machine, "machineRevoked")? }
             }
+            Kind::ReplicaTokenIssued(issued) => Self::ReplicaTokenIssued {
+                replica: ReplicaId(issued.replica),
+                token: read::message(issued.token, "token").field("replicaTokenIssued")?,
+            },
+            Kind::ReplicaJoined(joined) => Self::ReplicaJoined {
+                replica: ReplicaId(joined.replica),
+                token: read::serial(&joined.token, "token").field("replicaJoined")?,
+            },
             Kind::ReplicaAdded(message::ReplicaAdded { replica, address }) => {
                 Self::ReplicaAdded { replica: ReplicaId(replica), address: address.into() }
             }

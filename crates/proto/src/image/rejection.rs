@@ -81,6 +81,7 @@ impl From<&Rejection> for v1::Rejection {
             Rejection::NoSuchToken(serial) => Why::NoSuchToken(serial.to_string()),
             Rejection::TokenExpired(machine) => Why::TokenExpired(machine.to_string()),
             Rejection::TokenUsed(machine) => Why::TokenUsed(machine.to_string()),
+            Rejection::ReplicaTokenUsed(id) => Why::ReplicaTokenUsed(id.0),
             Rejection::TokenValidity(asked) => Why::TokenValidity(crate::duration(*asked)),
             Rejection::MachineRevoked(machine) => Why::MachineRevoked(machine.to_string()),
             Rejection::NoSuchReplica(id) => Why::NoSuchReplica(id.0),
@@ -158,6 +159,7 @@ impl TryFrom<v1::Rejection> for Rejection {
             Why::NoSuchToken(serial) => Self::NoSuchToken(read::serial(&serial, "noSuchToken")?),
             Why::TokenExpired(machine) => Self::TokenExpired(read::name(&machine, "tokenExpired")?),
             Why::TokenUsed(machine) => Self::TokenUsed(read::name(&machine, "tokenUsed")?),
+            Why::ReplicaTokenUsed(id) => Self::ReplicaTokenUsed(ReplicaId(id)),
             Why::TokenValidity(asked) => {
                 Self::TokenValidity(read::span(Some(asked), "tokenValidity")?)
             }

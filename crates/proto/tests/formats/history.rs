@@ -307,6 +307,16 @@ impl Life {
         let steps: Vec<_> = steps.collect();
         let step = self.some(steps.iter(), what / 4).copied();
         let any = self.some(self.cell.replicas(), what / 4).map(|replica| replica.id);
+        let token = Serial::from_bytes(&[7]).expect("short enough");
+        let (validity, key) = (Span::from_secs(3_600), KeyDigest([1; KeyDigest::BYTES]));
+        if let (true, Some(replica)) = (what.is_multiple_of(3), any) {
+            return match what.is_multiple_of(2) {
+                true => {
+                    self.request(Mutation::IssueReplicaToken { replica, serial: token, validity });
+                }
+                false => self.apply(Op::JoinReplica { replica, token, key }),
+            };
+        }
         match (what % 4, any, step) {
             (0, Some(replica), _) => self.request(Mutation::RemoveReplica { replica }),
             (1 | 2, _, Some((replica, to))) => self.apply(Op::ChangeMember { replica, to }),

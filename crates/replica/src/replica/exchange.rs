@@ -2,7 +2,7 @@
 
 use cell::Op;
 use master::Contact;
-use model::{MachineId, ReplicaId, Time};
+use model::{LogIndex, MachineId, ReplicaId, Time};
 use raft::eraftpb::{self, MessageType};
 use raft::{SnapshotStatus, StateRole};
 
@@ -16,6 +16,11 @@ impl<C: Codec> Replica<C> {
     /// listened to.
     pub(super) fn received(&mut self, now: Time, message: Message) -> Result<(), ReplicaError> {
         let Message { from, to, restore_epoch, body } = message;
+        // With an empty directory it cannot know how often the cell was restored. Whoever is restored
+        // begins with a checkpoint, and so does this one: with it the epoch is on its disk.
+        if restore_epoch > self.restore_epoch && self.has_nothing() {
+            self.restore_epoch = restore_epoch;
+        }
         if restore_epoch != self.restore_epoch || to != self.settings.id {
             return Ok(());
         }
@@ -49,6 +54,11 @@ impl<C: Codec> Replica<C> {
                 Ok(())
             }
         }
+    }
+
+    /// Whether it has neither a record nor a cell: it was never part of anything.
+    fn has_nothing(&self) -> bool {
+        self.cell.index() == LogIndex(0) && self.node.store().last() == LogIndex(0)
     }
 
     /// What another replica's link shard has to say: what it does not poll is not its to speak of.

@@ -56,6 +56,12 @@ impl Dial {
         stream.map_err(limit(Why::NoAnswer("TLS handshake")))?.map_err(failed)
     }
 
+    /// What it is to a caller that the server's certificate is not accepted any more.
+    pub(super) fn revoked(&self) -> Failed {
+        let why = Why::Distrusts(Cause::Revoked, "was revoked".to_owned());
+        Failed { address: self.0.address.clone(), why }
+    }
+
     async fn reach(&self) -> io::Result<TcpStream> {
         let stream = TcpStream::connect(&self.0.address).await?;
         stream.set_nodelay(true)?;
@@ -78,7 +84,8 @@ impl Dial {
     fn why(&self, error: io::Error) -> Why {
         match error.get_ref().and_then(|error| error.downcast_ref()) {
             Some(rustls::Error::InvalidCertificate(error)) => {
-                Why::Distrusts(distrusted(error, &self.0.expect))
+                let (cause, what) = distrusted(error, &self.0.expect);
+                Why::Distrusts(cause, what)
             }
             Some(rustls::Error::AlertReceived(alert)) => {
                 Why::Distrusted(format!("{}{}", self.0.me, complaint(*alert)))
@@ -89,17 +96,19 @@ impl Dial {
 }
 
 /// What is wrong with a server's certificate.
-fn distrusted(error: &CertificateError, expect: &Expect) -> String {
+fn distrusted(error: &CertificateError, expect: &Expect) -> (Cause, String) {
     if let CertificateError::Other(other) = error
         && let Some(WrongServer(found)) = other.0.downcast_ref()
     {
-        return format!("is that of {found}, and not of {expect}");
+        return (Cause::WrongIdentity, format!("is that of {found}, and not of {expect}"));
     }
-    match Cause::of_certificate(error) {
+    let cause = Cause::of_certificate(error);
+    let what = match cause {
         Cause::WrongAuthority => "is of another authority".to_owned(),
         Cause::Expired => format!("is not valid now: {error}"),
         _ => format!("cannot be used: {error}"),
-    }
+    };
+    (cause, what)
 }
 
 /// What a server says of a certificate that it does not take.
@@ -142,7 +151,7 @@ enum Why {
     /// What took too long.
     NoAnswer(&'static str),
     /// Its certificate is not what it should be: what it is instead.
-    Distrusts(String),
+    Distrusts(Cause, String),
     /// It does not take ours: whose, and what it says of it.
     Distrusted(String),
     /// It closed the connection before it said anything.
@@ -154,7 +163,15 @@ enum Why {
 impl Failed {
     /// Whether one of both ends does not trust the other, and will not when asked again.
     pub(super) fn is_distrust(&self) -> bool {
-        matches!(self.why, Why::Distrusts(_) | Why::Distrusted(_))
+        matches!(self.why, Why::Distrusts(..) | Why::Distrusted(_))
+    }
+
+    /// Why the server is not trusted.
+    pub(super) fn distrusts(&self) -> Option<Cause> {
+        match self.why {
+            Why::Distrusts(cause, _) => Some(cause),
+            _ => None,
+        }
     }
 }
 
@@ -170,7 +187,9 @@ impl fmt::Display for Failed {
                 "{address} does not answer: its {what} takes longer than {} s",
                 CONNECT_TIMEOUT.as_secs()
             ),
-            Why::Distrusts(what) => write!(f, "{address} is not trusted: its certificate {what}"),
+            Why::Distrusts(_, what) => {
+                write!(f, "{address} is not trusted: its certificate {what}")
+            }
             Why::Distrusted(what) => {
                 write!(f, "{address} does not take the certificate of {what}")
             }

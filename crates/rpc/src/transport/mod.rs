@@ -30,6 +30,8 @@ use std::error::Error as StdError;
 use std::time::Duration;
 
 pub use client::connect;
+#[cfg(fuzzing)]
+pub use link::hear;
 pub use link::{Answer, Link, link};
 pub use peer::{Peer, peer, peer_identity, refuse};
 pub use refusals::{Cause, Refusals};
@@ -71,10 +73,33 @@ pub fn explain(status: &tonic::Status) -> String {
 /// again.
 #[must_use]
 pub fn is_distrust(status: &tonic::Status) -> bool {
+    failed_dial(status).is_some_and(dial::Failed::is_distrust)
+}
+
+/// Why a call failed where that is because the server is not trusted.
+#[must_use]
+pub fn distrusts(status: &tonic::Status) -> Option<Cause> {
+    failed_dial(status).and_then(dial::Failed::distrusts)
+}
+
+fn failed_dial(status: &tonic::Status) -> Option<&dial::Failed> {
     let mut source = status.source();
     while let Some(cause) = source {
         if let Some(failed) = cause.downcast_ref::<dial::Failed>() {
-            return failed.is_distrust();
+            return Some(failed);
+        }
+        source = cause.source();
+    }
+    None
+}
+
+/// Whether a call failed because its connection broke while it waited: nobody knows what became of it.
+#[must_use]
+pub fn is_broken(status: &tonic::Status) -> bool {
+    let mut source = status.source();
+    while let Some(cause) = source {
+        if cause.is::<tonic::transport::Error>() {
+            return true;
         }
         source = cause.source();
     }

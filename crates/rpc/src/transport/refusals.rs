@@ -28,6 +28,10 @@ pub enum Cause {
     Revoked,
     /// Their certificate is that of a role that may not do this.
     WrongRole,
+    /// They are somebody of the cell, and not the one that they should be.
+    WrongIdentity,
+    /// The join token was used with another key.
+    UsedToken,
     /// They did not take this server for the one that they wanted.
     Distrusted,
     /// Their handshake took too long.
@@ -38,7 +42,7 @@ pub enum Cause {
 
 impl Cause {
     /// Every cause, in the order of their numbers.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 12] = [
         Self::NoCertificate,
         Self::WrongAuthority,
         Self::Expired,
@@ -46,6 +50,8 @@ impl Cause {
         Self::BadCertificate,
         Self::Revoked,
         Self::WrongRole,
+        Self::WrongIdentity,
+        Self::UsedToken,
         Self::Distrusted,
         Self::Slow,
         Self::NoTls,
@@ -62,6 +68,8 @@ impl Cause {
             Self::BadCertificate => "bad_certificate",
             Self::Revoked => "revoked",
             Self::WrongRole => "wrong_role",
+            Self::WrongIdentity => "wrong_identity",
+            Self::UsedToken => "used_token",
             Self::Distrusted => "distrusted",
             Self::Slow => "slow",
             Self::NoTls => "no_tls",
@@ -108,6 +116,8 @@ impl fmt::Display for Cause {
             Self::BadCertificate => "with a certificate that cannot be used",
             Self::Revoked => "with a revoked certificate",
             Self::WrongRole => "with a certificate of a role that may not do this",
+            Self::WrongIdentity => "with the certificate of somebody else",
+            Self::UsedToken => "with a join token that another key has used",
             Self::Distrusted => "that do not trust this server",
             Self::Slow => "whose handshake took too long",
             Self::NoTls => "that speak no TLS that is understood here",

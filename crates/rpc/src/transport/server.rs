@@ -1,5 +1,6 @@
 //! Serving to those who have a certificate of the cell.
 
+use std::convert::Infallible;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +8,8 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::service::Routes;
+use tonic::body::Body;
+use tonic::codegen::{Service, http};
 use tonic::transport::Server;
 
 use super::accept::Accept;
@@ -47,7 +49,7 @@ impl Default for Limits {
     }
 }
 
-/// Serves `routes` on a bound, listening socket until `shutdown` ends, as the identity of
+/// Serves `services`, such as tonic's routes, on a bound, listening socket until `shutdown` ends, as the identity of
 /// `credentials`, to every identity of its cell; what each may do is for the services to decide
 /// (see [`super::peer_identity`]). Who is not let in is counted in `refusals`. Returns when the last
 /// connection is closed.
@@ -57,14 +59,19 @@ impl Default for Limits {
 ///
 /// # Panics
 /// Outside of a tokio runtime.
-pub async fn serve(
+pub async fn serve<S>(
     listener: std::net::TcpListener,
     credentials: &Rotating,
-    routes: Routes,
+    services: S,
     limits: Limits,
     refusals: &Refusals,
     shutdown: impl Future<Output = ()>,
-) -> Result<()> {
+) -> Result<()>
+where
+    S: Service<http::Request<Body>, Response = http::Response<Body>, Error = Infallible>,
+    S: Clone + Send + Sync + 'static,
+    S::Future: Send + 'static,
+{
     let cell = credentials.credentials().cell().to_owned();
     listener.set_nonblocking(true).map_err(Error::Listener)?;
     let listener = TcpListener::from_std(listener).map_err(Error::Listener)?;
@@ -78,7 +85,7 @@ pub async fn serve(
         connections,
         closing: watch_closing,
     };
-    let services = Admission::new(routes.prepare(), &cell);
+    let services = Admission::new(services, &cell);
     let serving = Server::builder()
         .http2_keepalive_interval(Some(SERVER_KEEP_ALIVE_INTERVAL))
         .http2_keepalive_timeout(Some(KEEP_ALIVE_TIMEOUT))

@@ -38,8 +38,8 @@ impl Life {
         self.may_not("root", Mutation::RemoveReplica { replica: ReplicaId(9) });
     }
 
-    /// Level 3: a token that waits, a machine that joined and renewed its certificate, and one that
-    /// was revoked.
+    /// Level 3: a token that waits, a machine that joined and renewed its certificate, one that was
+    /// revoked, and a replica that joined.
     pub(super) fn enrolment(&mut self) {
         let day = Span::from_secs(86_400);
         let token = |machine: &str, byte| Mutation::IssueToken {
@@ -67,5 +67,15 @@ impl Life {
         self.apply(&enrol(12));
         self.does("root", Mutation::RevokeMachine { machine: name("stolen") });
         self.apply(&enrol(12));
+        let validity = Span::from_secs(3_600);
+        let replica = ReplicaId(5);
+        self.does("root", Mutation::IssueReplicaToken { replica, serial: serial(13), validity });
+        let join = |byte| Op::JoinReplica {
+            replica,
+            token: serial(13),
+            key: KeyDigest([byte; KeyDigest::BYTES]),
+        };
+        self.apply(&join(1));
+        self.apply(&join(2));
     }
 }

@@ -1,7 +1,7 @@
 //! `bourg checkpoint`: the whole cell in one file, for backups, for what-ifs, and for the worst day.
 
 mod edit;
-pub(super) mod load;
+pub(crate) mod load;
 mod look;
 mod save;
 

@@ -107,18 +107,17 @@ impl DevCell {
             all.extend(flags(&more));
             all
         };
-        let mut borglet_flags: Vec<String> = flags(&[
-            ("dir", text(of("borglet"))),
-            ("credentials", text(of("borglet"))),
-            ("ports", ports.range.to_string()),
-        ]);
+        let mut borglet_flags: Vec<String> =
+            flags(&[("dir", text(of("borglet"))), ("ports", ports.range.to_string())]);
         borglet_flags.push("--stop-tasks".to_owned());
         let mut scheduler_flags: Vec<String> = flags(&[("credentials", text(of("scheduler")))]);
         let run = of("run");
         let mut processes = Vec::new();
         let mut replicas = Vec::new();
         for Replica { id, directory, address, listener } in masters {
-            scheduler_flags.extend(["--master".to_owned(), address.clone()]);
+            for flags in [&mut scheduler_flags, &mut borglet_flags] {
+                flags.extend(["--master".to_owned(), address.clone()]);
+            }
             let (flags, name) = (master_flags(&directory), process_name(id));
             processes.push(Process::new("master", &name, flags, Some(listener), &log, &run));
             replicas.push((id, address));

@@ -25,12 +25,14 @@ pub(super) fn dev(args: &DevArgs) -> Result<ExitCode, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::failed(format!("error: {error}")))?;
     runtime.block_on(async {
+        let validity = format!("{}ms", args.certificate_validity.as_millis());
+        let validity = ("certificate-validity", validity);
         let options = Options {
             directory: args.dir.clone(),
             name: args.name.clone(),
             replicas: args.replicas.parse().unwrap_or(1),
             log: args.log.clone(),
-            master: args.silence.flags(),
+            master: [args.silence.flags(), vec![validity]].concat(),
         };
         let mut cell = DevCell::prepare(options)?;
         let mut stop = std::pin::pin!(shutdown::requested());

@@ -13,7 +13,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tokio::process::{Child, Command};
 
-use crate::cli::exit::Failure;
+use crate::cli::exit::{Code, Failure};
 use crate::cli::roles::{LOG_VARIABLE, PARENT_VARIABLE};
 
 /// The wait before a process is started again; it doubles up to the longest.
@@ -93,10 +93,18 @@ impl Process {
     async fn keep(&mut self) -> Failure {
         loop {
             let ended = match &mut self.child {
-                Some(child) => child.wait().await.map(|status| status.to_string()),
-                None => Ok("it was not running".to_owned()),
+                Some(child) => child.wait().await.map(Some),
+                None => Ok(None),
             };
-            let ended = ended.unwrap_or_else(|error| error.to_string());
+            let ended = match ended {
+                Ok(Some(status)) if status.code() == Some(Code::Dismissed as i32) => {
+                    eprintln!("the {} is no part of the cell any more, and stays ended", self.name);
+                    return std::future::pending().await;
+                }
+                Ok(Some(status)) => status.to_string(),
+                Ok(None) => "it was not running".to_owned(),
+                Err(error) => error.to_string(),
+            };
             if self.started.elapsed() > STEADY {
                 self.wait = RESTART_WAIT;
             }

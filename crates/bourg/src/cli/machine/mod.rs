@@ -2,6 +2,7 @@
 
 mod drain;
 mod show;
+mod token;
 
 use std::str::FromStr;
 
@@ -23,7 +24,15 @@ pub(super) use show::list;
 pub(crate) enum Command {
     /// One machine: its state, what it has, its attributes and who says them, its tasks.
     Show(show::ShowArgs),
-    /// Add a machine, or give one another address.
+    /// Issue a token with which a machine joins the cell, once. It is a secret, printed alone.
+    ///
+    /// The machine is new, or gets another certificate and address: bourg borglet --join.
+    Token(token::TokenArgs),
+    /// Refuse every certificate that a machine has, and every token for it. It is not talked to any more.
+    ///
+    /// Its tasks are taken from it as from one that does not answer. It joins again with a new token.
+    Revoke(token::RevokeArgs),
+    /// Add a machine that has a certificate, or give one another address.
     Add(AddArgs),
     /// Empty machines: nothing is placed on them any more, and their tasks leave with their notice.
     ///
@@ -113,6 +122,8 @@ impl FromStr for Said {
 pub(super) fn machine(cell: Target<'_>, command: &Command) -> Done {
     match command {
         Command::Show(args) => show::show(cell, args),
+        Command::Token(args) => token::token(cell, args),
+        Command::Revoke(args) => token::revoke(cell, args),
         Command::Add(args) => add(cell, args),
         Command::Drain(args) => drain::drain(cell, args),
         Command::Undrain(which) => undrain(cell, which),

@@ -8,7 +8,7 @@ use proto::v1;
 
 use crate::cli::cells::Target;
 use crate::cli::exit::{Done, Failure};
-use crate::cli::moment::Moment;
+use crate::cli::moment::{self, Moment};
 use crate::cli::output::{self, Format, Listing};
 use crate::cli::show::{self, Shown};
 use crate::cli::{ListArgs, with_cell};
@@ -59,11 +59,12 @@ fn show_list(format: &Format, machines: &[v1::MachineStatus], now: Time) -> Done
         "RAM",
         "PORTS TAKEN",
         "ADDRESS",
+        "POLLED BY",
         "ATTRIBUTES",
     ];
     let racks = machines.iter().any(|machine| machine.attributes.contains_key(RACK));
     if racks {
-        headings.insert(headings.len() - 2, "RACK");
+        headings.insert(headings.len() - 3, "RACK");
     }
     output::list(
         format,
@@ -93,11 +94,15 @@ fn row(machine: &v1::MachineStatus, racks: bool, now: Time) -> Vec<String> {
         all.ram.to_string(),
         machine.ports_taken.to_string(),
         machine.address.clone(),
+        match machine.polled_by {
+            0 => "-".to_owned(),
+            replica => replica.to_string(),
+        },
         attributes.collect::<Vec<_>>().join(" "),
     ];
     if racks {
         let rack = machine.attributes.get(RACK).map(String::as_str).unwrap_or_default();
-        row.insert(row.len() - 2, rack.escape_debug().to_string());
+        row.insert(row.len() - 3, rack.escape_debug().to_string());
     }
     row
 }
@@ -114,6 +119,9 @@ fn state(machine: &v1::MachineStatus) -> String {
     }
     if machine.suspect {
         state += ", suspect";
+    }
+    if machine.shut_out {
+        state += ", revoked";
     }
     state
 }
@@ -170,7 +178,24 @@ fn describe(machine: &v1::MachineStatus, now: Time) -> String {
         let why = "so many tasks crashed on it of late that it may be to blame";
         rows.push(["suspect", why].map(str::to_owned));
     }
+    if !machine.not_reached.is_empty() {
+        let why = machine.not_reached.escape_debug().to_string();
+        rows.push(["not reached".to_owned(), why]);
+    }
+    if machine.revoked > 0 {
+        let since = now.since(Time(machine.revoked));
+        let accepted = if machine.shut_out { "none" } else { "those issued" };
+        let what = format!("{since} ago by {}; accepted: {accepted} since", machine.revoked_by);
+        rows.push(["revoked".to_owned(), what]);
+    }
+    if machine.certificate_expires > 0 {
+        let until = moment::shown(Time(machine.certificate_expires));
+        rows.push(["certificate".to_owned(), format!("until {until}")]);
+    }
     rows.push(["address".to_owned(), machine.address.clone()]);
+    if machine.polled_by > 0 {
+        rows.push(["polled".to_owned(), format!("by replica {}", machine.polled_by)]);
+    }
     rows.push(["capacity".to_owned(), resources(machine.capacity).to_string()]);
     rows.push(["taken".to_owned(), resources(machine.taken).to_string()]);
     rows.push(["ports".to_owned(), ports(machine)]);

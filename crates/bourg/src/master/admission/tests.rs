@@ -1,6 +1,10 @@
 //! The policy as a table, and a core whose queue is held as full as each line says.
 
-use model::{CollectionId, SessionId, TaskSelection};
+use cell::Op;
+use model::{
+    Bytes, CollectionId, MachineId, MachineReport, MilliCores, PortRange, Resources, SessionId,
+    TaskSelection,
+};
 use replica::Input;
 use spec::{JobSpec, TaskSpec};
 use tokio::sync::mpsc::Receiver;
@@ -60,8 +64,99 @@ fn how_long_to_wait_comes_of_how_much_waits_and_how_fast_it_is_done() {
     }
 }
 
-/// A job of a priority, or a kill where none is given.
-fn ask(priority: Option<&str>) -> Ask {
+#[test]
+fn what_a_user_has_waiting_counts_twice_for_that_user() {
+    let admission = Admission::new(Limits { requests: 80, bytes: 80_000 });
+    let mut held: Vec<Counted> = Vec::new();
+    // As many changes as are taken of a user, of seven eighths of 80 requests.
+    for (user, taken) in
+        [("ana", 35), ("ana", 0), ("bo", 18), ("cy", 9), ("ana", 0), ("bo", 0), ("di", 4)]
+    {
+        let user = UserName::new(user).expect("a name");
+        let before = held.len();
+        while let Ok(counted) = admission.admit(Asked::Change, Some(&user), 1) {
+            held.push(counted);
+        }
+        assert_eq!(held.len() - before, taken, "{user}");
+    }
+    // Ana is told so; whoever asks next finds room, and so does a scheduler.
+    let ana = UserName::new("ana").expect("a name");
+    let said = admission.admit(Asked::Change, Some(&ana), 1).expect_err("too much").to_string();
+    assert!(said.starts_with("35 requests of yours wait already"), "{said}");
+    let eve = UserName::new("eve").expect("a name");
+    held.extend(admission.admit(Asked::Change, Some(&eve), 1));
+    held.extend(admission.admit(Asked::Change, None, 1));
+    assert_eq!(admission.waiting(), (68, 68));
+    // All of it is answered, and nothing is remembered of whom it was.
+    held.clear();
+    assert_eq!(admission.lock().of_users.len(), 0);
+    assert_eq!(admission.waiting(), (0, 0));
+    // One large request is as good as many.
+    held.extend(admission.admit(Asked::Change, Some(&ana), 35_000));
+    let said = admission.admit(Asked::Change, Some(&ana), 1).expect_err("too much").to_string();
+    assert!(said.starts_with("1 requests of yours wait already"), "{said}");
+    held.extend(admission.admit(Asked::Change, Some(&eve), 1));
+    assert_eq!(held.len(), 2);
+}
+
+/// A cell with a machine, where ana is granted all of it in production.
+fn cell_with_a_grant() -> Cell {
+    let mut cell = Cell::empty();
+    let root = UserName::new("root").expect("a name");
+    let mut now = Time(0);
+    let mut apply = |op: Op| {
+        now = Time(now.0 + 1);
+        cell.apply(now, &op).outcome
+    };
+    apply(Op::Found { name: "lab".parse().expect("a name"), administrator: root.clone() });
+    apply(Op::RaiseLevel { to: cell::LEVEL });
+    apply(Op::OpenSession { user: root.clone() });
+    let mut sequence = 0;
+    let mut request = |mutation| {
+        sequence += 1;
+        let id = cell::RequestId { session: SessionId(1), sequence };
+        Op::Request { id, by: root.clone(), mutation }
+    };
+    let (name, address) = ("m1".parse().expect("a name"), "127.0.0.1:1".to_owned());
+    apply(request(Mutation::AddMachine { name, address }));
+    let amount = Resources { cpu: MilliCores(1_000), ram: Bytes(1 << 30), ..<_>::default() };
+    let (ports, attributes) = (PortRange::default(), <_>::default());
+    let report = Arc::new(MachineReport { capacity: amount, ports, attributes });
+    apply(Op::DescribeMachine { machine: MachineId(1), report });
+    let (user, band) = ("ana".parse().expect("a name"), Band::Production);
+    apply(request(Mutation::GrantQuota { user, band, amount, from: None, until: None }));
+    apply(request(Mutation::MeterQuota { on: true }));
+    assert_eq!(cell.grants().count(), 1);
+    cell
+}
+
+#[test]
+fn who_has_no_quota_in_a_band_asks_in_the_free_one() {
+    let metered = cell_with_a_grant();
+    assert!(metered.metering().on);
+    for (cell, user, priority, expected) in [
+        (&Cell::empty(), "bo", "production", PRODUCTION),
+        (&metered, "ana", "production", PRODUCTION),
+        (&metered, "ana", "mid", FREE),
+        (&metered, "ana", "free", FREE),
+        (&metered, "bo", "production", FREE),
+    ] {
+        let asked = Asked::of(&ask(user, Some(priority)), cell, Time(100));
+        assert_eq!(asked, expected, "{user} in {priority}");
+    }
+    // What runs in an alloc is charged nothing, and a kill is a kill.
+    let Ask::Request(id, by, Mutation::Submit(mut spec)) = ask("bo", Some("mid")) else {
+        panic!("a job")
+    };
+    let alloc_set = Some("ana/room".parse().expect("an alloc set"));
+    Arc::make_mut(&mut spec).kind = spec::Kind::Job { alloc_set };
+    let inside = Ask::Request(id, by, Mutation::Submit(spec));
+    assert_eq!(Asked::of(&inside, &metered, Time(100)), MID);
+    assert_eq!(Asked::of(&ask("bo", None), &metered, Time(100)), Asked::Change);
+}
+
+/// A user's job of a priority, or a kill where none is given.
+fn ask(user: &str, priority: Option<&str>) -> Ask {
     let id = cell::RequestId { session: SessionId(1), sequence: 1 };
     let mutation = match priority {
         Some(priority) => {
@@ -71,7 +166,7 @@ fn ask(priority: Option<&str>) -> Ask {
         }
         None => Mutation::Kill { collection: CollectionId(1), tasks: TaskSelection::All },
     };
-    Ask::Request(id, Caller::of("ana"), mutation)
+    Ask::Request(id, Caller::of(user), mutation)
 }
 
 /// Asks a core that answers nobody: what it says at once, as a client is told; nothing where it has
@@ -101,8 +196,9 @@ fn held(from_all: &mut Receiver<Message>) -> usize {
 async fn a_flood_of_free_jobs_leaves_room_for_production_for_kills_and_for_machines() {
     let (core, mut from_all) = Core::held(80);
     let mut shed = 0;
-    for _ in 0..1_000 {
-        if let Some(said) = told(&core, ask(Some("free"))).await {
+    // One user's part is not the matter here: many ask.
+    for user in 0..1_000 {
+        if let Some(said) = told(&core, ask(&format!("user{user}"), Some("free"))).await {
             assert!(said.contains("takes no jobs in the free band for a moment"), "{said}");
             shed += 1;
         }
@@ -111,15 +207,15 @@ async fn a_flood_of_free_jobs_leaves_room_for_production_for_kills_and_for_machi
     let refused: Vec<(Option<Band>, u64)> = refused.collect();
     assert_eq!((shed, refused), (980, vec![(Some(Band::Free), 980)]), "a quarter of 80 was taken");
     assert_eq!(core.view().cell.index().0, 0, "it is read as always");
-    for _ in 0..40 {
-        assert_eq!(told(&core, ask(Some("production"))).await, None);
+    for user in 0..40 {
+        assert_eq!(told(&core, ask(&format!("user{user}"), Some("production"))).await, None);
     }
-    let said = told(&core, ask(Some("production"))).await.expect("three quarters are taken");
+    let said = told(&core, ask("ana", Some("production"))).await.expect("three quarters are taken");
     assert!(said.contains("takes no jobs for a moment"), "{said}");
-    for _ in 0..10 {
-        assert_eq!(told(&core, ask(None)).await, None, "a kill");
+    for user in 0..10 {
+        assert_eq!(told(&core, ask(&format!("killer{user}"), None)).await, None, "a kill");
     }
-    let said = told(&core, ask(None)).await.expect("the rest is the machines'");
+    let said = told(&core, ask("ana", None)).await.expect("the rest is the machines'");
     assert!(said.ends_with("ask again in 5000 ms"), "nothing is ever answered: {said}");
     // Who asked is gone in all of these, and what they asked waits for the core all the same.
     for _ in 0..10 {
@@ -128,5 +224,5 @@ async fn a_flood_of_free_jobs_leaves_room_for_production_for_kills_and_for_machi
     }
     assert_eq!(held(&mut from_all), 80);
     // The core has taken all, and answered: there is room again.
-    assert_eq!(told(&core, ask(Some("free"))).await, None);
+    assert_eq!(told(&core, ask("ana", Some("free"))).await, None);
 }

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use axum::extract::{Request, State};
 use axum::middleware::Next;
@@ -47,7 +47,7 @@ impl Class {
         }
     }
 
-    fn of(response: &Response) -> Self {
+    fn of<B>(response: &axum::http::Response<B>) -> Self {
         // A call that succeeded says so only behind its answer.
         match response.headers().get("grpc-status") {
             Some(code) => Self::of_code(Code::from_bytes(code.as_bytes())),
@@ -83,7 +83,18 @@ impl Class {
 }
 
 /// The times of a method, by class.
-type Times = [Durations; Class::ALL.len()];
+#[derive(Debug, Default)]
+pub(in crate::master) struct Times([Durations; Class::ALL.len()]);
+
+impl Times {
+    /// Counts a request that was answered so after a time.
+    pub(in crate::master) fn add<B>(&self, response: &axum::http::Response<B>, took: Duration) {
+        let class = Class::of(response);
+        if let Some((_, times)) = Class::ALL.iter().zip(&self.0).find(|(of, _)| **of == class) {
+            times.add(took);
+        }
+    }
+}
 
 /// How long requests took.
 #[derive(Debug, Default)]
@@ -110,7 +121,8 @@ impl Requests {
         Self { methods, other: Times::default() }
     }
 
-    fn of(&self, path: &str) -> &Times {
+    /// Where those of a path are counted.
+    pub(in crate::master) fn of(&self, path: &str) -> &Times {
         self.methods.get(path).unwrap_or(&self.other)
     }
 }
@@ -124,10 +136,7 @@ pub(in crate::master) async fn measure(
     let begun = Instant::now();
     let times = requests.of(request.uri().path());
     let response = next.run(request).await;
-    let class = Class::of(&response);
-    if let Some((_, times)) = Class::ALL.iter().zip(times).find(|(of, _)| **of == class) {
-        times.add(begun.elapsed());
-    }
+    times.add(&response, begun.elapsed());
     response
 }
 
@@ -139,7 +148,7 @@ impl Collector for Requests {
         let paths = self.methods.iter().map(|(path, times)| (path.as_str(), times));
         for (path, times) in paths.chain([(OTHER, &self.other)]) {
             let method = path.trim_start_matches('/');
-            for (class, times) in Class::ALL.into_iter().zip(times) {
+            for (class, times) in Class::ALL.into_iter().zip(&times.0) {
                 // A combination that never was would be a dozen lines of zeros.
                 if times.count() > 0 {
                     let labels = [("method", method), ("class", class.name())];
@@ -163,7 +172,7 @@ mod tests {
         let requests = Requests::new(&[proto::DESCRIPTORS], &[SERVICE_NAME]);
         let submit = format!("/{SERVICE_NAME}/Submit");
         for path in [submit.as_str(), "/metrics", "/bourg.v1.Borglet/Poll", "/", "/no/such"] {
-            requests.of(path)[0].add(std::time::Duration::ZERO);
+            requests.of(path).0[0].add(Duration::ZERO);
         }
         let mut registry = Registry::default();
         registry.register_collector(Box::new(requests));

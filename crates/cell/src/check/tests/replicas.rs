@@ -7,7 +7,7 @@ use crate::{Applied, Member, Replica, Watch};
 
 fn replica(id: u64, member: Member) -> Replica {
     let (id, address) = (ReplicaId(id), format!("h{id}:1").into());
-    Replica { id, address, level: Level(2), member, leaving: false }
+    Replica { id, address, level: Level(2), member, leaving: false, token: None }
 }
 
 fn keep(cell: &mut Cell, replica: Replica) {

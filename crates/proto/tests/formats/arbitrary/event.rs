@@ -138,6 +138,10 @@ fn kind() -> impl Strategy<Value = EventKind> {
         }),
     ];
     let of_enrolment = prop_oneof![
+        (replica(), certificate())
+            .prop_map(|(replica, token)| EventKind::ReplicaTokenIssued { replica, token }),
+        (replica(), serial())
+            .prop_map(|(replica, token)| EventKind::ReplicaJoined { replica, token }),
         (name(), certificate())
             .prop_map(|(machine, token)| EventKind::TokenIssued { machine, token }),
         (serial(), certificate())

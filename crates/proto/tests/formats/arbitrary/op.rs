@@ -46,6 +46,9 @@ fn mutation() -> BoxedStrategy<Mutation> {
         of_quota(),
         any::<String>().prop_map(|address| Mutation::AddReplica { address }),
         replica().prop_map(|replica| Mutation::RemoveReplica { replica }),
+        (replica(), serial(), any_span()).prop_map(|(replica, serial, validity)| {
+            Mutation::IssueReplicaToken { replica, serial, validity }
+        }),
         (name(), serial(), any_span()).prop_map(|(machine, serial, validity)| {
             Mutation::IssueToken { machine, serial, validity }
         }),
@@ -130,6 +133,11 @@ pub(crate) fn op() -> BoxedStrategy<Op> {
                 validity,
             }
         ),
+        (replica(), serial(), key()).prop_map(|(replica, token, key)| Op::JoinReplica {
+            replica,
+            token,
+            key
+        }),
         (name(), serial(), serial(), any_span()).prop_map(
             |(machine, old, certificate, validity)| Op::RenewMachine {
                 machine,
@@ -264,6 +272,7 @@ fn rejection() -> BoxedStrategy<Rejection> {
         serial().prop_map(Rejection::NoSuchToken),
         name().prop_map(Rejection::TokenExpired),
         name().prop_map(Rejection::TokenUsed),
+        replica().prop_map(Rejection::ReplicaTokenUsed),
         any_span().prop_map(Rejection::TokenValidity),
         name().prop_map(Rejection::MachineRevoked),
     ];

@@ -2,8 +2,11 @@
 
 use std::sync::Arc;
 
-use cell::{Act, Credentials, EventKind, Image, Mutation, Op, Rejection, Reply, Token, TokenUse};
-use model::{KeyDigest, Level, MachineId, Serial, Span, Time};
+use cell::{
+    Act, Credentials, EventKind, Image, Mutation, Op, Rejection, ReplicaToken, Reply, Token,
+    TokenUse,
+};
+use model::{KeyDigest, Level, MachineId, ReplicaId, Serial, Span, Time};
 
 use super::{certificate, name};
 
@@ -21,6 +24,7 @@ pub(super) fn ops() -> Vec<Op> {
     vec![
         Op::Enrol { token: serial(7), key: key(), address, certificate, validity },
         Op::RenewMachine { machine, old: serial(8), certificate, validity },
+        Op::JoinReplica { replica: ReplicaId(2), token: serial(7), key: key() },
     ]
 }
 
@@ -29,6 +33,7 @@ pub(super) fn requests() -> Vec<Mutation> {
     vec![
         Mutation::IssueToken { machine: name("m1"), serial, validity },
         Mutation::RevokeMachine { machine: name("m1") },
+        Mutation::IssueReplicaToken { replica: ReplicaId(2), serial, validity },
     ]
 }
 
@@ -36,6 +41,8 @@ pub(super) fn events_of_the_cell() -> Vec<EventKind> {
     vec![
         EventKind::TokenIssued { machine: name("m3"), token: certificate() },
         EventKind::MachineRevoked { machine: name("m9") },
+        EventKind::ReplicaTokenIssued { replica: ReplicaId(2), token: certificate() },
+        EventKind::ReplicaJoined { replica: ReplicaId(2), token: serial(7) },
     ]
 }
 
@@ -58,13 +65,15 @@ fn answers() -> Vec<Result<Reply, Rejection>> {
         Err(Rejection::NoSuchToken(serial(7))),
         Err(Rejection::TokenExpired(name("m1"))),
         Err(Rejection::TokenUsed(name("m1"))),
+        Err(Rejection::ReplicaTokenUsed(ReplicaId(2))),
         Err(Rejection::TokenValidity(Span(59_000_000))),
         Err(Rejection::MachineRevoked(name("m1"))),
     ]
 }
 
 /// Level 3 on top of what there is: m3 has joined with one of two tokens, m2 was revoked, and so were
-/// two names that no machine has, of which one had a certificate since.
+/// two names that no machine has, of which one had a certificate since. Of the replicas that do not
+/// vote one has joined with a token, and one has a token.
 pub(super) fn put_into(image: &mut Image) {
     image.level = Level(3);
     let act = |at| Act { at: Time(at), by: name("root") };
@@ -81,6 +90,9 @@ pub(super) fn put_into(image: &mut Image) {
             3 => Some(said(vec![certificate(), certificate()], Some(act(89)))),
             _ => None,
         };
+    }
+    for (replica, used) in image.replicas.iter_mut().skip(2).zip([Some(key()), None]) {
+        replica.token = Some(ReplicaToken { certificate: certificate(), used });
     }
     image.revoked_machines = vec![
         (name("m8"), said(Vec::new(), Some(act(92)))),

@@ -199,6 +199,8 @@ pub(crate) fn kind(event: &Event) -> &'static str {
         EventKind::CapabilityRevoked { .. } => "capability revoked",
         EventKind::CapabilityUsed { .. } => "capability used",
         EventKind::TokenIssued { .. } => "token issued",
+        EventKind::ReplicaTokenIssued { .. } => "replica token issued",
+        EventKind::ReplicaJoined { .. } => "replica joined",
         EventKind::MachineEnrolled { .. } => "machine enrolled",
         EventKind::MachineRenewed { .. } => "machine renewed",
         EventKind::MachineRevoked { .. } => "machine revoked",

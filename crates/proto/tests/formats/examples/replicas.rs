@@ -59,7 +59,7 @@ pub(super) fn answers() -> Vec<Result<Reply, Rejection>> {
 pub(super) fn put_into(image: &mut Image) {
     let replica = |id, level, member, leaving| {
         let address = format!("10.0.0.{id}:4700").into();
-        Replica { id: ReplicaId(id), address, level: Level(level), member, leaving }
+        Replica { id: ReplicaId(id), address, level: Level(level), member, leaving, token: None }
     };
     let nowhere = Replica { address: "".into(), ..replica(1, 2, Member::Voter, false) };
     image.last_replica = ReplicaId(7);

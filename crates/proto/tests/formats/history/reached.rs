@@ -40,6 +40,7 @@ fn histories_reach_every_state_and_every_event() {
         cell: rescheduling stopped
         cell: something is charged
         cell: user added
+        cell: user added again
         cell: user revoked
         job: failed
         job: finished
@@ -72,7 +73,6 @@ fn histories_reach_every_state_and_every_event() {
         replica: learner
         replica: learner, leaving
         replica: voter
-        replica: voter, leaving
         replica: waiting
         task: crashed
         task: failed
@@ -96,7 +96,6 @@ fn histories_reach_every_state_and_every_event() {
         task: starting
         task: stopping, evicted
         task: stopping, killed by a user
-        task: stopping, killed with its alloc set
         task: stopping, killed with its parent
         task: stopping, machine shutdown
         task: stopping, preempted
@@ -137,6 +136,7 @@ fn histories_reach_every_state_and_every_event() {
         replica described
         replica member
         replica removed
+        replica token issued
         rescheduling allowed
         rescheduling resumed
         rescheduling stopped

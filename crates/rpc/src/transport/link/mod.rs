@@ -7,6 +7,8 @@
 
 mod connection;
 mod frame;
+#[cfg(fuzzing)]
+mod fuzzing;
 mod hpack;
 mod huffman;
 mod session;
@@ -19,23 +21,34 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http_body::Frame;
+use tokio::net::TcpStream;
 use tokio::sync::watch;
+use tokio_rustls::client::TlsStream;
 use tonic::body::Body;
 use tonic::codegen::http::{HeaderMap, Request, Response};
 use tonic::codegen::{Bytes, Service};
 use tonic::{ConnectError, Status};
 
+#[cfg(fuzzing)]
+pub use self::fuzzing::hear;
+
 use self::connection::{Connection, Handle, Stream};
 use self::session::{Fate, Piece};
 use super::dial::{Dial, Failed};
-use crate::{Expect, Result, Rotating};
+use crate::{Expect, Result, Rotating, certificate};
 
 /// A link to one server. Clones share it.
 ///
 /// It dials with the first call, and again after its connection is lost, as [`super::connect`] does;
 /// calls fail in the same ways. It ends with its last clone and call.
 #[derive(Clone)]
-pub struct Link(Arc<Shared>);
+pub struct Link {
+    shared: Arc<Shared>,
+    accepts: Option<Arc<Accepts>>,
+}
+
+/// Whether a certificate with that serial number, the most significant byte first, is accepted.
+type Accepts = dyn Fn(&[u8]) -> bool + Send + Sync;
 
 struct Shared {
     dial: Dial,
@@ -48,10 +61,17 @@ enum Current {
     /// It is dialled; whoever wants it waits for what comes of that.
     Dialling(watch::Receiver<Option<Dialled>>),
     /// It was there when it was used last.
-    Open(Handle),
+    Open(Open),
 }
 
-type Dialled = Result<Handle, Failed>;
+/// A connection, and the serial number of the certificate that the server showed.
+#[derive(Clone)]
+struct Open {
+    handle: Handle,
+    serial: Arc<[u8]>,
+}
+
+type Dialled = Result<Open, Failed>;
 
 /// A link to `endpoint` (`HOST:PORT`), as the identity of `credentials`, to whoever `expect` says.
 ///
@@ -59,7 +79,8 @@ type Dialled = Result<Handle, Failed>;
 /// [`crate::Error::BadEndpoint`].
 pub fn link(endpoint: &str, credentials: &Rotating, expect: &Expect) -> Result<Link> {
     let dial = super::client::dial(endpoint, credentials, expect)?;
-    Ok(Link(Arc::new(Shared { dial, current: Mutex::new(Current::None) })))
+    let shared = Arc::new(Shared { dial, current: Mutex::new(Current::None) });
+    Ok(Link { shared, accepts: None })
 }
 
 impl Link {
@@ -68,31 +89,51 @@ impl Link {
     /// # Errors
     /// `UNAVAILABLE`, as a call.
     pub async fn dial(&self) -> Result<(), Status> {
-        self.handle().await.map(drop)
+        self.open().await.map(drop)
     }
 
-    async fn handle(&self) -> Result<Handle, Status> {
+    /// The same link for calls that are made only where the server's certificate, known by its serial
+    /// number, is accepted. Else they fail, as where the server is not trusted, before anything of them
+    /// is sent, and the next one dials again: the server may have another certificate by then.
+    #[must_use]
+    pub fn where_accepted(&self, accepts: impl Fn(&[u8]) -> bool + Send + Sync + 'static) -> Self {
+        Self { shared: Arc::clone(&self.shared), accepts: Some(Arc::new(accepts)) }
+    }
+
+    /// A connection to a server that is accepted.
+    async fn accepted(&self) -> Result<Handle, Status> {
+        let open = self.open().await?;
+        if self.accepts.as_ref().is_none_or(|accepts| accepts(&open.serial)) {
+            return Ok(open.handle);
+        }
+        let mut current = self.shared.current.lock().unwrap_or_else(PoisonError::into_inner);
+        if matches!(&*current, Current::Open(now) if now.serial == open.serial) {
+            *current = Current::None;
+        }
+        drop(current);
+        Err(not_connected(self.shared.dial.revoked()))
+    }
+
+    async fn open(&self) -> Result<Open, Status> {
         let mut dialled = {
-            let mut current = self.0.current.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut current = self.shared.current.lock().unwrap_or_else(PoisonError::into_inner);
             match &*current {
-                Current::Open(handle) if handle.is_open() => return Ok(handle.clone()),
+                Current::Open(open) if open.handle.is_open() => return Ok(open.clone()),
                 Current::Dialling(dialled) => dialled.clone(),
                 Current::Open(_) | Current::None => {
                     let (tell, dialled) = watch::channel(None);
                     *current = Current::Dialling(dialled.clone());
-                    let dial = self.0.dial.clone();
+                    let dial = self.shared.dial.clone();
                     // Ends with its connection, of which the link is a user.
-                    tokio::spawn(keep_up(dial, Arc::downgrade(&self.0), tell));
+                    tokio::spawn(keep_up(dial, Arc::downgrade(&self.shared), tell));
                     dialled
                 }
             }
         };
         let outcome = dialled.wait_for(Option::is_some).await.ok();
         match outcome.as_deref() {
-            Some(Some(Ok(handle))) => Ok(handle.clone()),
-            Some(Some(Err(failed))) => {
-                Err(Status::from_error(Box::new(ConnectError(Box::new(failed.clone())))))
-            }
+            Some(Some(Ok(open))) => Ok(open.clone()),
+            Some(Some(Err(failed))) => Err(not_connected(failed.clone())),
             _ => Err(Status::unavailable("the program ends")),
         }
     }
@@ -103,7 +144,7 @@ impl Link {
         for (name, value) in [
             (":method", head.method.as_str()),
             (":scheme", "https"),
-            (":authority", self.0.dial.address()),
+            (":authority", self.shared.dial.address()),
             (":path", head.uri.path()),
         ] {
             hpack::encode(&mut block, name.as_bytes(), value.as_bytes());
@@ -113,14 +154,14 @@ impl Link {
         }
         let body = whole(body).await?;
         let fate = |fate| self.status(fate);
-        let mut stream = self.handle().await?.open(&block, &body).await.map_err(fate)?;
+        let mut stream = self.accepted().await?.open(&block, &body).await.map_err(fate)?;
         let head = stream.head().await.map_err(fate)?;
         Ok(head.map(|()| Answer { stream, link: self }))
     }
 
     /// What a caller is told of a stream that has no answer.
     fn status(&self, fate: Fate) -> Status {
-        let address = self.0.dial.address();
+        let address = self.shared.dial.address();
         match fate {
             Fate::Lost(why) => {
                 Status::unavailable(format!("the connection to {address} was lost: {why}"))
@@ -143,20 +184,34 @@ async fn keep_up(dial: Dial, link: Weak<Shared>, tell: watch::Sender<Option<Dial
     drop(dial);
     let (connection, dialled) = match dialled {
         Ok(stream) => {
+            let serial = serial(&stream);
             let (connection, handle) = Connection::new(stream);
-            (Some(connection), Ok(handle))
+            (Some(connection), Ok(Open { handle, serial }))
         }
         Err(failed) => (None, Err(failed)),
     };
     if let Some(link) = link.upgrade() {
         let mut current = link.current.lock().unwrap_or_else(PoisonError::into_inner);
-        *current = dialled.as_ref().map_or(Current::None, |handle| Current::Open(handle.clone()));
+        *current = dialled.as_ref().map_or(Current::None, |open| Current::Open(open.clone()));
     }
     tell.send_replace(Some(dialled));
     drop((tell, link));
     if let Some(connection) = connection {
         connection.run().await;
     }
+}
+
+fn not_connected(failed: Failed) -> Status {
+    Status::from_error(Box::new(ConnectError(Box::new(failed))))
+}
+
+/// The serial number of the certificate that a server has shown.
+fn serial(stream: &TlsStream<TcpStream>) -> Arc<[u8]> {
+    let certificates = stream.get_ref().1.peer_certificates();
+    let own = certificates.and_then(|chain| chain.first());
+    // TLS has verified it, so that it can be read.
+    let certified = own.and_then(|own| certificate::certified(own, "the server").ok());
+    certified.map(|certified| certified.serial).unwrap_or_default().into()
 }
 
 /// All of a request's body: it is one message, however many pieces it comes in.
@@ -243,7 +298,7 @@ impl fmt::Debug for Answer {
 
 impl fmt::Debug for Link {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Link").field(&self.0.dial.address()).finish()
+        f.debug_tuple("Link").field(&self.shared.dial.address()).finish()
     }
 }
 

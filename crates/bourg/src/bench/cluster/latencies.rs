@@ -1,0 +1,46 @@
+//! How long each of many things took.
+
+use std::time::Duration;
+
+/// Times, as they came.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Latencies(Vec<Duration>);
+
+impl Latencies {
+    pub(super) fn add(&mut self, time: Duration) {
+        self.0.push(time);
+    }
+
+    pub(super) fn join(&mut self, others: Self) {
+        self.0.extend(others.0);
+    }
+
+    pub(super) fn count(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    /// The time that this share of them did not exceed, in milliseconds, for each share in percent.
+    pub(super) fn at<const N: usize>(mut self, percents: [usize; N]) -> [f64; N] {
+        self.0.sort_unstable();
+        percents.map(|percent| {
+            // Nearest rank.
+            let rank = (self.0.len() * percent).div_ceil(100).max(1);
+            self.0.get(rank - 1).copied().map_or(0.0, super::milliseconds)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_is_by_the_nearest_rank() {
+        let mut times = Latencies::default();
+        for ms in [5, 1, 4, 2, 3] {
+            times.add(Duration::from_millis(ms));
+        }
+        assert_eq!(times.at([0, 20, 50, 99, 100]), [1.0, 1.0, 3.0, 5.0, 5.0]);
+        assert_eq!(Latencies::default().at([50]), [0.0]);
+    }
+}

@@ -1,0 +1,78 @@
+//! The benchmarks of whole masters, in small: that they run, end, leave nothing, and say what they
+//! are to say. What they find is of a build without optimisation, and judged by nobody.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::terminal::Terminal;
+
+/// What a benchmark says, which has left nothing in its directory.
+#[track_caller]
+fn found(line: &str) -> Value {
+    let terminal = Terminal::new();
+    let place = terminal.path("place");
+    std::fs::create_dir(&place).expect("a directory");
+    let said = terminal.ok(&format!("bourg bench {line} --dir {} --json", place.display()));
+    assert!(is_empty(&place), "something is left in {}", place.display());
+    serde_json::from_str(&said).expect("JSON")
+}
+
+fn is_empty(directory: &Path) -> bool {
+    std::fs::read_dir(directory).expect("a directory").next().is_none()
+}
+
+/// All of these are there and above 0.
+#[track_caller]
+fn positive(found: &Value, keys: &[&str]) {
+    for key in keys {
+        assert!(found[key].as_f64().is_some_and(|number| number > 0.0), "{key} of {found:#}");
+    }
+}
+
+const FSYNC: [&str; 2] = ["fsync_p50_ms", "fsync_p99_ms"];
+
+#[test]
+fn durable_changes_are_counted_and_compared_with_the_disk_and_with_one_process() {
+    for (replicas, clients) in [(1, 2), (3, 70)] {
+        let line = format!("commit --replicas {replicas} --clients {clients} --seconds 1");
+        let found = found(&line);
+        assert_eq!(found["replicas"], replicas);
+        assert_eq!(found["clients"], clients);
+        positive(&found, &FSYNC);
+        positive(&found, &["commits_per_second", "p50_ms", "p99_ms", "in_process_per_second"]);
+        positive(&found, &["cpu_us_per_commit", "limit_per_second", "ratio_to_limit"]);
+    }
+}
+
+#[test]
+fn a_leader_that_is_killed_is_followed_by_another() {
+    let found = found("failover --runs 3 --machines 20 --tasks 200");
+    assert_eq!(found["runs"], 3);
+    positive(&found, &["median_ms", "max_ms", "min_ms", "catch_up_median_ms"]);
+    positive(&found, &FSYNC);
+}
+
+#[test]
+fn borglets_are_polled_and_come_back_together() {
+    let found = found("agents --agents 20 --replicas 3 --seconds 3 --away 1");
+    assert_eq!(found["agents"], 20);
+    positive(&found, &["polls_per_second", "poll_interval_p95_ms", "masters_resident_bytes"]);
+    positive(&found, &["extrapolated_resident_bytes_at_10000"]);
+    positive(&found["storm"], &["all_polled_ms", "all_up_ms", "changes", "change_p99_ms"]);
+}
+
+#[test]
+fn reads_are_measured_beside_polls_and_changes() {
+    let found = found("reads --agents 10 --readers 8 --writers 2 --seconds 1");
+    positive(&found, &["plain_p99_ms", "consistent_p99_ms", "changes_per_second"]);
+    positive(&found, &["plain_per_second", "consistent_per_second"]);
+}
+
+#[test]
+fn every_task_that_arrives_comes_to_run() {
+    let line = "arrivals --rate 200 --seconds 2 --large 50 --agents 10 --task-seconds 1";
+    let found = found(line);
+    positive(&found, &["started_per_second", "start_p50_ms", "masters_cpu_us_per_task"]);
+    assert!(found["tasks"].as_u64().is_some_and(|tasks| tasks >= 400), "{found:#}");
+}

@@ -1,0 +1,304 @@
+//! Machines join with tokens, renew their certificates, and are shut out.
+
+use std::fs;
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use nix::sys::signal::Signal;
+use rpc::{Authority, Credentials, Identity, Validity};
+
+use crate::borglets::Machine;
+use crate::cell::{Cell, Role};
+use crate::eventually::until;
+use crate::pages::{Of, metrics, value};
+use crate::processes;
+
+const HOUR: Duration = Duration::from_secs(3_600);
+
+const JOB: &str = "(import 'borg.libsonnet').service('hello', tasks=1, cmd=['sleep', '1d'])
+    { cpu: 0.1, ram: '64 MiB', priority: 'free' }";
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).expect("a file").permissions().mode() & 0o777
+}
+
+/// `bourg machine token`: what it prints, which is the token alone.
+fn token(cell: &Cell, name: &str) -> String {
+    let printed = cell.ok(&format!("bourg machine token {name}"));
+    let token = printed.strip_suffix('\n').expect("a line").to_owned();
+    assert!(token.starts_with("bourg-join-1") && !token.contains(char::is_whitespace), "{printed}");
+    token
+}
+
+/// The only machine that a dev cell has by itself does nothing any more.
+fn only_others(cell: &Cell) {
+    cell.ok("bourg machine drain $(bourg machines -o name)");
+}
+
+/// A certificate of which less than a third of its time is left.
+fn due(cell: &Cell, identity: &Identity) -> Credentials {
+    let authority = Authority::open(cell.path("cell/master/tls")).expect("the cell's authority");
+    let now = SystemTime::now();
+    let validity = Validity { from: now - 40 * HOUR, until: now + HOUR };
+    authority.issue(identity, validity).expect("a certificate")
+}
+
+fn serial(directory: &Path) -> Vec<u8> {
+    Credentials::read(directory, "borglet").expect("a certificate").serial().to_vec()
+}
+
+#[test]
+fn a_machine_joins_with_a_token_and_needs_none_again() {
+    let cell = Cell::start();
+    only_others(&cell);
+    let token = token(&cell, "m1");
+    let mut machine = Machine::join(&cell, "m1", &token);
+    cell.write("hello.bcl", JOB);
+    cell.ok("bourg run hello.bcl");
+    assert_eq!(machine.tasks("hello").len(), 1, "it runs there");
+
+    let file = |name: &str| machine.directory().join(name);
+    let modes = ["borglet.key", "borglet.pem"].map(|name| mode(&file(name)));
+    assert_eq!(modes, [0o600, 0o644]);
+    assert!(!file("joining.key").exists(), "the key is the certificate's by now");
+    let text = cell.ok("bourg machine show m1");
+    assert!(text.contains("\ncertificate  until "), "{text}");
+    let events = cell.ok("bourg events --all");
+    for expected in ["ISSUE_TOKEN", "ENROL"] {
+        assert!(events.contains(expected), "{expected} is not in\n{events}");
+    }
+
+    let (before, kept) = (machine.tasks("hello"), serial(machine.directory()));
+    machine.signal(Signal::SIGKILL);
+    machine.is_gone();
+    machine.start_again();
+    until("it is adopted", || machine.borglet().stderr().contains("this machine has"));
+    machine.is("up");
+    // Also where it is told the token still, be that itself or a file that is gone.
+    for given in [token.as_str(), "@/nowhere/token"] {
+        machine.signal(Signal::SIGKILL);
+        machine.is_gone();
+        machine.start_with(&["--join", given]);
+        until("it has its certificate", || machine.borglet().stderr().contains("this machine has"));
+    }
+    assert_eq!(serial(machine.directory()), kept, "it is the same certificate");
+    assert_eq!(machine.tasks("hello"), before, "no task has noticed");
+}
+
+#[test]
+fn a_machine_that_ended_between_any_two_steps_joins_with_the_same_key() {
+    let cell = Cell::start();
+    let token = token(&cell, "m1");
+    cell.write("token", format!("{token}\n"));
+    let given = format!("@{}", cell.path("token").display());
+    let mut machine = Machine::join(&cell, "m1", &given);
+    let kept = serial(machine.directory());
+    // As if it had ended before it wrote down what it got: the key is there, and no more.
+    machine.signal(Signal::SIGKILL);
+    machine.is_gone();
+    let file = |name: &str| machine.directory().join(name);
+    fs::rename(file("borglet.key"), file("joining.key")).expect("the key is there");
+    for name in ["borglet.pem", "borglet.ca.pem", "joined.toml"] {
+        fs::remove_file(file(name)).expect("it is there");
+    }
+    machine.start_with(&["--join", &given]);
+    until("it joined again", || {
+        machine.borglet().stderr().contains("joined cell dev as borglet/m1")
+    });
+    assert_eq!(serial(machine.directory()), kept, "the same key is answered again");
+    machine.is("up");
+    let events = cell.ok("bourg events --all");
+    assert_eq!(events.matches("ENROL").count(), 1, "{events}");
+}
+
+#[test]
+fn a_token_is_good_once_and_for_its_machine() {
+    let cell = Cell::start();
+    let token = token(&cell, "m1");
+    let _machine = Machine::join(&cell, "m1", &token);
+    let said = cell.fails(
+        1,
+        &format!("echo {token} | bourg borglet --dir thief --listen 127.0.0.1:0 --join -"),
+    );
+    assert!(
+        said.contains("the join token for machine m1 was used before, with another key"),
+        "{said}"
+    );
+    let refused = "bourg_requests_refused_total{cause=\"used_token\",band=\"none\"}";
+    assert_eq!(value(&metrics(&cell, Of::Master), refused), Some(1.0));
+    until("it is in the log", || {
+        cell.said().contains("with a join token that another key has used")
+    });
+    let said = cell.fails(1, "bourg borglet --dir empty --listen 127.0.0.1:0");
+    assert!(said.contains("this machine is of no cell yet"), "{said}");
+    let said = cell.fails(2, "bourg borglet --dir empty --listen 127.0.0.1:0 --join nonsense");
+    assert!(said.contains("that is no join token"), "{said}");
+    // Only administrators issue them.
+    cell.ok("bourg user add eve");
+    let said = cell.fails(3, "bourg --cell ./eve machine token m2");
+    assert!(said.contains("eve may not issue a join token for machine m2"), "{said}");
+    let said = cell.fails(3, "bourg --cell ./eve machine revoke m1");
+    assert!(said.contains("eve may not revoke machine m1"), "{said}");
+    let said = cell.fails(2, "bourg machine token m2 --for 1s");
+    assert!(said.contains("a join token is valid for 1 m to 7 d, and not for 1 s"), "{said}");
+}
+
+#[test]
+fn a_revoked_machine_is_not_talked_to_until_it_has_another_certificate() {
+    let cell = Cell::start_with(&["--poll-interval", "200ms", "--missed-polls", "2"]);
+    let first = token(&cell, "m1");
+    let mut machine = Machine::join(&cell, "m1", &first);
+    let said = cell.types("bourg machine revoke m1");
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    assert!(said.stderr.contains("m1: its certificates and tokens are refused"), "{}", said.stderr);
+    until("the operator is told why", || {
+        let text = cell.ok("bourg machine show m1");
+        text.contains("its certificate was revoked")
+            && text.contains("by root; accepted: none since")
+    });
+    until("its tasks are taken", || cell.ok("bourg machine show m1 -o state") != "up\n");
+    assert!(cell.ok("bourg machines").contains(", revoked"));
+    let refused = "bourg_requests_refused_total{cause=\"revoked\",band=\"none\"}";
+    assert!(value(&metrics(&cell, Of::Master), refused) > Some(0.0));
+    let events = cell.ok("bourg events --all");
+    assert!(events.contains("REVOKE_MACHINE"), "{events}");
+
+    // The old token is of no use, a new one is.
+    machine.signal(Signal::SIGTERM);
+    machine.is_gone();
+    fs::remove_file(machine.directory().join("joined.toml")).expect("it had joined");
+    let directory = machine.directory().display();
+    let said = cell
+        .fails(1, &format!("bourg borglet --dir {directory} --listen 127.0.0.1:0 --join {first}"));
+    assert!(said.contains("is not known, or is no longer"), "{said}");
+    machine.start_with(&["--join", &token(&cell, "m1")]);
+    machine.is("up");
+    let text = cell.ok("bourg machine show m1");
+    assert!(text.contains("accepted: those issued since"), "{text}");
+    let said = cell.types("bourg machine revoke m11").stderr;
+    assert!(said.contains("nothing was known of m11 before. Did you mean m1?"), "{said}");
+}
+
+#[test]
+fn a_machines_certificate_renews_itself_and_nothing_breaks_off() {
+    let cell = Cell::start();
+    only_others(&cell);
+    let mut machine = Machine::join(&cell, "m1", &token(&cell, "m1"));
+    cell.write("hello.bcl", JOB);
+    cell.ok("bourg run hello.bcl");
+    let tasks = machine.tasks("hello");
+    machine.signal(Signal::SIGKILL);
+    machine.is_gone();
+    let due = due(&cell, &Identity::Borglet("m1".to_owned()));
+    due.write(machine.directory(), "borglet").expect("it can be written");
+    let old = serial(machine.directory());
+    machine.start_again();
+    let pid = machine.borglet().pid();
+    until("it has another certificate", || serial(machine.directory()) != old);
+    machine.is("up");
+    assert_eq!((machine.borglet().pid(), machine.tasks("hello")), (pid, tasks));
+    let renewed = Credentials::read(machine.directory(), "borglet").expect("a certificate");
+    assert!(renewed.expires() > SystemTime::now() + 29 * 24 * HOUR);
+    assert!(cell.ok("bourg events --all").contains("RENEW"));
+}
+
+#[test]
+fn a_masters_certificate_renews_itself_and_no_stream_breaks_off() {
+    let cell = Cell::start_with(&["--log", "info", "--certificate-validity", "4s"]);
+    cell.write("hello.bcl", JOB);
+    let mut follower = cell.start("bourg", &["events", "--follow"]);
+    until("the master has another certificate, twice", || {
+        cell.said().matches("renewed the own certificate").count() >= 2
+    });
+    // What follows the master was never cut off, and whoever comes is let in.
+    cell.ok("bourg run hello.bcl");
+    until("it follows still", || follower.stdout().contains("root/hello"));
+    assert_eq!(follower.code(), None);
+    assert_eq!(cell.ok("bourg cell -o schedulers"), "1\n");
+}
+
+#[test]
+fn a_schedulers_certificate_renews_itself() {
+    let cell = Cell::start();
+    let directory = cell.directory().join("scheduler");
+    let serial = || {
+        let read = Credentials::read(&directory, "scheduler").expect("a certificate");
+        read.serial().to_vec()
+    };
+    let scheduler = Identity::Scheduler("main".to_owned());
+    due(&cell, &scheduler).write(&directory, "scheduler").expect("it can be written");
+    let old = serial();
+    cell.kill(Role::Scheduler);
+    until("it has another certificate", || serial() != old);
+    cell.write("hello.bcl", JOB);
+    cell.ok("bourg run hello.bcl");
+}
+
+/// An address where nobody listens.
+fn free_address() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    listener.local_addr().expect("an address").to_string()
+}
+
+#[test]
+fn a_replica_joins_with_a_token_from_an_empty_directory() {
+    let cell = Cell::start();
+    let address = free_address();
+    let printed = cell.ok(&format!("bourg master add {address}"));
+    assert!(printed.starts_with("bourg-join-1") && printed.lines().count() == 1, "{printed}");
+    cell.write("token", &printed);
+    let start = |more: &[&str]| {
+        let directory = cell.path("second").to_string_lossy().into_owned();
+        let flags = ["master", "--dir", &directory, "--listen", &address];
+        cell.start("bourg", &[&flags[..], more].concat())
+    };
+    let votes = || {
+        let replicas = cell.types("bourg master list -o json").stdout;
+        let replicas: serde_json::Value = serde_json::from_str(&replicas).unwrap_or_default();
+        let second = &replicas[1];
+        second["member"] == "voter" && second["progress"]["answers"] == true
+    };
+    let second = start(&["--join", "@token"]);
+    until("it votes", votes);
+    let file = |name: &str| cell.path("second").join(name);
+    assert_eq!(mode(&file("tls/ca.key")), 0o600);
+    assert!(!file("joining.key").exists());
+    let events = cell.ok("bourg events --all");
+    for expected in ["ISSUE_TOKEN", "REPLICA_JOINED"] {
+        assert!(events.contains(expected), "{expected} is not in\n{events}");
+    }
+
+    // Nobody else gets the authority with it, and there is no other token.
+    let said = cell.fails(1, "bourg master --dir third --listen 127.0.0.1:0 --join @token");
+    assert!(said.contains("the join token for replica 2 was used before"), "{said}");
+    assert!(!cell.path("third/tls/ca.key").exists());
+    let said = cell.fails(3, "bourg master token 2");
+    assert!(said.contains("replica 2 has joined already"), "{said}");
+    // And nobody founds a cell by mistake.
+    for (flags, why) in [("--join @nowhere", "there is no join token"), ("", "is of no cell")] {
+        let line = format!("bourg master --dir fourth --listen 127.0.0.1:0 {flags}");
+        let said = cell.fails(1, &line);
+        assert!(said.contains(why), "{said}");
+    }
+
+    // Started again, it needs no token, and takes what it is told of one for what it was.
+    processes::signal(second.pid(), Signal::SIGKILL);
+    second.ends();
+    for flags in [&[][..], &["--join", "@token"]] {
+        let mut second = start(flags);
+        until("it is back", || {
+            assert_eq!(second.code(), None, "{}", second.stderr());
+            second.stderr().contains("replica ") && votes()
+        });
+        cell.write("hello.bcl", JOB);
+        cell.ok("bourg run hello.bcl");
+        processes::signal(second.pid(), Signal::SIGTERM);
+        assert_eq!(second.ends().code, 0);
+    }
+    let _last = start(&[]);
+    until("it is back", votes);
+    cell.ok("bourg master remove 2");
+    until("one goes on alone", || !cell.ok("bourg master list").contains("leaving"));
+}
