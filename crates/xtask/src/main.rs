@@ -3,7 +3,8 @@
 //! - `cargo xtask test`: every test, after making sure that what they need is there
 //! - `cargo xtask emulated`: of these, only the tests with real tasks on pure cgroup v2
 //! - `cargo xtask fuzz`: what comes from outside, made up by a fuzzer for a while
-//! - `cargo xtask soak`: the fault campaign over many thousand seeds
+//! - `cargo xtask soak`: the fault campaign over many thousand seeds; with `--real` faults on real
+//!   replicas for an hour
 //! - `cargo xtask lint`: rustfmt and clippy, without a warning
 //! - `cargo xtask trace`: the whole of Google's trace, held against what is known of it, and the
 //!   slice of it that the repository has
@@ -14,6 +15,7 @@
 
 mod campaign;
 mod emulated;
+mod faults;
 mod fuzz;
 mod lint;
 mod needs;
@@ -32,6 +34,8 @@ usage: cargo xtask TASK
             said, as many at once as there are cores
   soak      play the fault campaign over many seeds, and write down what came of it:
             soak [--seeds N] [--hours H], 20,000 seeds of 0.2 hours unless it is said
+            soak --real [--minutes N] [--seed N]: faults on real replicas instead, an
+            hour unless it is said
   trace     trace check DIR: hold the whole trace of 2011 against what is known of it
             trace slice DIR: make the repository's slice of it again
             trace shapes DIR: make the repository's tables of the cells of 2019 again
@@ -45,6 +49,7 @@ fn main() -> ExitCode {
         ["test"] => suite::test(),
         ["emulated"] => emulated::test(&["--package", "linux"]),
         ["fuzz", ref rest @ ..] => fuzz::fuzz(rest),
+        ["soak", "--real", ref rest @ ..] => faults::soak(rest),
         ["soak", ref rest @ ..] => campaign::soak(rest),
         ["trace", "check", directory] => trace_data::check(directory.as_ref()),
         ["trace", "slice", directory] => trace_data::slice(directory.as_ref()),

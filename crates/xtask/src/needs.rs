@@ -30,6 +30,23 @@ const TOOLS: &[Tool] = &[
     },
     Tool { program: "setpriv", package: "util-linux", needed_by: "linux/tests/system/rootless.rs" },
     Tool { program: "unshare", package: "util-linux", needed_by: "linux/tests/system/rootless.rs" },
+    Tool { program: "ip", package: "iproute2", needed_by: "bourg/tests/system/faults/network.rs" },
+    Tool {
+        program: "nsenter",
+        package: "util-linux",
+        needed_by: "bourg/tests/system/faults/network.rs",
+    },
+    Tool {
+        program: "fsfreeze",
+        package: "util-linux",
+        needed_by: "bourg/tests/system/faults/volume.rs",
+    },
+    Tool {
+        program: "mkfs.ext4",
+        package: "e2fsprogs",
+        needed_by: "bourg/tests/system/faults/volume.rs",
+    },
+    Tool { program: "mount", package: "mount", needed_by: "bourg/tests/system/faults/volume.rs" },
     Tool { program: "curl", package: "curl", needed_by: "bourg/tests/system/pages.rs" },
     Tool { program: "promtool", package: "prometheus", needed_by: "bourg/tests/system/metrics.rs" },
     Tool {

@@ -1,6 +1,7 @@
 //! The thread that writes the log. It takes whatever waits, appends it with one write and makes it
 //! durable with one fsync: the longer the disk takes, the more goes into one go.
 
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
@@ -107,28 +108,22 @@ fn write(
     metrics: &LogMetrics,
 ) -> anyhow::Result<()> {
     measure(log, metrics);
-    while let Ok(first) = waiting.recv() {
-        let (mut persists, mut bytes) = (Vec::new(), 0);
-        for task in std::iter::once(first).chain(waiting.try_iter()) {
+    let mut waiting = Waiting { queue: waiting, taken: VecDeque::new() };
+    while let Some(first) = waiting.next() {
+        let (mut persists, mut bytes, mut task) = (Vec::new(), 0, Some(first));
+        while let Some(this) = task {
             metrics.queue.dec();
-            match task {
+            match this {
                 Task::Persist(persist) => {
                     bytes += persist.entries.iter().map(|entry| entry.data.len()).sum::<usize>();
                     persists.push(persist);
                 }
-                // What stays goes with the next checkpoint.
-                Task::Truncate(index) => {
-                    if let Err(error) = log.truncate_prefix(index.0) {
-                        tracing::error!("old parts of the log could not be deleted: {error}");
-                    }
-                }
+                Task::Truncate(index) => truncate(log, index),
             }
-            if bytes >= BYTES_AT_ONCE {
-                break;
-            }
+            task = if bytes < BYTES_AT_ONCE { waiting.next_that_is_there() } else { None };
         }
         let Some(last) = persists.last().map(|persist| persist.number) else { continue };
-        append(log, &persists, trouble)?;
+        append(log, &persists, &mut waiting, trouble)?;
         let appended = Instant::now();
         log.sync()?;
         metrics.fsync.add(appended.elapsed());
@@ -140,6 +135,43 @@ fn write(
         }
     }
     Ok(())
+}
+
+/// What waits for the thread.
+struct Waiting<'a> {
+    queue: &'a Receiver<Task>,
+    /// What was taken from the queue while there was no room for what came before it.
+    taken: VecDeque<Task>,
+}
+
+impl Waiting<'_> {
+    /// The next, once there is one; nothing when nobody sends any more.
+    fn next(&mut self) -> Option<Task> {
+        self.taken.pop_front().or_else(|| self.queue.recv().ok())
+    }
+
+    fn next_that_is_there(&mut self) -> Option<Task> {
+        self.taken.pop_front().or_else(|| self.queue.try_recv().ok())
+    }
+
+    /// Deletes what a checkpoint covers by now, without its turn: this may be the room for all that
+    /// waits before it.
+    fn make_room(&mut self, log: &mut Log) {
+        let most = QUEUE.saturating_sub(self.taken.len());
+        self.taken.extend(self.queue.try_iter().take(most));
+        for task in &self.taken {
+            if let Task::Truncate(index) = task {
+                truncate(log, *index);
+            }
+        }
+    }
+}
+
+/// Deletes the segments before a record. What stays goes with the next checkpoint.
+fn truncate(log: &mut Log, index: LogIndex) {
+    if let Err(error) = log.truncate_prefix(index.0) {
+        tracing::error!("old parts of the log could not be deleted: {error}");
+    }
 }
 
 /// How large the log is now.
@@ -160,7 +192,12 @@ pub(super) fn record(entry: &LogEntry) -> RecordRef<'_> {
 }
 
 /// Appends, and waits for room where the disk is full. Requests are refused meanwhile.
-fn append(log: &mut Log, persists: &[Persist], trouble: &Trouble) -> anyhow::Result<()> {
+fn append(
+    log: &mut Log,
+    persists: &[Persist],
+    waiting: &mut Waiting<'_>,
+    trouble: &Trouble,
+) -> anyhow::Result<()> {
     let states: Vec<_> = persists.iter().map(|persist| persist.hard_state).collect();
     let bytes: Vec<_> = states.iter().map(|state| state.map(HardState::to_bytes)).collect();
     let mut records = Vec::new();
@@ -197,9 +234,13 @@ fn append(log: &mut Log, persists: &[Persist], trouble: &Trouble) -> anyhow::Res
                 }
                 trouble.set(Some(error.to_string()));
                 std::thread::sleep(RETRY);
+                waiting.make_room(log);
             }
             Err(error) => return Err(error.into()),
         }
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

@@ -21,13 +21,15 @@ use crate::random::Random;
 type Client = BorgmasterClient<Channel>;
 
 /// How long a client waits for one replica, and for any, before it does not know.
-const ATTEMPT: Duration = Duration::from_secs(1);
+pub(super) const ATTEMPT: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_secs(4);
 const PAUSE: Duration = Duration::from_millis(30);
 /// How many jobs are asked about at once, and how much is asked of one before there is the next.
 const KEYS: usize = 4;
 const OPERATIONS_MAX: usize = 24;
 const UNKNOWN_MAX: usize = 3;
+/// At which indexes the past is looked at: at every one that is so many times something.
+const LOOK_BACK: u64 = 20;
 /// The client that asks last of every job.
 const LAST: u32 = u32::MAX;
 
@@ -36,9 +38,11 @@ pub(crate) struct Shared {
     pub(crate) began: Instant,
     user: Credentials,
     /// Where replicas answer.
-    places: Vec<Host>,
+    pub(super) places: Vec<Host>,
     stops: AtomicBool,
     over: AtomicBool,
+    /// Whether logs are to grow.
+    grows: AtomicBool,
     /// The newest index of which anybody has heard.
     newest: AtomicU64,
     version: AtomicU64,
@@ -57,7 +61,7 @@ pub(crate) struct State {
     /// How often what was asked ended how.
     pub(crate) counts: BTreeMap<(&'static str, &'static str), u64>,
     /// The digest of the cell at an index.
-    digests: BTreeMap<u64, String>,
+    pub(super) digests: BTreeMap<u64, String>,
     /// Jobs that run, acknowledged.
     pub(crate) ran: Vec<String>,
     pub(crate) probes: Vec<Probe>,
@@ -89,6 +93,7 @@ impl Shared {
             places,
             stops: AtomicBool::new(false),
             over: AtomicBool::new(false),
+            grows: AtomicBool::new(false),
             newest: AtomicU64::new(0),
             version: AtomicU64::new(0),
             state: Mutex::default(),
@@ -109,15 +114,30 @@ impl Shared {
         self.over.store(true, Ordering::SeqCst);
     }
 
-    fn goes_on(&self) -> bool {
+    /// Has logs grow, or not any more.
+    pub(crate) fn grow(&self, grows: bool) {
+        self.grows.store(grows, Ordering::SeqCst);
+    }
+
+    pub(super) fn goes_on(&self) -> bool {
         !self.stops.load(Ordering::SeqCst)
+    }
+
+    /// Whether logs are to grow now.
+    pub(super) fn is_growing(&self) -> bool {
+        self.grows.load(Ordering::SeqCst)
+    }
+
+    /// Whether everything ends.
+    pub(super) fn ends(&self) -> bool {
+        self.over.load(Ordering::SeqCst)
     }
 
     fn heard(&self, index: u64) {
         self.newest.fetch_max(index, Ordering::SeqCst);
     }
 
-    fn count(&self, what: &'static str, outcome: &'static str) {
+    pub(super) fn count(&self, what: &'static str, outcome: &'static str) {
         *self.state().counts.entry((what, outcome)).or_default() += 1;
     }
 
@@ -128,7 +148,7 @@ impl Shared {
 }
 
 /// What became of a request.
-enum Outcome<T> {
+pub(super) enum Outcome<T> {
     Done(T),
     Refused(Status),
     Unknown,
@@ -136,26 +156,26 @@ enum Outcome<T> {
 
 /// How something is asked.
 #[derive(Clone, Copy)]
-struct How {
-    consistent: bool,
-    attempt: Duration,
-    patience: Duration,
+pub(super) struct How {
+    pub(super) consistent: bool,
+    pub(super) attempt: Duration,
+    pub(super) patience: Duration,
 }
 
-const USUAL: How = How { consistent: false, attempt: ATTEMPT, patience: PATIENCE };
+pub(super) const USUAL: How = How { consistent: false, attempt: ATTEMPT, patience: PATIENCE };
 
 /// A client's connections to all replicas.
-struct Caller {
-    shared: Arc<Shared>,
+pub(super) struct Caller {
+    pub(super) shared: Arc<Shared>,
     clients: Vec<Client>,
     /// Who is asked first.
-    at: usize,
+    pub(super) at: usize,
     session: u64,
     sequence: u64,
 }
 
 impl Caller {
-    fn new(shared: &Arc<Shared>) -> Self {
+    pub(super) fn new(shared: &Arc<Shared>) -> Self {
         let credentials = Rotating::new(shared.user.clone()).expect("a certificate");
         let expect = Expect::Role(Role::Master);
         let client = |host| {
@@ -166,8 +186,19 @@ impl Caller {
         Self { shared: Arc::clone(shared), clients, at: 0, session: 0, sequence: 0 }
     }
 
+    /// Another one, with the same connections, that asks somebody else first.
+    pub(super) fn beside(&self, at: usize) -> Self {
+        let (shared, clients) = (Arc::clone(&self.shared), self.clients.clone());
+        Self { shared, clients, at, session: 0, sequence: 0 }
+    }
+
+    /// Another replica is asked first.
+    pub(super) fn turns(&mut self) {
+        self.at = (self.at + 1) % self.clients.len();
+    }
+
     /// Asks one replica after the other, until there is an answer or patience ends.
-    async fn ask<M: Clone, T>(
+    pub(super) async fn ask<M: Clone, T>(
         &mut self,
         how: How,
         message: M,
@@ -184,7 +215,7 @@ impl Caller {
             match tokio::time::timeout(how.attempt.min(left), asked).await {
                 Ok(Ok(answer)) => return Outcome::Done(answer.into_inner()),
                 Ok(Err(status)) if is_refusal(&status) => return Outcome::Refused(status),
-                Ok(Err(_)) | Err(_) => self.at = (self.at + 1) % self.clients.len(),
+                Ok(Err(_)) | Err(_) => self.turns(),
             }
             if Instant::now() >= until {
                 return Outcome::Unknown;
@@ -194,7 +225,7 @@ impl Caller {
     }
 
     /// Of what changes something: it is done once, however often it is sent.
-    async fn request_id(&mut self) -> Option<v1::RequestId> {
+    pub(super) async fn request_id(&mut self) -> Option<v1::RequestId> {
         if self.session == 0 {
             let asked = v1::OpenSessionRequest {};
             let opened = self
@@ -206,10 +237,11 @@ impl Caller {
         Some(v1::RequestId { session: self.session, sequence: self.sequence })
     }
 
-    /// How a job is, and at which index.
-    async fn read(&mut self, how: How, job: &str) -> Outcome<(u64, Job)> {
+    /// How a job is, or was at an index, and at which index.
+    async fn read(&mut self, how: How, job: &str, at: Option<u64>) -> Outcome<(u64, Job)> {
         let labels = format!("key={job}");
-        let asked = v1::StatusRequest { labels, dead: true, ..v1::StatusRequest::default() };
+        let at = at.map(|index| v1::Moment { at: Some(v1::moment::At::Index(index)) });
+        let asked = v1::StatusRequest { labels, dead: true, at, ..v1::StatusRequest::default() };
         let answer =
             self.ask(how, asked, async |mut client, request| client.status(request).await).await;
         match answer {
@@ -237,7 +269,7 @@ fn found_job(jobs: &[v1::JobStatus]) -> Job {
 }
 
 /// A job that fits nowhere, so that nothing but people changes what it is.
-fn description(job: &str, version: u64) -> v1::JobSpec {
+pub(super) fn description(job: &str, version: u64) -> v1::JobSpec {
     let description = serde_json::json!({
         "name": job,
         "tasks": 1,
@@ -318,29 +350,54 @@ impl State {
     }
 }
 
-/// A plain read of one replica, which never goes back.
+/// A plain read of one replica, which never goes back. Now and then another one is asked how it was
+/// then.
 async fn look(shared: &Arc<Shared>, caller: &mut Caller, slot: usize, newest: &mut [u64]) {
     let job = shared.state().current_key(slot);
     let at = caller.at;
     // One replica alone is asked.
     let how = How { patience: ATTEMPT, ..USUAL };
-    let read = caller.read(how, &job).await;
-    let mut state = shared.state();
-    let key = state.keys.get_mut(&job).expect("it is asked about");
-    key.in_flight -= 1;
+    let read = caller.read(how, &job, None).await;
+    let mut seen = Vec::new();
     if let Outcome::Done((index, found)) = read {
-        key.history.seen.push(Seen { index, job: found });
-        *state.counts.entry(("plain read", "answered")).or_default() += 1;
-        let before = std::mem::replace(&mut newest[at], index);
-        let same = caller.at == at;
-        drop(state);
+        shared.count("plain read", "answered");
         shared.heard(index);
-        if same && index < before {
+        let before = std::mem::replace(&mut newest[at], index);
+        if caller.at == at && index < before {
             let host = shared.places[at];
             shared.is_wrong(format!("a client of {host} reads {index} after {before}"));
         }
+        seen.push(Seen { index, job: found });
+        if index.is_multiple_of(LOOK_BACK) {
+            seen.extend(look_back(shared, caller, &job, index).await);
+        }
     } else {
-        *state.counts.entry(("plain read", "not answered")).or_default() += 1;
+        shared.count("plain read", "not answered");
+    }
+    let mut state = shared.state();
+    let key = state.keys.get_mut(&job).expect("it is asked about");
+    key.in_flight -= 1;
+    key.history.seen.extend(seen);
+}
+
+/// How a job was at an index, as another replica has kept it.
+async fn look_back(
+    shared: &Arc<Shared>,
+    caller: &mut Caller,
+    job: &str,
+    index: u64,
+) -> Option<Seen> {
+    caller.turns();
+    match caller.read(USUAL, job, Some(index)).await {
+        Outcome::Done((_, job)) => {
+            shared.count("read of the past", "answered");
+            Some(Seen { index, job })
+        }
+        // It may not have been there then, or be there no more.
+        Outcome::Refused(_) | Outcome::Unknown => {
+            shared.count("read of the past", "not answered");
+            None
+        }
     }
 }
 
@@ -397,7 +454,7 @@ async fn perform(
     id: Option<v1::RequestId>,
 ) -> Outcome<(u64, Answer)> {
     match asked {
-        Asked::Read => match caller.read(How { consistent: true, ..how }, job).await {
+        Asked::Read => match caller.read(How { consistent: true, ..how }, job, None).await {
             Outcome::Done((index, found)) => Outcome::Done((index, Answer::Found(found))),
             Outcome::Refused(status) => Outcome::Refused(status),
             Outcome::Unknown => Outcome::Unknown,
@@ -439,7 +496,7 @@ async fn perform(
 pub(crate) async fn judge(shared: Arc<Shared>) {
     let mut caller = Caller::new(&shared);
     loop {
-        let ends = shared.over.load(Ordering::SeqCst);
+        let ends = shared.ends();
         let over: Vec<String> = {
             let state = shared.state();
             let over = state.keys.iter().filter(|(_, key)| key.in_flight == 0);
@@ -459,7 +516,7 @@ async fn judge_one(shared: &Arc<Shared>, caller: &mut Caller, job: &str) {
     let after = shared.newest.load(Ordering::SeqCst);
     let called = shared.began.elapsed();
     let how = How { consistent: true, ..USUAL };
-    let Outcome::Done((index, found)) = caller.read(how, job).await else { return };
+    let Outcome::Done((index, found)) = caller.read(how, job, None).await else { return };
     let at = shared.began.elapsed();
     let answered = Some(Answered { at, answer: Answer::Found(found), index });
     let Some(mut key) = shared.state().keys.remove(job) else { return };
@@ -472,174 +529,4 @@ async fn judge_one(shared: &Arc<Shared>, caller: &mut Caller, job: &str) {
     if let (Job::Alive(_), Some(id)) = (found, caller.request_id().await) {
         let _whatever = perform(caller, USUAL, job, Asked::Kill, Some(id)).await;
     }
-}
-
-/// Somebody whose jobs run and end, each task of them once.
-pub(crate) async fn runner(shared: Arc<Shared>) {
-    let mut caller = Caller::new(&shared);
-    for number in 0.. {
-        tokio::time::sleep(Duration::from_millis(1_500)).await;
-        let submits = shared.goes_on();
-        if submits && let Some(id) = caller.request_id().await {
-            submit_one_that_runs(&shared, &mut caller, number, id).await;
-        }
-        let outstanding = shared.state().ran.clone();
-        for job in outstanding {
-            if has_run(&shared, &mut caller, &job).await {
-                let mut state = shared.state();
-                state.ran.retain(|other| *other != job);
-                *state.counts.entry(("job that runs", "finished")).or_default() += 1;
-            }
-        }
-        if !submits && shared.state().ran.is_empty() {
-            return;
-        }
-    }
-}
-
-async fn submit_one_that_runs(
-    shared: &Arc<Shared>,
-    caller: &mut Caller,
-    number: u32,
-    id: v1::RequestId,
-) {
-    let job = format!("run-{number}");
-    let line = "echo started; sleep 0.3".to_owned();
-    let spec = v1::JobSpec {
-        tasks: 2,
-        cmd: vec!["sh".to_owned(), "-c".to_owned(), line],
-        cpu_milli: 10,
-        ..description(&job, 0)
-    };
-    let request = v1::SubmitRequest { id: Some(id), spec: Some(spec) };
-    let done = caller.ask(USUAL, request, async |mut client, request| client.submit(request).await);
-    match done.await {
-        Outcome::Done(_) => {
-            shared.count("job that runs", "acknowledged");
-            shared.state().ran.push(job);
-        }
-        Outcome::Refused(status) => shared.is_wrong(format!("{job}: {}", status.message())),
-        Outcome::Unknown => shared.count("job that runs", "not known"),
-    }
-}
-
-/// Whether a job that was acknowledged has finished.
-async fn has_run(shared: &Arc<Shared>, caller: &mut Caller, job: &str) -> bool {
-    let address = v1::JobAddress { user: String::new(), job: job.to_owned() };
-    let request =
-        v1::StatusRequest { jobs: vec![address], tasks: true, ..v1::StatusRequest::default() };
-    let how = How { consistent: true, ..USUAL };
-    let answer =
-        caller.ask(how, request, async |mut client, request| client.status(request).await).await;
-    let jobs = match answer {
-        Outcome::Done(found) => found.jobs,
-        Outcome::Refused(status) => {
-            shared.is_wrong(format!("{job} was acknowledged: {}", status.message()));
-            return true;
-        }
-        Outcome::Unknown => return false,
-    };
-    let Some(found) = jobs.first().filter(|found| found.state == "finished") else { return false };
-    if found.tasks.iter().any(|task| task.generation != 1) {
-        shared.is_wrong(format!("{job} was run again: {:?}", found.tasks));
-    }
-    true
-}
-
-/// Compares the replicas: at the same index they are the same.
-pub(crate) async fn compare(shared: Arc<Shared>) {
-    let mut caller = Caller::new(&shared);
-    while !shared.over.load(Ordering::SeqCst) {
-        tokio::time::sleep(Duration::from_millis(250)).await;
-        caller.at = (caller.at + 1) % caller.clients.len();
-        let how = How { patience: ATTEMPT, ..USUAL };
-        let asked = v1::CellStatusRequest { at: None };
-        let answer = caller
-            .ask(how, asked, async |mut client, request| client.cell_status(request).await)
-            .await;
-        let Outcome::Done(status) = answer else { continue };
-        let (index, digest) = (status.index, status.state_hash);
-        let known = shared.state().digests.insert(index, digest.clone());
-        if known.is_some_and(|known| known != digest) {
-            shared.is_wrong(format!("replicas differ at index {index}"));
-        }
-        if status.violations > 0 {
-            shared.is_wrong(format!("the cell contradicts itself at index {index}"));
-        }
-    }
-}
-
-/// Changes something small every tenth of a second.
-pub(crate) async fn probe(shared: Arc<Shared>) {
-    let mut first = Caller::new(&shared);
-    let mut number: u64 = 0;
-    let good = std::rc::Rc::new(std::cell::Cell::new(0));
-    let mut interval = tokio::time::interval(Duration::from_millis(100));
-    interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    while shared.goes_on() {
-        interval.tick().await;
-        let Some(id) = first.request_id().await else { continue };
-        number += 1;
-        let set = [("probe".to_owned(), number.to_string())].into();
-        let change = v1::change_machine_request::SetAttributes { set, unset: Vec::new() };
-        let request = v1::ChangeMachineRequest {
-            id: Some(id),
-            machine: "m21".to_owned(),
-            change: Some(v1::change_machine_request::Change::SetAttributes(change)),
-        };
-        let mut caller = Caller {
-            shared: Arc::clone(&shared),
-            clients: first.clients.clone(),
-            at: good.get(),
-            session: 0,
-            sequence: 0,
-        };
-        let good = std::rc::Rc::clone(&good);
-        tokio::task::spawn_local(async move {
-            let at = caller.shared.began.elapsed();
-            let begun = Instant::now();
-            let attempt = Duration::from_millis(250);
-            let how = How { consistent: false, attempt, patience: Duration::from_secs(1) };
-            let done = caller.ask(how, request, async |mut client, request| {
-                client.change_machine(request).await
-            });
-            let took = match done.await {
-                Outcome::Done(_) => Some(begun.elapsed()),
-                Outcome::Refused(_) | Outcome::Unknown => None,
-            };
-            good.set(caller.at);
-            caller.shared.state().probes.push(Probe { at, took });
-        });
-    }
-    // The last ones are answered or not.
-    tokio::time::sleep(Duration::from_millis(1_200)).await;
-}
-
-/// Whether all replicas have everything and are the same. That they are the same where they have the
-/// same is seen to all the time.
-pub(crate) fn agree(shared: &Arc<Shared>, hosts: impl Iterator<Item = Host>) -> bool {
-    let place = |host| shared.places.iter().position(|place| *place == host);
-    let places: Vec<usize> = hosts.filter_map(place).collect();
-    let (told, heard) = std::sync::mpsc::channel();
-    let asks = start(shared, async move |shared| {
-        let mut caller = Caller::new(&shared);
-        for place in places {
-            caller.at = place;
-            let how = How { patience: ATTEMPT, ..USUAL };
-            let asked = v1::CellStatusRequest { at: None };
-            let answer = caller
-                .ask(how, asked, async |mut client, request| client.cell_status(request).await)
-                .await;
-            let said = match answer {
-                Outcome::Done(status) if caller.at == place => {
-                    Some((status.index, status.state_hash))
-                }
-                _ => None,
-            };
-            let _asker_is_gone = told.send(said);
-        }
-    });
-    asks.join().expect("a client does not panic");
-    let said: Vec<_> = heard.iter().collect();
-    said.iter().all(|one| one.is_some() && *one == said[0])
 }

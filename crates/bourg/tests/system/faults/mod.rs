@@ -6,11 +6,12 @@
 //! - [`volume`]: disks that are full, slow, stuck, damaged, or lose what was not synced
 //! - [`world`]: the cell on them
 //! - [`plan`] and [`nemesis`]: what breaks, and who breaks it
-//! - [`clients`]: who goes on meanwhile
+//! - [`clients`] and [`bystanders`]: who goes on meanwhile
 //! - [`history`]: whether what they were told can be true
 //! - [`report`]: what came of it
 //! - [`scenes`]: what was found to be wrong, each alone
 
+mod bystanders;
 mod clients;
 mod history;
 mod nemesis;
@@ -51,17 +52,22 @@ fn real_replicas_stand_faults_and_nothing_acknowledged_is_lost() {
     let mut world = World::start(usize::try_from(replicas).expect("few"));
     let mut tasks = Tasks::start(&world);
     let shared = Shared::new(world.user(), world.places.clone());
-    let mut people = vec![clients::start(&shared, clients::probe)];
+    let mut people = vec![
+        clients::start(&shared, bystanders::probe),
+        clients::start(&shared, bystanders::grower),
+    ];
     for client in 0..PEOPLE {
         let random = random.fork();
         people.push(clients::start(&shared, move |shared| clients::people(shared, client, random)));
     }
     let judge = clients::start(&shared, clients::judge);
-    let runner = clients::start(&shared, clients::runner);
-    let compare = clients::start(&shared, clients::compare);
+    let runner = clients::start(&shared, bystanders::runner);
+    let compare = clients::start(&shared, bystanders::compare);
 
     let mut episodes = Vec::new();
-    for fault in plan::faults(random) {
+    let only = std::env::var("BOURG_FAULTS_ONLY").unwrap_or_default();
+    let faults = plan::faults(random).filter(|fault| format!("{:?}", fault.kind).contains(&only));
+    for fault in faults {
         std::thread::sleep(fault.rest);
         if shared.began.elapsed() > time {
             break;
@@ -74,7 +80,7 @@ fn real_replicas_stand_faults_and_nothing_acknowledged_is_lost() {
     let seconds = shared.began.elapsed().as_secs();
     world.has_voters(world.size);
     until("every job that was acknowledged has run", || runner.is_finished());
-    until("the replicas agree", || clients::agree(&shared, world.replicas.keys().copied()));
+    until("the replicas agree", || bystanders::agree(&shared, world.replicas.keys().copied()));
     shared.is_over();
     until("every job is judged", || judge.is_finished());
     for client in [judge, runner, compare] {

@@ -11,6 +11,9 @@ use super::world::World;
 use crate::eventually::until;
 use crate::random::Random;
 
+/// How long it takes to fill the room that a log has.
+const GROWS: Duration = Duration::from_secs(5);
+
 /// A fault that was.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Episode {
@@ -54,12 +57,20 @@ pub(crate) fn play(world: &mut World, shared: &Shared, fault: &Fault) -> Episode
             hold();
             world.network.heal();
         }
-        Kind::DiskFull | Kind::DiskSlow | Kind::DiskStuck => {
+        Kind::DiskFull => {
+            world.replica(whom).volume.fill();
+            // What a log has of room is used up first.
+            shared.grow(true);
+            sleep(fault.hold + GROWS);
+            shared.grow(false);
+            world.replica(whom).volume.works();
+        }
+        Kind::DiskSlow | Kind::DiskStuck => {
             let volume = &mut world.replica(whom).volume;
-            match fault.kind {
-                Kind::DiskFull => volume.fill(),
-                Kind::DiskSlow => volume.slows(),
-                _ => volume.sticks(),
+            if fault.kind == Kind::DiskSlow {
+                volume.slows()
+            } else {
+                volume.sticks()
             }
             hold();
             world.replica(whom).volume.works();

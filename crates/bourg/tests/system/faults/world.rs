@@ -22,8 +22,9 @@ const SCHEDULER: Host = 31;
 
 const PORT: u16 = 7_800;
 const DAY: Duration = Duration::from_secs(86_400);
-const DISK_MIB: u64 = 768;
-const MEMORY_MIB: usize = 8_192;
+/// A log is kept back to the checkpoint before the newest, of which there is one every 256 MiB.
+const DISK_MIB: u64 = 1_536;
+const MEMORY_MIB: usize = 12_288;
 /// A machine that is busy with other tests is not taken for one that is gone.
 const MISSED_POLLS: &str = "15";
 
@@ -157,7 +158,7 @@ impl World {
 
     /// Types a command of a user of the cell.
     pub(crate) fn types(&self, line: &str) -> crate::terminal::Ended {
-        let line = line.replacen("bourg ", "exec bourg --cell client ", 1);
+        let line = line.replacen("bourg ", "bourg --cell client ", 1);
         self.terminal.types(&line)
     }
 
@@ -427,6 +428,10 @@ impl Drop for World {
     fn drop(&mut self) {
         self.network.heal();
         let panics = std::thread::panicking();
+        if panics {
+            let told = self.types("bourg master list; df -h replica-*; ls -l replica-*/data/*");
+            eprintln!("{}{}", told.stdout, told.stderr);
+        }
         for (host, replica) in &mut self.replicas {
             if let Some(process) = &replica.process {
                 if panics {

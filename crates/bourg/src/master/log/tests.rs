@@ -1,0 +1,48 @@
+use model::{Level, Term};
+use nix::mount::{MntFlags, MsFlags, mount, umount2};
+use store::log::Options;
+
+use super::*;
+
+/// A small disk, unmounted in the end.
+struct SmallDisk(tempfile::TempDir);
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _busy = umount2(self.0.path(), MntFlags::MNT_DETACH);
+    }
+}
+
+fn records(number: u64) -> Task {
+    let data = vec![7; 500_000].into();
+    let entry = LogEntry { term: Term(1), index: LogIndex(number), level: Level(1), data };
+    Task::Persist(Persist { number, restart: None, entries: vec![entry], hard_state: None })
+}
+
+#[test]
+fn a_log_on_a_full_disk_goes_on_when_a_checkpoint_covers_its_begin() {
+    let disk = SmallDisk(tempfile::tempdir().expect("a directory"));
+    let (tmpfs, size) = (Some("tmpfs"), Some("size=4m"));
+    mount(tmpfs, disk.0.path(), tmpfs, MsFlags::empty(), size).expect("root can mount");
+    let options = Options { segment_bytes: 1 << 20, keep_bytes: 0 };
+    let (log, _) = Log::open(disk.0.path(), options).expect("a log");
+    let (to_core, mut from_log) = mpsc::channel(64);
+    let (to_log, thread) = start(log, to_core, Arc::default()).expect("a thread");
+    (1..=6).for_each(|number| to_log.send(records(number)));
+    let mut durable_to = |number| {
+        let durable =
+            |message| matches!(message, Message::Input(Input::Persisted(n)) if n == number);
+        while !durable(from_log.blocking_recv().expect("it goes on")) {}
+    };
+    durable_to(6);
+    // There is no room for these, until what comes behind them is done.
+    (7..=10).for_each(|number| to_log.send(records(number)));
+    while to_log.trouble().is_none() {
+        std::thread::yield_now();
+    }
+    to_log.send(Task::Truncate(LogIndex(6)));
+    durable_to(10);
+    assert_eq!(to_log.trouble(), None);
+    drop(to_log);
+    thread.join().expect("it ends");
+}

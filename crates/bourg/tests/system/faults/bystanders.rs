@@ -1,0 +1,218 @@
+//! Clients whose histories are not judged: who has jobs run, who tries small changes all the time, who
+//! lets logs grow, and who compares the replicas.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use proto::v1;
+
+use super::clients::{ATTEMPT, Caller, How, Outcome, Probe, Shared, USUAL, description, start};
+use super::network::Host;
+
+/// Somebody whose jobs run and end, each task of them once.
+pub(crate) async fn runner(shared: Arc<Shared>) {
+    let mut caller = Caller::new(&shared);
+    for number in 0.. {
+        tokio::time::sleep(Duration::from_millis(1_500)).await;
+        let submits = shared.goes_on();
+        if submits && let Some(id) = caller.request_id().await {
+            submit_one_that_runs(&shared, &mut caller, number, id).await;
+        }
+        let outstanding = shared.state().ran.clone();
+        for job in outstanding {
+            if has_run(&shared, &mut caller, &job).await {
+                let mut state = shared.state();
+                state.ran.retain(|other| *other != job);
+                *state.counts.entry(("job that runs", "finished")).or_default() += 1;
+            }
+        }
+        if !submits && shared.state().ran.is_empty() {
+            return;
+        }
+    }
+}
+
+async fn submit_one_that_runs(
+    shared: &Arc<Shared>,
+    caller: &mut Caller,
+    number: u32,
+    id: v1::RequestId,
+) {
+    let job = format!("run-{number}");
+    let line = "echo started; sleep 0.3".to_owned();
+    let spec = v1::JobSpec {
+        tasks: 2,
+        cmd: vec!["sh".to_owned(), "-c".to_owned(), line],
+        cpu_milli: 10,
+        ..description(&job, 0)
+    };
+    let request = v1::SubmitRequest { id: Some(id), spec: Some(spec) };
+    let done = caller.ask(USUAL, request, async |mut client, request| client.submit(request).await);
+    match done.await {
+        Outcome::Done(_) => {
+            shared.count("job that runs", "acknowledged");
+            shared.state().ran.push(job);
+        }
+        Outcome::Refused(status) => shared.is_wrong(format!("{job}: {}", status.message())),
+        Outcome::Unknown => shared.count("job that runs", "not known"),
+    }
+}
+
+/// Whether a job that was acknowledged has finished.
+async fn has_run(shared: &Arc<Shared>, caller: &mut Caller, job: &str) -> bool {
+    let address = v1::JobAddress { user: String::new(), job: job.to_owned() };
+    let request =
+        v1::StatusRequest { jobs: vec![address], tasks: true, ..v1::StatusRequest::default() };
+    let how = How { consistent: true, ..USUAL };
+    let answer =
+        caller.ask(how, request, async |mut client, request| client.status(request).await).await;
+    let jobs = match answer {
+        Outcome::Done(found) => found.jobs,
+        Outcome::Refused(status) => {
+            shared.is_wrong(format!("{job} was acknowledged: {}", status.message()));
+            return true;
+        }
+        Outcome::Unknown => return false,
+    };
+    let Some(found) = jobs.first().filter(|found| found.state == "finished") else { return false };
+    if found.tasks.iter().any(|task| task.generation != 1) {
+        shared.is_wrong(format!("{job} was run again: {:?}", found.tasks));
+    }
+    true
+}
+
+/// How many of 3 MB are more than the room that a log has.
+const LARGE: u32 = 24;
+
+/// Somebody whose requests are large and in vain, while logs are to grow: each is a record, and
+/// changes nothing.
+pub(crate) async fn grower(shared: Arc<Shared>) {
+    let mut caller = Caller::new(&shared);
+    let large = vec!["x".repeat(100_000); 30];
+    let mut left = LARGE;
+    while shared.goes_on() {
+        let grows = shared.is_growing();
+        left = if grows { left.saturating_sub(1) } else { LARGE };
+        if left == 0 || !grows {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            continue;
+        }
+        // Of a job that is alive the program cannot change.
+        for cmd in [vec!["true".to_owned()], vec!["false".to_owned()]] {
+            let Some(id) = caller.request_id().await else { continue };
+            let mut spec = description("large", 0);
+            if cmd[0] == "false" {
+                let env = |text: &String| [("X".to_owned(), text.clone())].into();
+                let task =
+                    |text| v1::TaskOverride { env: env(text), ..v1::TaskOverride::default() };
+                spec.tasks = 30;
+                spec.overrides = (0..).zip(large.iter().map(task)).collect();
+            }
+            spec.cmd = cmd;
+            let request = v1::SubmitRequest { id: Some(id), spec: Some(spec) };
+            let how = How { attempt: Duration::from_secs(2), ..USUAL };
+            let done =
+                caller.ask(how, request, async |mut client, request| client.submit(request).await);
+            let outcome = match done.await {
+                Outcome::Done(_) => "acknowledged",
+                Outcome::Refused(_) => "refused, as it has to be",
+                Outcome::Unknown => "not known",
+            };
+            shared.count("a large change in vain", outcome);
+        }
+    }
+}
+
+/// Compares the replicas: at the same index they are the same.
+pub(crate) async fn compare(shared: Arc<Shared>) {
+    let mut caller = Caller::new(&shared);
+    while !shared.ends() {
+        tokio::time::sleep(Duration::from_millis(250)).await;
+        caller.turns();
+        let how = How { patience: ATTEMPT, ..USUAL };
+        let asked = v1::CellStatusRequest { at: None };
+        let answer = caller
+            .ask(how, asked, async |mut client, request| client.cell_status(request).await)
+            .await;
+        let Outcome::Done(status) = answer else { continue };
+        let (index, digest) = (status.index, status.state_hash);
+        let known = shared.state().digests.insert(index, digest.clone());
+        if known.is_some_and(|known| known != digest) {
+            shared.is_wrong(format!("replicas differ at index {index}"));
+        }
+        if status.violations > 0 {
+            shared.is_wrong(format!("the cell contradicts itself at index {index}"));
+        }
+    }
+}
+
+/// Changes something small every tenth of a second.
+pub(crate) async fn probe(shared: Arc<Shared>) {
+    let mut first = Caller::new(&shared);
+    let mut number: u64 = 0;
+    let good = Rc::new(Cell::new(0));
+    let mut interval = tokio::time::interval(Duration::from_millis(100));
+    interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    while shared.goes_on() {
+        interval.tick().await;
+        let Some(id) = first.request_id().await else { continue };
+        number += 1;
+        let set = [("probe".to_owned(), number.to_string())].into();
+        let change = v1::change_machine_request::SetAttributes { set, unset: Vec::new() };
+        let request = v1::ChangeMachineRequest {
+            id: Some(id),
+            machine: "m21".to_owned(),
+            change: Some(v1::change_machine_request::Change::SetAttributes(change)),
+        };
+        let mut caller = first.beside(good.get());
+        let good = Rc::clone(&good);
+        tokio::task::spawn_local(async move {
+            let at = caller.shared.began.elapsed();
+            let begun = Instant::now();
+            let attempt = Duration::from_millis(250);
+            let how = How { consistent: false, attempt, patience: Duration::from_secs(1) };
+            let done = caller.ask(how, request, async |mut client, request| {
+                client.change_machine(request).await
+            });
+            let took = match done.await {
+                Outcome::Done(_) => Some(begun.elapsed()),
+                Outcome::Refused(_) | Outcome::Unknown => None,
+            };
+            good.set(caller.at);
+            caller.shared.state().probes.push(Probe { at, took });
+        });
+    }
+    // The last ones are answered or not.
+    tokio::time::sleep(Duration::from_millis(1_200)).await;
+}
+
+/// Whether all replicas have everything and are the same. That they are the same where they have the
+/// same is seen to all the time.
+pub(crate) fn agree(shared: &Arc<Shared>, hosts: impl Iterator<Item = Host>) -> bool {
+    let place = |host| shared.places.iter().position(|place| *place == host);
+    let places: Vec<usize> = hosts.filter_map(place).collect();
+    let (told, heard) = std::sync::mpsc::channel();
+    let asks = start(shared, async move |shared| {
+        let mut caller = Caller::new(&shared);
+        for place in places {
+            caller.at = place;
+            let how = How { patience: ATTEMPT, ..USUAL };
+            let asked = v1::CellStatusRequest { at: None };
+            let answer = caller
+                .ask(how, asked, async |mut client, request| client.cell_status(request).await)
+                .await;
+            let said = match answer {
+                Outcome::Done(status) if caller.at == place => {
+                    Some((status.index, status.state_hash))
+                }
+                _ => None,
+            };
+            let _asker_is_gone = told.send(said);
+        }
+    });
+    asks.join().expect("a client does not panic");
+    let said: Vec<_> = heard.iter().collect();
+    said.iter().all(|one| one.is_some() && *one == said[0])
+}

@@ -1,0 +1,67 @@
+//! Real replicas under faults for as long as it is said, and what came of it as a page of `docs/`.
+//!
+//! The test that `cargo xtask test` runs for a minute does it: `faults` among the system tests of the
+//! crate `bourg`.
+
+use std::fs;
+
+use anyhow::{Context, ensure};
+
+use crate::needs;
+use crate::run::{cargo_build, root, succeed};
+
+/// The test.
+const TEST: &str = "faults::real_replicas_stand_faults_and_nothing_acknowledged_is_lost";
+/// Of how many replicas the cells are, one behind the other; each has its part of the time.
+const REPLICAS: [u64; 2] = [3, 5];
+/// For how long, unless it is said.
+const MINUTES: u64 = 60;
+const SEED: u64 = 1;
+const PAGE: &str = "docs/faults-soak.md";
+
+/// Plays faults on real replicas, and writes down what came of it.
+///
+/// # Errors
+/// Where something is wrong: then it is written down all the same.
+pub(crate) fn soak(arguments: &[&str]) -> anyhow::Result<()> {
+    let (mut minutes, mut seed) = (MINUTES, SEED);
+    for pair in arguments.chunks(2) {
+        match pair {
+            ["--minutes", number] => minutes = number.parse().context("--minutes is a number")?,
+            ["--seed", number] => seed = number.parse().context("--seed is a number")?,
+            _ => anyhow::bail!("usage: cargo xtask soak --real [--minutes N] [--seed N]"),
+        }
+    }
+    needs::for_tests()?;
+    let seconds = minutes * 60 / REPLICAS.len() as u64;
+    let mut text = INTRODUCTION.to_owned();
+    let mut passed = true;
+    for replicas in REPLICAS {
+        let part = std::env::temp_dir().join(format!("bourg-faults-{}.md", std::process::id()));
+        let mut played = cargo_build(&["test", "--release", "--package", "bourg"]);
+        played.args(["--test", "system", "--", "--exact", TEST, "--nocapture"]);
+        played.env("BOURG_TEST_SEED", seed.to_string());
+        played.env("BOURG_FAULTS_SECONDS", seconds.to_string());
+        played.env("BOURG_FAULTS_REPLICAS", replicas.to_string());
+        played.env("BOURG_FAULTS_REPORT", &part);
+        let ended = succeed(&mut played);
+        passed &= ended.is_ok();
+        let told = fs::read_to_string(&part);
+        let told = told.with_context(|| format!("{replicas} replicas did not come to an end"))?;
+        fs::remove_file(&part).context("cannot remove what was reported")?;
+        text += &format!("\n## {replicas} replicas\n\n{told}");
+    }
+    fs::write(root().join(PAGE), text).with_context(|| format!("cannot write {PAGE}"))?;
+    ensure!(passed, "something is wrong: {PAGE} says what");
+    println!("written down in {PAGE}");
+    Ok(())
+}
+
+const INTRODUCTION: &str = "\
+# An hour of faults on real replicas
+
+What `cargo xtask soak --real` came to last (see [faults.md](faults.md)). This page is written by that
+command. A change is tried every 100 ms; what is acknowledged within a second of it counts as there. It
+is a fault's from its begin until a second after its end. The longest pause of a fault is the longest
+time in it in which nothing was acknowledged.
+";
