@@ -14,15 +14,17 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::{Duration, SystemTime};
 
-use anyhow::{Context, bail};
-use model::Serial;
+use anyhow::{Context, bail, ensure};
+use model::{ReplicaId, Serial};
 use proto::v1;
 use rpc::service::enrolment_client::EnrolmentClient;
 use rpc::token::{BadToken, MAX_TOKEN_CHARS};
-use rpc::{Credentials, Expect, JoinToken, NewKey, Role, Rotating};
+use rpc::{Authority, Credentials, Expect, JoinToken, NewKey, Role, Rotating};
 use serde::{Deserialize, Serialize};
 use tonic::transport::Channel;
 use tonic::{Code, Request, Status};
+
+use crate::master::itself::Itself;
 
 const KEY: &str = "joining.key";
 const JOINED: &str = "joined.toml";
@@ -103,14 +105,17 @@ impl Joined {
 
     fn write(&self, directory: &Path) -> anyhow::Result<()> {
         let (path, new) = (directory.join(JOINED), directory.join("joined.toml.tmp"));
-        let write = || {
-            fs::write(&new, toml::to_string(self).map_err(std::io::Error::other)?)?;
-            fs::File::open(&new)?.sync_all()?;
-            fs::rename(&new, &path)?;
-            fs::File::open(directory)?.sync_all()
-        };
-        write().with_context(|| format!("cannot write {}", path.display()))
+        let text = toml::to_string(self)?;
+        replace(&path, &new, &text).with_context(|| format!("cannot write {}", path.display()))
     }
+}
+
+/// Writes a file whole and durably, first under another name beside it.
+pub(crate) fn replace(path: &Path, new: &Path, text: &str) -> std::io::Result<()> {
+    fs::write(new, text)?;
+    fs::File::open(new)?.sync_all()?;
+    fs::rename(new, path)?;
+    fs::File::open(path.parent().unwrap_or(Path::new(".")))?.sync_all()
 }
 
 /// Keeps where the masters answer from now on.
@@ -143,6 +148,11 @@ impl<'a> Joining<'a> {
         Ok((!used).then_some(Self { directory, token, serial }))
     }
 
+    /// Whether it has asked before.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.directory.join(KEY).exists()
+    }
+
     /// The cell that is joined.
     pub(crate) fn cell(&self) -> &str {
         self.token.cell()
@@ -161,6 +171,31 @@ impl<'a> Joining<'a> {
         self.done(answer.masters)?;
         tracing::info!("joined cell {} as {}", credentials.cell(), credentials.identity());
         Ok(credentials)
+    }
+
+    /// Becomes a replica of the master: the directory is its data directory when this returns. The
+    /// authority comes last, so that without it nobody takes the directory for whole.
+    pub(crate) async fn as_replica(self, tls: &Path) -> anyhow::Result<()> {
+        let request = v1::JoinRequest { signing_request: self.key()?.request_pem()? };
+        let join = async |mut client: EnrolmentClient<Channel>, request| client.join(request).await;
+        let answer = self.ask(request, join).await?;
+        let there = Authority::open(tls).ok();
+        let there = there.filter(|there| there.ca_pem() == answer.authority);
+        ensure!(
+            there.is_some() || !tls.join("ca.pem").exists(),
+            "the directory is of another cell"
+        );
+        let others = answer.replicas.into_iter();
+        let others = others.filter(|other| other.id != answer.replica && !other.address.is_empty());
+        let others: Vec<_> = others.map(|other| (ReplicaId(other.id), other.address)).collect();
+        let masters = others.iter().map(|(_, address)| address.clone()).collect();
+        Itself::new(ReplicaId(answer.replica), others).write(self.directory)?;
+        if there.is_none() {
+            Authority::adopt(tls, &answer.authority, &answer.authority_key)?;
+        }
+        self.done(masters)?;
+        tracing::info!("joined cell {} as replica {}", answer.cell, answer.replica);
+        Ok(())
     }
 
     fn key(&self) -> anyhow::Result<NewKey> {

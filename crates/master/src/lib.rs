@@ -188,6 +188,12 @@ impl Master {
         }
     }
 
+    /// How machines that should answer do, as their link shards said last; nothing where it does not
+    /// lead.
+    pub fn contacts(&self) -> impl Iterator<Item = (MachineId, Contact)> {
+        self.leading.iter().flat_map(|leading| leading.lost.contacts())
+    }
+
     /// Does what is due.
     pub fn tick(&mut self, now: Time, cell: &Cell, wishes: &mut Vec<Wish>) {
         let settings = &self.settings;

@@ -180,6 +180,13 @@ impl Lost {
         self.told.remove(&id);
     }
 
+    /// How each machine that should answer does, as its link shard said last.
+    pub(crate) fn contacts(&self) -> impl Iterator<Item = (MachineId, Contact)> {
+        let should = |watched: &&Watched| watched.standing != Standing::Away;
+        let watched = self.machines.iter().map(|(id, watched)| (*id, watched));
+        watched.filter(move |(_, watched)| should(watched)).map(|(id, it)| (id, it.contact))
+    }
+
     /// How a machine answers its link shard.
     pub(crate) fn hear(&mut self, now: Time, cell: &Cell, id: MachineId, contact: Contact) {
         let Some(machine) = self.machines.get_mut(&id) else { return };

@@ -98,7 +98,7 @@ pub enum Input {
     OpenSession(Ticket, UserName),
     /// A client's request.
     Request(Ticket, RequestId, UserName, Mutation),
-    /// A machine joins, or renews its certificate.
+    /// A machine joins or renews its certificate, or a replica's process joins.
     Enrolment(Ticket, Op),
     /// A scheduler's proposal.
     Propose(Ticket, Vec<Assignment>),

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use cell::Cell;
-use master::{LinkShard, Part, Settings};
-use model::{ReplicaId, Span, Time};
+use master::{Contact, LinkShard, Part, Settings, owner};
+use model::{MachineId, ReplicaId, Span, Time};
 
 /// A replica of which the leader has heard nothing for so long is not active.
 const ACTIVE_FOR: Span = Span::from_millis(1_500);
@@ -13,6 +13,10 @@ const ACTIVE_FOR: Span = Span::from_millis(1_500);
 const SAY_EVERY: Span = Span::from_millis(500);
 /// A replica that has heard nothing of a leader for so long polls no machine: others do, by then.
 const TOLD_FOR: Span = Span::from_secs(5);
+/// A replica that is cut off from its machines is not active for so long; then it is tried again.
+const BLIND_FOR: Span = Span::from_secs(60);
+/// So many machines have to be silent, or doubtful, before that is put down to who polls them.
+const BLIND_MIN: u32 = 3;
 
 /// The link shard, and who is active.
 #[derive(Debug)]
@@ -27,6 +31,42 @@ pub(crate) struct Links {
     heard: BTreeMap<ReplicaId, Time>,
     /// When the leader says it again.
     say: Time,
+    /// Who seems to be cut off from its machines, and since when; for how long it has to seem so, in
+    /// which each machine of the others is polled at least once.
+    suspected: Option<(ReplicaId, Time)>,
+    suspect_for: Span,
+    /// Until when these are not active, as they were cut off.
+    blind: BTreeMap<ReplicaId, Time>,
+}
+
+/// How a replica's machines answer it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Answered {
+    all: u32,
+    failing: u32,
+}
+
+/// Who is not answered by most of its machines while nearly all of the others' answer: it is cut off
+/// from machines, and they are not gone.
+fn blind(
+    active: &[ReplicaId],
+    contacts: impl Iterator<Item = (MachineId, Contact)>,
+) -> Option<ReplicaId> {
+    let mut parts: BTreeMap<ReplicaId, Answered> = BTreeMap::new();
+    let mut cell = Answered::default();
+    for (machine, contact) in contacts {
+        let Some(owner) = owner(machine, active) else { continue };
+        let failing = u32::from(matches!(contact, Contact::Doubtful | Contact::Silent));
+        for count in [&mut cell, parts.entry(owner).or_default()] {
+            count.all += 1;
+            count.failing += failing;
+        }
+    }
+    let is_blind = |part: &Answered| {
+        let (others, failing) = (cell.all - part.all, cell.failing - part.failing);
+        part.failing >= BLIND_MIN && part.failing * 2 > part.all && others > failing * 4
+    };
+    parts.into_iter().find(|(_, part)| is_blind(part)).map(|(replica, _)| replica)
 }
 
 impl Links {
@@ -38,6 +78,9 @@ impl Links {
             told: Time::ZERO,
             heard: BTreeMap::new(),
             say: Time::ZERO,
+            suspected: None,
+            suspect_for: settings.poll_interval.saturating_mul(2),
+            blind: BTreeMap::new(),
         }
     }
 
@@ -58,19 +101,42 @@ impl Links {
     /// alone moves no machine.
     pub(crate) fn lead(&mut self, now: Time, cell: &Cell) {
         self.heard.extend(cell.voters().map(|voter| (voter, now)));
+        self.suspected = None;
+        self.blind.clear();
         self.say = now;
     }
 
+    /// Looks who is cut off from its machines.
+    fn suspect(&mut self, now: Time, contacts: impl Iterator<Item = (MachineId, Contact)>) {
+        let seems = blind(&self.active, contacts);
+        self.suspected = match (seems, self.suspected) {
+            (Some(seems), Some((id, since))) if seems == id => Some((id, since)),
+            (seems, _) => seems.map(|id| (id, now)),
+        };
+        if let Some((id, since)) = self.suspected
+            && now.since(since) >= self.suspect_for
+        {
+            self.blind.insert(id, now + BLIND_FOR);
+            self.suspected = None;
+        }
+    }
+
     /// Who is to be told that these are active, where it is time to say so, or somebody is no longer,
-    /// or is again.
+    /// or is again. `contacts` are those of the machines, as the leader knows them.
     pub(crate) fn say(
         &mut self,
         now: Time,
         cell: &Cell,
+        contacts: impl Iterator<Item = (MachineId, Contact)>,
     ) -> Option<(Vec<ReplicaId>, Vec<ReplicaId>)> {
+        if now >= self.say {
+            self.blind.retain(|_, until| *until > now);
+            self.suspect(now, contacts);
+        }
         let heard =
             |id: &ReplicaId| self.heard.get(id).is_some_and(|at| now.since(*at) < ACTIVE_FOR);
-        let active: Vec<_> = cell.voters().filter(|id| *id == self.me || heard(id)).collect();
+        let active = cell.voters().filter(|id| *id == self.me || heard(id));
+        let active: Vec<_> = active.filter(|id| !self.blind.contains_key(id)).collect();
         if active == self.active && now < self.say {
             self.told = now;
             return None;

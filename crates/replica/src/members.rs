@@ -1,8 +1,8 @@
 //! Who the replicas are: the leader brings consensus to what the cell says, one change at a time, and
 //! the state machine to the level that all of them know.
 
-use cell::{Cell, Member, MemberChange, Op};
-use model::{LogIndex, ReplicaId, Time};
+use cell::{Cell, Member, MemberChange, Op, Replica};
+use model::{Level, LogIndex, ReplicaId, Time};
 use raft::eraftpb::{ConfChangeSingle, ConfChangeType, ConfChangeV2};
 use raft::{Progress, ProgressTracker};
 
@@ -50,11 +50,14 @@ pub(crate) fn next(cell: &Cell, me: &Settings, progress: &ProgressTracker) -> Op
     let change = |replica, to| Some(Step::Propose(Op::ChangeMember { replica, to }));
     let last = progress.get(me.id.0).map_or(0, |own| own.matched);
     let keeps_up = |other: &Progress| other.recent_active && other.matched + BEHIND_MAX >= last;
+    // One that is new counts as active, and in a young cell as caught up: that it runs is known from
+    // what it says of itself. A vote before would be missing.
+    let runs = |replica: &Replica| replica.level > Level(0);
     cell.replicas().find_map(|replica| match replica.member {
         _ if replica.leaving && replica.id == me.id => Some(Step::Resign),
         _ if replica.leaving => change(replica.id, MemberChange::Out),
         Member::Waiting => change(replica.id, MemberChange::Learner),
-        Member::Learner if progress.get(replica.id.0).is_some_and(keeps_up) => {
+        Member::Learner if runs(replica) && progress.get(replica.id.0).is_some_and(keeps_up) => {
             change(replica.id, MemberChange::Voter)
         }
         Member::Learner | Member::Voter => None,

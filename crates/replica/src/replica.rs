@@ -412,7 +412,8 @@ impl<C: Codec> Replica<C> {
         self.links.shard.tick(now, &self.cell, &mut self.wishes);
         let contacts = self.links.shard.contacts_changed();
         if self.master.is_leading() {
-            if let Some((others, active)) = self.links.say(now, &self.cell) {
+            if let Some((others, active)) = self.links.say(now, &self.cell, self.master.contacts())
+            {
                 self.tell(&others, &Body::Active(active), outputs);
             }
             self.master.heard(now, &self.cell, &contacts);

@@ -20,7 +20,7 @@ const LAYERS: &[(&str, Kind, &[&str])] = &[
     ("borglet", Kind::Pure, &["model", "spec"]),
     ("scheduler", Kind::Pure, &["model", "spec", "cell", "trace"]),
     ("master", Kind::Pure, &["model", "spec", "cell", "borglet"]),
-    ("replica", Kind::Pure, &["model", "cell", "master"]),
+    ("replica", Kind::Pure, &["model", "cell", "borglet", "master"]),
     // The harness.
     ("trace", Kind::Pure, &["model", "spec"]),
     // The harness.

@@ -1,13 +1,17 @@
 //! `bourg master`: a replica's own process, and the replicas of a cell.
 
+use std::time::Duration;
+
 use clap::{Args, Subcommand};
+use model::Time;
 use proto::v1;
 use proto::v1::change_replicas_request::Change;
+use proto::v1::issue_token_request::Joins;
 
 use super::cells::Target;
 use super::exit::{Done, Failure};
 use super::output::{self, Format, Listing};
-use super::{MasterArgs, ReplicaArgs, restore, roles, with_cell};
+use super::{MasterArgs, ReplicaArgs, duration, moment, restore, roles, token, with_cell};
 
 /// A replica, or what is done with those of a cell.
 #[derive(Debug, Args)]
@@ -26,10 +30,13 @@ pub(crate) struct MasterCommand {
 pub(crate) enum Command {
     /// The replicas of the cell's master, and which of them leads.
     List(ListArgs),
-    /// Add a replica, which is then to be started there.
+    /// Add a replica, and issue the token with which it is to be started there. It is a secret, printed
+    /// alone: whoever uses it is handed the cell's authority.
     ///
     /// It catches up while the others serve, and votes as soon as it has.
     Add(AddArgs),
+    /// Issue another token for a replica that was added and whose process has not run yet.
+    Token(TokenArgs),
     /// Remove a replica. One that leads lets another lead first.
     Remove(RemoveArgs),
     /// Let another replica lead.
@@ -52,6 +59,18 @@ pub(crate) struct ListArgs {
 pub(crate) struct AddArgs {
     /// Where it will be reached, as host:port.
     address: String,
+    /// How long the token is valid, such as 1h: a minute to a week.
+    #[arg(long = "for", value_name = "TIME", default_value = "1h", value_parser = duration)]
+    validity: Duration,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TokenArgs {
+    /// Its number, as in bourg master list.
+    replica: u64,
+    /// How long the token is valid, such as 1h: a minute to a week.
+    #[arg(long = "for", value_name = "TIME", default_value = "1h", value_parser = duration)]
+    validity: Duration,
 }
 
 #[derive(Debug, Args)]
@@ -70,6 +89,9 @@ pub(super) fn master(cell: Target<'_>, command: MasterCommand) -> Done {
     match (command.command, command.replica) {
         (Some(Command::List(args)), _) => list(cell, &args),
         (Some(Command::Add(args)), _) => add(cell, &args),
+        (Some(Command::Token(args)), _) => with_cell(cell, async |mut connection| {
+            issue(&mut connection, args.replica, args.validity).await
+        }),
         (Some(Command::Remove(args)), _) => remove(cell, &args),
         (Some(Command::Transfer(args)), _) => transfer(cell, &args),
         (Some(Command::Restore(args)), _) => restore::restore(&args),
@@ -137,8 +159,23 @@ fn add(cell: Target<'_>, args: &AddArgs) -> Done {
     with_cell(cell, async |mut connection| {
         let answer = change(&mut connection, Change::Add(args.address.clone())).await?;
         output::say(&format!("replica {} is to be at {}\n", answer.replica, args.address));
-        Ok(())
+        let issued = issue(&mut connection, answer.replica, args.validity).await;
+        issued.map_err(|failure| {
+            failure.next(format!("it is added: bourg master token {}", answer.replica))
+        })
     })
+}
+
+/// Prints a token for a replica.
+async fn issue(connection: &mut super::Connection, replica: u64, validity: Duration) -> Done {
+    let (token, expires) = token::issue(connection, Joins::Replica(replica), validity).await?;
+    output::print(&format!("{token}\n"))?;
+    eprintln!(
+        "good for replica {replica} until {}, once\nnext, there: bourg master --join - --dir DIR \
+         --listen HOST:PORT",
+        moment::shown(Time(expires))
+    );
+    Ok(())
 }
 
 fn remove(cell: Target<'_>, args: &RemoveArgs) -> Done {

@@ -21,6 +21,7 @@ mod run;
 mod show;
 mod silence;
 mod sim;
+mod token;
 mod user;
 mod why;
 
@@ -332,12 +333,16 @@ struct ReplicaArgs {
     /// The data directory; made at the first start.
     #[arg(long)]
     dir: PathBuf,
-    /// The cell's name.
-    #[arg(long)]
-    name: CellName,
+    /// Join a cell with this token, which bourg master add prints: itself, @FILE, or - for standard
+    /// input. Once it has joined, it needs none.
+    #[arg(long, value_name = "TOKEN")]
+    join: Option<Given>,
+    /// The cell's name. Where it is new, it is founded.
+    #[arg(long, requires = "administrator")]
+    name: Option<CellName>,
     /// Who administers a cell that is new.
-    #[arg(long)]
-    administrator: UserName,
+    #[arg(long, requires = "name")]
+    administrator: Option<UserName>,
 }
 
 #[derive(Debug, Args)]

@@ -77,10 +77,13 @@ fn run_master(replica: ReplicaArgs, args: MasterArgs) -> anyhow::Result<()> {
     let listener = listener(&args.listen)?;
     let options = master::Options {
         directory: replica.dir,
-        cell: replica.name,
+        founds: replica
+            .name
+            .zip(replica.administrator)
+            .map(|(cell, administrator)| master::Founds { cell, administrator }),
+        join: replica.join,
         address: args.address.map_or_else(|| reached_at(&listener), Ok)?,
         level: Level(args.level),
-        administrator: replica.administrator,
         settings: args.silence.settings(),
         history: Retention::new(args.history_bytes.0, args.history_age),
         events: Retention::new(args.events_bytes.0, args.events_age),

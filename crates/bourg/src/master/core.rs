@@ -54,7 +54,7 @@ pub(crate) enum Ask {
     OpenSession(Caller),
     /// A request in a session.
     Request(RequestId, Caller, Mutation),
-    /// What a machine asks that joins or renews its certificate.
+    /// What a machine asks that joins or renews its certificate, or a replica that joins.
     Enrolment(Op),
     /// That assignments are judged.
     Propose(Vec<Assignment>),

@@ -7,8 +7,9 @@
 use std::time::{Duration, UNIX_EPOCH};
 
 use cell::{Cell, Certificate, Mutation, Op, Outcome, Rejection, Reply};
-use model::{KeyDigest, LogIndex, MachineName, Serial, Span, Time};
+use model::{KeyDigest, LogIndex, MachineName, ReplicaId, Serial, Span, Time};
 use proto::v1;
+use proto::v1::issue_token_request::Joins;
 use rpc::service::enrolment_server::Enrolment;
 use rpc::transport::{Cause, Peer};
 use rpc::{Identity, Joining, SigningRequest, Validity};
@@ -75,13 +76,24 @@ impl Service {
         asked: v1::IssueTokenRequest,
     ) -> Answer<v1::IssueTokenResponse> {
         let invalid = |error: &dyn std::fmt::Display| Status::invalid_argument(error.to_string());
-        let machine = MachineName::new(&asked.machine).map_err(|error| invalid(&error))?;
+        let joins = asked.joins.ok_or_else(|| invalid(&"it is not said who joins"))?;
         let validity = asked.validity.ok_or_else(|| invalid(&"it is not said for how long"))?;
         let validity = proto::span(&validity).map_err(|error| invalid(&error))?;
         let id = asked.id.ok_or_else(|| invalid(&"a request needs its id"))?;
         let wanted = Wanted::by_request(&asked.signing_request, id)?;
-        let identity = Identity::Joining(Joining::Machine(machine.to_string()));
-        let mutation = Mutation::IssueToken { machine, serial: wanted.serial, validity };
+        let serial = wanted.serial;
+        let (joining, mutation) = match joins {
+            Joins::Machine(name) => {
+                let machine = MachineName::new(&name).map_err(|error| invalid(&error))?;
+                (Joining::Machine(name), Mutation::IssueToken { machine, serial, validity })
+            }
+            Joins::Replica(id) => {
+                let replica = ReplicaId(id);
+                let mutation = Mutation::IssueReplicaToken { replica, serial, validity };
+                (Joining::Replica(id), mutation)
+            }
+        };
+        let identity = Identity::Joining(joining);
         let (index, token) = match self.mutate(Some(id), by, mutation).await? {
             (index, Reply::TokenIssued(token)) => (index, token),
             (_, other) => return Err(unexpected(&other)),
@@ -141,7 +153,7 @@ impl Service {
             (_, other) => return Err(unexpected(&other)),
         };
         let cause = match &rejection {
-            Rejection::TokenUsed(_) => Cause::UsedToken,
+            Rejection::TokenUsed(_) | Rejection::ReplicaTokenUsed(_) => Cause::UsedToken,
             Rejection::TokenExpired(_) => Cause::Expired,
             Rejection::NoSuchToken(_) | Rejection::MachineRevoked(_) => Cause::Revoked,
             _ => return Err(rejected(&self.core.view().cell, &rejection)),
@@ -223,8 +235,32 @@ impl Enrolment for Service {
         }))
     }
 
-    async fn join(&self, _: Request<v1::JoinRequest>) -> Answer<v1::JoinResponse> {
-        Err(Status::unimplemented("replicas do not join yet"))
+    async fn join(&self, request: Request<v1::JoinRequest>) -> Answer<v1::JoinResponse> {
+        let peer = rpc::transport::peer(&request, &self.cell)?;
+        let Identity::Joining(Joining::Replica(id)) = peer.identity else {
+            let why = format!("{} does not join as a replica", peer.identity);
+            return Err(rpc::transport::refuse(&request, Cause::WrongRole, why));
+        };
+        let (replica, token) = (ReplicaId(id), serial(&peer)?);
+        let wanted = Wanted::with(&request.get_ref().signing_request, &token)?;
+        let key = KeyDigest(wanted.request.key_digest());
+        match self.enrolment(&request, Op::JoinReplica { replica, token, key }).await? {
+            (_, Reply::Done) => {}
+            (_, other) => return Err(unexpected(&other)),
+        }
+        tracing::warn!("replica {replica} at {} is handed the cell's authority", peer.address);
+        let view = self.core.view();
+        let replicas = view.cell.replicas().map(|replica| v1::ReplicaAddress {
+            id: replica.id.0,
+            address: replica.address.to_string(),
+        });
+        Ok(Response::new(v1::JoinResponse {
+            cell: self.cell.clone(),
+            authority: self.authority.ca_pem().to_owned(),
+            authority_key: self.authority.key_pem(),
+            replica: id,
+            replicas: replicas.collect(),
+        }))
     }
 }
 

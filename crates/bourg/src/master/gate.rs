@@ -2,6 +2,7 @@
 //! others since it was started, and, where it asks for that, that it has all that was acknowledged
 //! anywhere before.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::{Request, State};
@@ -10,7 +11,7 @@ use axum::middleware::Next;
 use axum::response::Response;
 use tonic::Status;
 
-use super::core::Core;
+use super::core::{Core, View};
 
 /// The metadata of a request that is to be answered with what is true now.
 pub(crate) const CONSISTENT: &str = "consistent";
@@ -36,14 +37,28 @@ pub(super) async fn wait(core: &Core, headers: &HeaderMap) -> Result<(), Status>
              true: ask another",
         ));
     }
-    if headers.contains_key(CONSISTENT) {
-        let read = tokio::time::timeout(CONSISTENT_PATIENCE, core.read()).await;
-        if !matches!(read, Ok(Some(()))) {
-            return Err(Status::unavailable(
-                "no majority of the replicas says what is true now: ask without --consistent for what \
-                 this one knows",
-            ));
-        }
+    if headers.contains_key(CONSISTENT) && !has_what_is_true(core).await {
+        return Err(Status::unavailable(
+            "no majority of the replicas says what is true now: ask without --consistent for what this \
+             one knows",
+        ));
     }
     Ok(())
+}
+
+/// Whether the newest view has all that was acknowledged anywhere before.
+async fn has_what_is_true(core: &Core) -> bool {
+    let read = tokio::time::timeout(CONSISTENT_PATIENCE, core.read()).await;
+    matches!(read, Ok(Some(())))
+}
+
+/// Waits for a view that has all that was acknowledged anywhere before, as what is changed by its name
+/// needs: in an older one the name may be nobody's, or another's.
+pub(super) async fn newest(core: &Core) -> Result<Arc<View>, Status> {
+    match has_what_is_true(core).await {
+        true => Ok(core.view()),
+        false => Err(Status::unavailable(
+            "no majority of the replicas says what is true now: nothing can be changed now, only read",
+        )),
+    }
 }

@@ -9,6 +9,8 @@ use anyhow::{Context, ensure};
 use model::ReplicaId;
 use serde::{Deserialize, Serialize};
 
+use crate::joining;
+
 const FILE: &str = "replica.toml";
 /// The replica that founds a cell.
 pub(crate) const FIRST: ReplicaId = ReplicaId(1);
@@ -69,8 +71,9 @@ impl Itself {
     /// Writes it into a data directory.
     pub(crate) fn write(&self, directory: &Path) -> anyhow::Result<()> {
         let path = directory.join(FILE);
-        std::fs::write(&path, toml::to_string(self)?)
-            .with_context(|| format!("cannot write {}", path.display()))
+        let text = toml::to_string(self)?;
+        let written = joining::replace(&path, &directory.join("replica.toml.tmp"), &text);
+        written.with_context(|| format!("cannot write {}", path.display()))
     }
 
     /// Its id.

@@ -54,6 +54,7 @@ use rpc::{Authority, Identity, Rotating, Validity};
 use store::{DataDirectory, Retention};
 use tokio::sync::mpsc;
 
+use crate::joining::{Given, Joining};
 use crate::{notify, renewal, shutdown};
 
 pub(crate) use self::core::Records;
@@ -65,14 +66,14 @@ pub(crate) use self::service::RETRY_AFTER;
 pub(crate) struct Options {
     /// Its data directory.
     pub(crate) directory: PathBuf,
-    /// The cell's name.
-    pub(crate) cell: CellName,
+    /// The cell that it founds; nothing where it joined another, or has been there before.
+    pub(crate) founds: Option<Founds>,
+    /// The token with which it joins.
+    pub(crate) join: Option<Given>,
     /// Where other replicas and clients reach it, as `host:port`.
     pub(crate) address: String,
     /// The highest level of the state machine that it may be at.
     pub(crate) level: Level,
-    /// Who administers a cell that is new.
-    pub(crate) administrator: UserName,
     /// What the master is set to.
     pub(crate) settings: master::Settings,
     /// How much of the log and its checkpoints is kept.
@@ -83,6 +84,15 @@ pub(crate) struct Options {
     pub(crate) validity: Duration,
 }
 
+/// A cell that is new.
+#[derive(Clone, Debug)]
+pub(crate) struct Founds {
+    /// Its name.
+    pub(crate) cell: CellName,
+    /// Who administers it.
+    pub(crate) administrator: UserName,
+}
+
 /// How many messages may wait for the core, and requests for their answer.
 const CORE_QUEUE: usize = 16_384;
 /// How many bytes of requests may wait for their answer.
@@ -91,9 +101,10 @@ const WAITING_BYTES: usize = 256 << 20;
 /// Runs a master until it is told to stop.
 pub(crate) fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()> {
     let directory = DataDirectory::open_or_create(&options.directory)?;
+    join(&directory, options.join.as_ref())?;
     let itself = Itself::read(&options.directory)?;
     let founds = itself.id() == itself::FIRST;
-    let authority = authority(&directory, &options.cell, founds)?;
+    let authority = authority(&directory, options.founds.as_ref(), founds)?;
     let authority = Arc::new(authority);
     let validity = Validity::lasting(options.validity);
     let credentials = Rotating::new(authority.issue(&Identity::Master, validity)?)?;
@@ -108,9 +119,10 @@ pub(crate) fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()
     let agents =
         agents::start(&credentials, refusals.clone(), to_core.clone(), Arc::clone(&metrics))?;
     let peers = peers::start(&credentials, itself.id(), itself.replicas(), to_core.clone())?;
-    let founding = founds.then(|| Founding {
-        name: options.cell.clone(),
-        administrator: options.administrator.clone(),
+    let founding = options.founds.clone().filter(|_| founds);
+    let founding = founding.map(|Founds { cell: name, administrator }| Founding {
+        name,
+        administrator,
         quota: true,
     });
     let settings = replica::Settings {
@@ -205,22 +217,55 @@ pub(crate) fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()
     ended
 }
 
+/// Joins the cell of a token that was not used here yet.
+fn join(directory: &DataDirectory, given: Option<&Given>) -> anyhow::Result<()> {
+    let (path, tls) = (directory.path(), directory.tls());
+    if let Some(joining) = Joining::new(path, given)? {
+        anyhow::ensure!(
+            joining.has_begun() || !tls.join("ca.pem").exists(),
+            "{} is of a cell already: give another directory to the replica that joins {}",
+            path.display(),
+            joining.cell()
+        );
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        return runtime.block_on(async {
+            tokio::select! {
+                joined = joining.as_replica(&tls) => joined,
+                () = shutdown::requested() => anyhow::bail!("it was told to stop before it joined"),
+            }
+        });
+    }
+    // It would found a cell of its own, with nobody's wish.
+    anyhow::ensure!(
+        given.is_none() || tls.join("ca.pem").exists(),
+        "there is no join token where --join says, and {} is of no cell yet: an administrator gets one \
+         by bourg master add",
+        path.display()
+    );
+    Ok(())
+}
+
 /// The cell's certificate authority: made at the first start of the replica that founds the cell.
 fn authority(
     directory: &DataDirectory,
-    cell: &CellName,
+    named: Option<&Founds>,
     founds: bool,
 ) -> anyhow::Result<Authority> {
     let path = directory.tls();
-    let authority = match path.join("ca.pem").exists() || !founds {
-        true => Authority::open(&path)?,
-        false => Authority::create(&path, cell.as_str())?,
+    let authority = match named.filter(|_| founds && !path.join("ca.pem").exists()) {
+        Some(Founds { cell, .. }) => Authority::create(&path, cell.as_str())?,
+        None => Authority::open(&path).context(
+            "this directory is of no cell: found one with --name and --administrator, or join one \
+             with --join and a token, which an administrator gets by bourg master add",
+        )?,
     };
+    let other = named.filter(|named| named.cell.as_str() != authority.cell());
     anyhow::ensure!(
-        authority.cell() == cell.as_str(),
-        "{} belongs to cell {}, not to {cell}: use another data directory",
+        other.is_none(),
+        "{} belongs to cell {}, not to {}: use another data directory",
         directory.path().display(),
-        authority.cell()
+        authority.cell(),
+        other.map(|named| named.cell.to_string()).unwrap_or_default()
     );
     Ok(authority)
 }

@@ -144,7 +144,9 @@ impl Replication for Replicas {
                 Ask::Request(id, self.accepted(&user, &serial)?, mutation)
             }
             // With which certificate is judged as it is done.
-            op @ (Op::Enrol { .. } | Op::RenewMachine { .. }) => Ask::Enrolment(op),
+            op @ (Op::Enrol { .. } | Op::RenewMachine { .. } | Op::JoinReplica { .. }) => {
+                Ask::Enrolment(op)
+            }
             _ => return Err(Status::invalid_argument("nobody may ask for that operation")),
         };
         match self.service.ask_here(ask, bytes).await? {

@@ -30,7 +30,7 @@ use super::reads::{Reads, selection};
 use super::rejections::rejected;
 use super::users::Caller;
 use super::watching::Kept;
-use super::{agents, changes, machines, peers, quota, routes, views};
+use super::{agents, changes, gate, machines, peers, quota, routes, views};
 
 /// The services of a master.
 #[derive(Clone)]
@@ -350,7 +350,7 @@ impl Borgmaster for Service {
         let by = self.caller(&request)?;
         let v1::KillRequest { id, job, tasks } = request.into_inner();
         let tasks = selection(tasks)?;
-        let view = self.core.view();
+        let view = gate::newest(&self.core).await?;
         let reads = Reads { cell: &view.cell, now: view.now(), me: &by.user };
         let job = Arc::clone(reads.find(&job.unwrap_or_default())?);
         let mutation = Mutation::Kill { collection: job.id, tasks };

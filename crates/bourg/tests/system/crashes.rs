@@ -1,7 +1,6 @@
 //! `kill -9` of the cell's processes at random moments: no task notices.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use nix::sys::signal::Signal;
 
@@ -9,34 +8,11 @@ use crate::cell::{Cell, Role};
 use crate::eventually::until;
 use crate::http;
 use crate::processes;
+use crate::random::Random;
 
 const ROLES: [Role; 3] = [Role::Master, Role::Scheduler, Role::Borglet];
 /// How often each is killed.
 const ROUNDS: u32 = 20;
-
-/// Random numbers that are the same for the same seed.
-struct Random(u64);
-
-impl Random {
-    /// The seed is the test's own, or that of a run to be repeated.
-    fn new(usual: u64) -> Self {
-        let given = std::env::var("BOURG_TEST_SEED").ok().and_then(|seed| seed.parse().ok());
-        let seed = given.unwrap_or(usual);
-        println!("BOURG_TEST_SEED={seed}");
-        Self(seed)
-    }
-
-    fn below(&mut self, most: u64) -> u64 {
-        self.0 =
-            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % most
-    }
-
-    /// Lets a random time pass: not to wait for anything, but to come at any moment.
-    fn moment(&mut self, most_ms: u64) {
-        std::thread::sleep(Duration::from_millis(self.below(most_ms)));
-    }
-}
 
 /// The pids of the tasks of both jobs of a busy cell.
 type Pids = [BTreeMap<u32, i32>; 2];

@@ -1,6 +1,7 @@
 //! Machines join with tokens, renew their certificates, and are shut out.
 
 use std::fs;
+use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
@@ -12,6 +13,7 @@ use crate::borglets::Machine;
 use crate::cell::{Cell, Role};
 use crate::eventually::until;
 use crate::pages::{Of, metrics, value};
+use crate::processes;
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
@@ -232,4 +234,71 @@ fn a_schedulers_certificate_renews_itself() {
     until("it has another certificate", || serial() != old);
     cell.write("hello.bcl", JOB);
     cell.ok("bourg run hello.bcl");
+}
+
+/// An address where nobody listens.
+fn free_address() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    listener.local_addr().expect("an address").to_string()
+}
+
+#[test]
+fn a_replica_joins_with_a_token_from_an_empty_directory() {
+    let cell = Cell::start();
+    let address = free_address();
+    let printed = cell.ok(&format!("bourg master add {address}"));
+    assert!(printed.starts_with("bourg-join-1") && printed.lines().count() == 1, "{printed}");
+    cell.write("token", &printed);
+    let start = |more: &[&str]| {
+        let directory = cell.path("second").to_string_lossy().into_owned();
+        let flags = ["master", "--dir", &directory, "--listen", &address];
+        cell.start("bourg", &[&flags[..], more].concat())
+    };
+    let votes = || {
+        let replicas = cell.types("bourg master list -o json").stdout;
+        let replicas: serde_json::Value = serde_json::from_str(&replicas).unwrap_or_default();
+        let second = &replicas[1];
+        second["member"] == "voter" && second["progress"]["answers"] == true
+    };
+    let second = start(&["--join", "@token"]);
+    until("it votes", votes);
+    let file = |name: &str| cell.path("second").join(name);
+    assert_eq!(mode(&file("tls/ca.key")), 0o600);
+    assert!(!file("joining.key").exists());
+    let events = cell.ok("bourg events --all");
+    for expected in ["ISSUE_TOKEN", "REPLICA_JOINED"] {
+        assert!(events.contains(expected), "{expected} is not in\n{events}");
+    }
+
+    // Nobody else gets the authority with it, and there is no other token.
+    let said = cell.fails(1, "bourg master --dir third --listen 127.0.0.1:0 --join @token");
+    assert!(said.contains("the join token for replica 2 was used before"), "{said}");
+    assert!(!cell.path("third/tls/ca.key").exists());
+    let said = cell.fails(3, "bourg master token 2");
+    assert!(said.contains("replica 2 has joined already"), "{said}");
+    // And nobody founds a cell by mistake.
+    for (flags, why) in [("--join @nowhere", "there is no join token"), ("", "is of no cell")] {
+        let line = format!("bourg master --dir fourth --listen 127.0.0.1:0 {flags}");
+        let said = cell.fails(1, &line);
+        assert!(said.contains(why), "{said}");
+    }
+
+    // Started again, it needs no token, and takes what it is told of one for what it was.
+    processes::signal(second.pid(), Signal::SIGKILL);
+    second.ends();
+    for flags in [&[][..], &["--join", "@token"]] {
+        let mut second = start(flags);
+        until("it is back", || {
+            assert_eq!(second.code(), None, "{}", second.stderr());
+            second.stderr().contains("replica ") && votes()
+        });
+        cell.write("hello.bcl", JOB);
+        cell.ok("bourg run hello.bcl");
+        processes::signal(second.pid(), Signal::SIGTERM);
+        assert_eq!(second.ends().code, 0);
+    }
+    let _last = start(&[]);
+    until("it is back", votes);
+    cell.ok("bourg master remove 2");
+    until("one goes on alone", || !cell.ok("bourg master list").contains("leaving"));
 }

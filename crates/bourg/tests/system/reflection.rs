@@ -24,6 +24,7 @@ fn a_client_in_python_finds_services_by_reflection_and_calls_them() {
     let said: Value = serde_json::from_str(&said).expect("it says JSON");
     let services = [
         "bourg.v1.Borgmaster",
+        "bourg.v1.Enrolment",
         "bourg.v1.Replication",
         "bourg.v1.Scheduling",
         "grpc.health.v1.Health",

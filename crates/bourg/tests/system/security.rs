@@ -1,1 +1,194 @@
-//! Who shows the wrong thing: refused, and recorded by cause.
+//! Who shows the wrong certificate, or speaks for somebody else: refused, and recorded by cause.
+
+use std::future::Future;
+use std::time::{Duration, SystemTime};
+
+use proto::v1;
+use rpc::service::borglet_client::BorgletClient;
+use rpc::service::borgmaster_client::BorgmasterClient;
+use rpc::service::enrolment_client::EnrolmentClient;
+use rpc::service::replication_client::ReplicationClient;
+use rpc::service::scheduling_client::SchedulingClient;
+use rpc::{Authority, Credentials, Expect, Identity, JoinToken, Role, Rotating, Validity};
+use tonic::transport::Channel;
+use tonic::{Code, Status};
+
+use crate::borglets::Machine;
+use crate::cell::Cell;
+use crate::eventually::until;
+use crate::pages::{Of, metrics, value};
+
+const HOUR: Duration = Duration::from_secs(3_600);
+
+fn authority(cell: &Cell) -> Authority {
+    Authority::open(cell.path("cell/master/tls")).expect("the cell's authority")
+}
+
+fn issued(cell: &Cell, identity: &str) -> Credentials {
+    let identity: Identity = identity.parse().expect("an identity");
+    authority(cell).issue(&identity, Validity::lasting(HOUR)).expect("a certificate")
+}
+
+/// Does something in a runtime of its own.
+fn wait<T>(future: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.expect("a runtime").block_on(future)
+}
+
+fn to(cell: &Cell, of: Of, credentials: Credentials) -> Channel {
+    let role = match of {
+        Of::Master => Role::Master,
+        Of::Borglet => Role::Borglet,
+    };
+    let credentials = Rotating::new(credentials).expect("credentials");
+    let channel = rpc::transport::connect(&of.address(cell), &credentials, &Expect::Role(role));
+    channel.expect("an address")
+}
+
+/// How often somebody was refused for a cause.
+fn refused(cell: &Cell, of: Of, cause: &str) -> u64 {
+    let name = match of {
+        Of::Master => format!("bourg_requests_refused_total{{cause=\"{cause}\",band=\"none\"}}"),
+        Of::Borglet => format!("bourg_borglet_requests_refused_total{{cause=\"{cause}\"}}"),
+    };
+    let count = value(&metrics(cell, of), &name);
+    count.unwrap_or_else(|| panic!("{name} is not counted")) as u64
+}
+
+#[test]
+fn nobody_does_what_is_anothers_to_do() {
+    let cell = Cell::start();
+    let request = || rpc::NewKey::generate().and_then(|key| key.request_pem()).expect("a key");
+    let refusals = wait(async {
+        let to = |of, identity| to(&cell, of, issued(&cell, identity));
+        let mut all: Vec<(&str, &str, Status)> = Vec::new();
+        for who in ["borglet/m1", "scheduler/main", "master", "join/borglet/m9", "join/master/2"] {
+            let mut client = BorgmasterClient::new(to(Of::Master, who));
+            let said = client.status(v1::StatusRequest::default()).await;
+            all.push((who, "status", said.expect_err(who)));
+            let said = client.add_machine(v1::AddMachineRequest::default()).await;
+            all.push((who, "add a machine", said.expect_err(who)));
+        }
+        for who in ["user/root", "borglet/m1", "join/borglet/m9"] {
+            let mut client = ReplicationClient::new(to(Of::Master, who));
+            let said = client.progress(v1::ProgressRequest {}).await;
+            all.push((who, "progress", said.expect_err(who)));
+            let mut client = SchedulingClient::new(to(Of::Master, who));
+            let said = client.propose(v1::ProposeRequest::default()).await;
+            all.push((who, "propose", said.expect_err(who)));
+        }
+        for who in ["user/root", "scheduler/main", "borglet/m1", "join/master/2"] {
+            let mut client = EnrolmentClient::new(to(Of::Master, who));
+            let (signing_request, address) = (request(), "m1:1".to_owned());
+            let said = client.enrol(v1::EnrolRequest { signing_request, address }).await;
+            all.push((who, "enrol", said.expect_err(who)));
+        }
+        for who in ["user/root", "master", "join/borglet/m9"] {
+            let mut client = EnrolmentClient::new(to(Of::Master, who));
+            let said = client.renew(v1::RenewRequest { signing_request: request() }).await;
+            all.push((who, "renew", said.expect_err(who)));
+            let said = client.join(v1::JoinRequest { signing_request: request() }).await;
+            all.push((who, "join", said.expect_err(who)));
+        }
+        for (who, what, status) in &all {
+            assert_eq!(status.code(), Code::PermissionDenied, "{who}, {what}: {status}");
+        }
+        all.len() as u64
+    });
+    assert_eq!(refused(&cell, Of::Master, "wrong_role"), refusals);
+    until("it is in the log", || cell.said().contains("of a role that may not do this"));
+
+    wait(async {
+        for who in ["user/root", "borglet/m1", "scheduler/main"] {
+            let mut client = BorgletClient::new(to(&cell, Of::Borglet, issued(&cell, who)));
+            let status = client.poll(v1::PollRequest::default()).await.expect_err(who);
+            assert_eq!(status.code(), Code::PermissionDenied, "{who}: {status}");
+        }
+    });
+    assert_eq!(refused(&cell, Of::Borglet, "wrong_role"), 3);
+}
+
+#[test]
+fn certificates_that_are_not_valid_are_refused_and_counted_by_cause() {
+    let cell = Cell::start();
+    let user = Identity::User("root".to_owned());
+    let now = SystemTime::now();
+    let past = Validity { from: now - 2 * HOUR, until: now - HOUR };
+    let expired = authority(&cell).issue(&user, past).expect("a certificate");
+    cell.ok("mkdir foreign");
+    let stranger = Authority::create(cell.path("foreign"), "dev").expect("another authority");
+    let foreign = stranger.issue(&user, Validity::lasting(HOUR)).expect("a certificate");
+    // Who shows another authority's, and trusts this one.
+    let ours = authority(&cell).ca_pem().to_owned();
+    let (certificate, key) = (foreign.certificate_pem().to_owned(), foreign.key_pem().to_owned());
+    let foreign = Credentials::from_pem(certificate, key, ours).expect("credentials");
+    for of in [Of::Master, Of::Borglet] {
+        for (credentials, cause) in [(&expired, "expired"), (&foreign, "wrong_authority")] {
+            let before = refused(&cell, of, cause);
+            let status = wait(async {
+                let mut client = BorgmasterClient::new(to(&cell, of, credentials.clone()));
+                client.status(v1::StatusRequest::default()).await.expect_err(cause)
+            });
+            assert!(rpc::transport::is_distrust(&status), "{cause}: {status}");
+            assert_eq!(refused(&cell, of, cause), before + 1, "{of:?}, {cause}");
+        }
+    }
+    // Tokens: one that has expired, and one that the cell has not issued.
+    let identity: Identity = "join/borglet/m1".parse().expect("an identity");
+    let masters = vec![Of::Master.address(&cell)];
+    for (validity, why) in [
+        (past, "which is not valid now"),
+        (Validity::lasting(HOUR), "is not known, or is no longer"),
+    ] {
+        let credentials = authority(&cell).issue(&identity, validity).expect("a certificate");
+        let token = JoinToken::new(masters.clone(), credentials).expect("a token");
+        let line = format!("bourg borglet --dir m1 --listen 127.0.0.1:0 --join {token}");
+        let said = cell.fails(1, &line);
+        assert!(said.contains(why) || said.contains("has expired"), "{said}");
+    }
+    assert_eq!(refused(&cell, Of::Master, "revoked"), 1, "the one that is not known");
+}
+
+#[test]
+fn a_machine_speaks_for_itself_only() {
+    let cell = Cell::start_with(&["--poll-interval", "200ms", "--missed-polls", "2"]);
+    let mut machines = Vec::new();
+    for (name, shows, cause, why) in [
+        ("m2", "borglet/m1", "wrong_identity", "is that of borglet/m1, and not of borglet/m2"),
+        ("m3", "master", "wrong_identity", "is that of master, and not of borglet/m3"),
+        ("m4", "user/root", "bad_certificate", "its certificate cannot be used"),
+    ] {
+        let mut machine = Machine::in_its_directory(&cell, name);
+        let shown = issued(&cell, shows);
+        shown.write(machine.directory(), "borglet").expect("it can be written");
+        machine.start_again();
+        cell.ok(&format!("bourg machine add {name} {}", machine.address()));
+        until(&format!("{shows} is no {name}"), || {
+            cell.ok(&format!("bourg machine show {name}")).contains(why)
+        });
+        assert_eq!(cell.ok(&format!("bourg machine show {name} -o state")), "joining\n");
+        assert!(refused(&cell, Of::Master, cause) > 0, "{cause}");
+        machines.push(machine);
+    }
+    until("it is in the log", || cell.said().contains("with the certificate of somebody else"));
+}
+
+#[test]
+fn an_order_of_before_is_refused_and_counted() {
+    let cell = Cell::start();
+    cell.ok("bourg run $EXAMPLES/hello.bcl");
+    let tasks = cell.tasks("hello");
+    // As a master gives it that did not hear of an election, or of a restoration.
+    let answer = wait(async {
+        let mut client = BorgletClient::new(to(&cell, Of::Borglet, issued(&cell, "master")));
+        let stamp = Some(v1::Stamp { restore_epoch: 0, term: 0, index: 1 });
+        let order = Some(v1::Order { stamp, ..v1::Order::default() });
+        let asked = v1::PollRequest { order, ..v1::PollRequest::default() };
+        client.poll(asked).await.expect("it is answered").into_inner()
+    });
+    assert!(answer.order_refused);
+    let refused = value(&metrics(&cell, Of::Borglet), "bourg_borglet_orders_refused_total");
+    assert_eq!(refused, Some(1.0));
+    assert_eq!(cell.tasks("hello"), tasks, "nothing was stopped");
+    until("it is in the log", || cell.said().contains("WARN the order is stamped"));
+}

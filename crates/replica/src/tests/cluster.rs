@@ -1,9 +1,15 @@
 //! Several replicas, a network of a queue, and disks of vectors.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 
-use cell::{LEVEL, Member, Mutation, Outcome, Reply, RequestId};
-use model::{CellName, Level, LogIndex, MachineName, ReplicaId, SessionId, Span, Term, Time};
+use borglet::Report;
+use cell::{LEVEL, MachineState, Member, Mutation, Outcome, REPLICAS, Reply, RequestId};
+use master::{Answer, Poll};
+use model::{
+    CellName, Level, LogIndex, MachineId, MachineName, MachineReport, PortRange, ReplicaId,
+    Resources, Serial, SessionId, Span, Stamp, Term, Time,
+};
 
 use super::{Table, user};
 use crate::{
@@ -51,8 +57,26 @@ struct Cluster {
     cut: BTreeSet<ReplicaId>,
     /// Whose disks write nothing any more.
     stuck: BTreeSet<ReplicaId>,
+    /// Which cannot reach machines.
+    blind: BTreeSet<ReplicaId>,
+    /// Polls that machines keep back, by when they answer.
+    held: Vec<(Time, ReplicaId, Poll)>,
+    /// Which order each machine obeyed last.
+    obeyed: BTreeMap<MachineId, Stamp>,
+    /// Of which level replicas are that are started.
+    level: Level,
     snapshots: usize,
     failed: Option<ReplicaError>,
+}
+
+/// What a machine reports: nothing runs there.
+fn report(stamp: Stamp) -> Report {
+    let machine = Arc::new(MachineReport {
+        capacity: Resources::default(),
+        ports: PortRange::default(),
+        attributes: BTreeMap::new(),
+    });
+    Report { stamp, machine, tasks: Vec::new() }
 }
 
 const STEP: Span = Span::from_millis(10);
@@ -67,7 +91,7 @@ fn address(id: ReplicaId) -> String {
 
 impl Cluster {
     /// A founded cell of one replica, in which a session is open.
-    fn founded() -> Self {
+    fn founded(level: Level) -> Self {
         let mut cluster = Self {
             table: Table::default(),
             now: Time(1_000_000),
@@ -75,10 +99,14 @@ impl Cluster {
             network: VecDeque::new(),
             cut: BTreeSet::new(),
             stuck: BTreeSet::new(),
+            blind: BTreeSet::new(),
+            held: Vec::new(),
+            obeyed: BTreeMap::new(),
+            level,
             snapshots: 0,
             failed: None,
         };
-        cluster.start(id(1), LEVEL);
+        cluster.start(id(1), level);
         cluster.run(5);
         assert!(matches!(
             cluster.ask(id(1), Input::OpenSession(Ticket(0), user())),
@@ -89,7 +117,12 @@ impl Cluster {
 
     /// One of so many voters.
     fn of(replicas: u64) -> Self {
-        let mut cluster = Self::founded();
+        Self::at(LEVEL, replicas)
+    }
+
+    /// The same at a level.
+    fn at(level: Level, replicas: u64) -> Self {
+        let mut cluster = Self::founded(level);
         (2..=replicas).for_each(|number| cluster.grow(number));
         cluster
     }
@@ -99,7 +132,7 @@ impl Cluster {
         let leader = self.leader().expect("somebody leads");
         let added = self.change(leader, Mutation::AddReplica { address: address(id(number)) });
         assert_eq!(added, Some(Ok(Reply::ReplicaAdded(id(number)))));
-        self.start(id(number), LEVEL);
+        self.start(id(number), self.level);
         self.until("it votes", |cluster| {
             cluster.cell(leader).replica(id(number)).map(|r| r.member) == Some(Member::Voter)
         });
@@ -150,6 +183,21 @@ impl Cluster {
             }
             host.inbox.push(Input::Received(message));
         }
+        for (_, id, Poll { machine, order, .. }) in
+            self.held.extract_if(.., |(due, ..)| *due <= self.now)
+        {
+            let had_order = order.is_some();
+            let answer = match self.blind.contains(&id) {
+                true => Answer::Failed,
+                false => {
+                    let obeyed = self.obeyed.entry(machine).or_default();
+                    *obeyed = order.map_or(*obeyed, |order| order.stamp);
+                    Answer::Report { report: Arc::new(report(*obeyed)), version: obeyed.index.0 }
+                }
+            };
+            let input = Input::Answered { machine, had_order, answer };
+            self.hosts.get_mut(&id).expect("a host").inbox.push(input);
+        }
         for (id, host) in &mut self.hosts {
             let Some(replica) = &mut host.replica else { continue };
             let mut outputs = vec![];
@@ -164,6 +212,13 @@ impl Cluster {
                     Output::Persist(persist) => {
                         host.inbox.push(Input::Persisted(persist.number));
                         host.disk.write(persist);
+                    }
+                    Output::Poll(poll) => {
+                        let known = self.obeyed.get(&poll.machine).map(|stamp| stamp.index.0);
+                        let is_news = poll.order.is_some() || known != Some(poll.seen);
+                        let waits =
+                            if is_news || self.blind.contains(id) { STEP } else { poll.hold };
+                        self.held.push((self.now + waits, *id, poll));
                     }
                     other => host.outputs.push(other),
                 }
@@ -261,6 +316,23 @@ impl Cluster {
         let first = images.next().expect("one runs");
         assert!(images.all(|image| image == first));
     }
+}
+
+/// A vote of one that nobody ever heard could not be missed, and the cell would stand still.
+#[test]
+fn one_that_was_added_and_does_not_run_gets_no_vote() {
+    let mut cluster = Cluster::founded();
+    let added = cluster.change(id(1), Mutation::AddReplica { address: address(id(2)) });
+    assert_eq!(added, Some(Ok(Reply::ReplicaAdded(id(2)))));
+    cluster.run(500);
+    assert_eq!(cluster.cell(id(1)).replica(id(2)).map(|r| r.member), Some(Member::Learner));
+    let name = MachineName::new("m9").expect("a name");
+    let added = cluster.change(id(1), Mutation::AddMachine { name, address: "m9:1".to_owned() });
+    assert!(matches!(added, Some(Ok(Reply::MachineAdded(_)))), "{added:?}");
+    cluster.start(id(2), LEVEL);
+    cluster.until("it votes", |cluster| {
+        cluster.cell(id(1)).replica(id(2)).map(|r| r.member) == Some(Member::Voter)
+    });
 }
 
 #[test]
@@ -457,4 +529,66 @@ fn a_read_is_not_answered_by_what_an_earlier_life_was_told() {
     assert_eq!(read(&cluster), None, "it does not know of {acknowledged}");
     cluster.until("it has caught up", |cluster| read(cluster).is_some());
     assert!(read(&cluster).is_some_and(|index| index >= acknowledged));
+}
+
+#[test]
+fn a_replica_that_is_cut_off_from_machines_polls_none_and_they_stay_up() {
+    let mut cluster = Cluster::of(3);
+    let names = (1..=24).map(|number| format!("m{number}"));
+    names.for_each(|name| assert!(cluster.add_machine(id(1), &name)));
+    let up = |cluster: &Cluster| {
+        let machines = cluster.cell(id(1)).machines();
+        machines.filter(|machine| machine.state == MachineState::Up).count()
+    };
+    cluster.until("all are up", |cluster| up(cluster) == 24);
+    let active = |cluster: &Cluster| {
+        cluster.hosts[&id(1)].replica.as_ref().map(|it| it.active().to_vec()).expect("it runs")
+    };
+    assert_eq!(active(&cluster), [id(1), id(2), id(3)]);
+    cluster.blind.insert(id(3));
+    cluster.until("others poll its machines", |cluster| active(cluster) == [id(1), id(2)]);
+    cluster.run(3_000);
+    assert_eq!((up(&cluster), active(&cluster)), (24, vec![id(1), id(2)]));
+    let polled = |cluster: &Cluster, by| cluster.held.iter().any(|(_, id, _)| *id == by);
+    assert!(!polled(&cluster, id(3)));
+    // It is tried again, and in vain as long as it is cut off.
+    cluster.run(4_000);
+    assert_eq!((up(&cluster), active(&cluster)), (24, vec![id(1), id(2)]));
+    cluster.blind.clear();
+    cluster.run(7_000);
+    assert_eq!((up(&cluster), active(&cluster)), (24, vec![id(1), id(2), id(3)]));
+    assert!(polled(&cluster, id(3)));
+    // The machines that are gone themselves are gone for all of them.
+    cluster.blind.extend([id(1), id(2), id(3)]);
+    cluster.until("they are known to be", |cluster| up(cluster) == 0);
+    assert_eq!(active(&cluster), [id(1), id(2), id(3)]);
+}
+
+#[test]
+fn a_cell_of_mixed_levels_serves_and_is_raised_when_all_can() {
+    let mut cluster = Cluster::at(REPLICAS, 3);
+    let token = |cluster: &mut Cluster, at| {
+        let machine = MachineName::new("m9").expect("a name");
+        let serial = Serial([7; Serial::BYTES]);
+        let validity = Span::from_secs(3_600);
+        cluster.change(at, Mutation::IssueToken { machine, serial, validity })
+    };
+    let levels = |cluster: &Cluster| [1, 2, 3].map(|number| cluster.cell(id(number)).level());
+    for (number, expected) in [(3, REPLICAS), (2, REPLICAS), (1, LEVEL)] {
+        let leader = cluster.elected();
+        assert!(cluster.add_machine(leader, &format!("m{number}")));
+        assert!(!matches!(token(&mut cluster, leader), Some(Ok(_))), "a replica is older");
+        // The newer build takes the place of the older.
+        cluster.crash(id(number));
+        let leader = cluster.elected();
+        assert!(cluster.add_machine(leader, &format!("m{number}b")), "two of three serve");
+        cluster.start(id(number), LEVEL);
+        cluster.agree();
+        cluster.run(500);
+        assert_eq!(levels(&cluster), [expected; 3], "after replica {number}");
+    }
+    let leader = cluster.elected();
+    assert!(matches!(token(&mut cluster, leader), Some(Ok(Reply::TokenIssued(_)))));
+    cluster.agree();
+    assert_eq!(cluster.cell(id(1)).machine_count(), 6);
 }

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use clap::Args;
-use model::{MachineName, Span, Time};
+use model::{MachineName, Time};
 use proto::v1;
-use rpc::{JoinToken, NewKey};
+use proto::v1::issue_token_request::Joins;
 
-use crate::cli::cells::{Connection, Target};
-use crate::cli::exit::{Done, Failure};
-use crate::cli::{duration, moment, output, with_cell};
+use crate::cli::cells::Target;
+use crate::cli::exit::Done;
+use crate::cli::{duration, moment, output, token, with_cell};
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct TokenArgs {
@@ -28,7 +28,8 @@ pub(in crate::cli) struct RevokeArgs {
 
 pub(super) fn token(cell: Target<'_>, args: &TokenArgs) -> Done {
     with_cell(cell, async |mut connection| {
-        let (token, expires) = issue(&mut connection, args).await?;
+        let joins = Joins::Machine(args.name.to_string());
+        let (token, expires) = token::issue(&mut connection, joins, args.validity).await?;
         output::print(&format!("{token}\n"))?;
         eprintln!(
             "good for {} until {}, once\nnext, there: bourg borglet --join - --dir DIR --listen HOST:PORT",
@@ -37,28 +38,6 @@ pub(super) fn token(cell: Target<'_>, args: &TokenArgs) -> Done {
         );
         Ok(())
     })
-}
-
-/// The token's key is made here, and goes into the token alone.
-async fn issue(connection: &mut Connection, args: &TokenArgs) -> Result<(JoinToken, u64), Failure> {
-    let unusable = |error: rpc::Error| Failure::failed(format!("error: {error}"));
-    let key = NewKey::generate().map_err(unusable)?;
-    let validity = Span(u64::try_from(args.validity.as_micros()).unwrap_or(u64::MAX));
-    let request = v1::IssueTokenRequest {
-        id: Some(connection.request_id().await?),
-        machine: args.name.to_string(),
-        signing_request: key.request_pem().map_err(unusable)?,
-        validity: Some(proto::duration(validity)),
-    };
-    let answer = connection
-        .ask(request, async |mut client, request| client.issue_token(request).await)
-        .await?;
-    let (file, ca_pem) = connection.cell_file();
-    let credentials = key.credentials(answer.certificate, ca_pem).map_err(unusable)?;
-    let masters = if answer.masters.is_empty() { file.masters } else { answer.masters };
-    let token = JoinToken::new(masters, credentials);
-    let token = token.map_err(|error| Failure::failed(format!("error: {error}")))?;
-    Ok((token, answer.expires))
 }
 
 pub(super) fn revoke(cell: Target<'_>, args: &RevokeArgs) -> Done {

@@ -1,0 +1,645 @@
+//! Clients that go on while things break: of each it is kept what it asked and what it was
+//! answered. Each is a thread of the test.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use proto::v1;
+use rpc::service::borgmaster_client::BorgmasterClient;
+use rpc::{Credentials, Expect, Role, Rotating};
+use tonic::metadata::MetadataValue;
+use tonic::transport::Channel;
+use tonic::{Code, Request, Response, Status};
+
+use super::history::{Answer, Answered, Asked, History, Job, Operation, Seen};
+use super::network::Host;
+use super::world::endpoint;
+use crate::random::Random;
+
+type Client = BorgmasterClient<Channel>;
+
+/// How long a client waits for one replica, and for any, before it does not know.
+const ATTEMPT: Duration = Duration::from_secs(1);
+const PATIENCE: Duration = Duration::from_secs(4);
+const PAUSE: Duration = Duration::from_millis(30);
+/// How many jobs are asked about at once, and how much is asked of one before there is the next.
+const KEYS: usize = 4;
+const OPERATIONS_MAX: usize = 24;
+const UNKNOWN_MAX: usize = 3;
+/// The client that asks last of every job.
+const LAST: u32 = u32::MAX;
+
+/// What all clients know together.
+pub(crate) struct Shared {
+    pub(crate) began: Instant,
+    user: Credentials,
+    /// Where replicas answer.
+    places: Vec<Host>,
+    stops: AtomicBool,
+    over: AtomicBool,
+    /// The newest index of which anybody has heard.
+    newest: AtomicU64,
+    version: AtomicU64,
+    state: Mutex<State>,
+}
+
+/// What came of it.
+#[derive(Default)]
+pub(crate) struct State {
+    /// By the name of a job.
+    keys: BTreeMap<String, Key>,
+    /// The jobs that are asked about, by their number.
+    current: BTreeMap<usize, String>,
+    /// What can not be true.
+    pub(crate) wrong: Vec<String>,
+    /// How often what was asked ended how.
+    pub(crate) counts: BTreeMap<(&'static str, &'static str), u64>,
+    /// The digest of the cell at an index.
+    digests: BTreeMap<u64, String>,
+    /// Jobs that run, acknowledged.
+    pub(crate) ran: Vec<String>,
+    pub(crate) probes: Vec<Probe>,
+    pub(crate) judged: u64,
+}
+
+/// A job, and what was asked of it.
+#[derive(Default)]
+struct Key {
+    history: History,
+    in_flight: usize,
+    unknown: usize,
+    retired: bool,
+}
+
+/// A change that somebody wants every tenth of a second.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Probe {
+    pub(crate) at: Duration,
+    /// After how long it was acknowledged, if it was.
+    pub(crate) took: Option<Duration>,
+}
+
+impl Shared {
+    pub(crate) fn new(user: Credentials, places: Vec<Host>) -> Arc<Self> {
+        Arc::new(Self {
+            began: Instant::now(),
+            user,
+            places,
+            stops: AtomicBool::new(false),
+            over: AtomicBool::new(false),
+            newest: AtomicU64::new(0),
+            version: AtomicU64::new(0),
+            state: Mutex::default(),
+        })
+    }
+
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no client panicked")
+    }
+
+    /// Ends every client but those who look at what is left.
+    pub(crate) fn stop(&self) {
+        self.stops.store(true, Ordering::SeqCst);
+    }
+
+    /// Ends those, too, when there is nothing left.
+    pub(crate) fn is_over(&self) {
+        self.over.store(true, Ordering::SeqCst);
+    }
+
+    fn goes_on(&self) -> bool {
+        !self.stops.load(Ordering::SeqCst)
+    }
+
+    fn heard(&self, index: u64) {
+        self.newest.fetch_max(index, Ordering::SeqCst);
+    }
+
+    fn count(&self, what: &'static str, outcome: &'static str) {
+        *self.state().counts.entry((what, outcome)).or_default() += 1;
+    }
+
+    pub(crate) fn is_wrong(&self, what: String) {
+        eprintln!("wrong: {what}");
+        self.state().wrong.push(what);
+    }
+}
+
+/// What became of a request.
+enum Outcome<T> {
+    Done(T),
+    Refused(Status),
+    Unknown,
+}
+
+/// How something is asked.
+#[derive(Clone, Copy)]
+struct How {
+    consistent: bool,
+    attempt: Duration,
+    patience: Duration,
+}
+
+const USUAL: How = How { consistent: false, attempt: ATTEMPT, patience: PATIENCE };
+
+/// A client's connections to all replicas.
+struct Caller {
+    shared: Arc<Shared>,
+    clients: Vec<Client>,
+    /// Who is asked first.
+    at: usize,
+    session: u64,
+    sequence: u64,
+}
+
+impl Caller {
+    fn new(shared: &Arc<Shared>) -> Self {
+        let credentials = Rotating::new(shared.user.clone()).expect("a certificate");
+        let expect = Expect::Role(Role::Master);
+        let client = |host| {
+            let channel = rpc::transport::connect(&endpoint(host), &credentials, &expect);
+            Client::new(channel.expect("an address"))
+        };
+        let clients = shared.places.iter().copied().map(client).collect();
+        Self { shared: Arc::clone(shared), clients, at: 0, session: 0, sequence: 0 }
+    }
+
+    /// Asks one replica after the other, until there is an answer or patience ends.
+    async fn ask<M: Clone, T>(
+        &mut self,
+        how: How,
+        message: M,
+        call: impl AsyncFn(Client, Request<M>) -> Result<Response<T>, Status>,
+    ) -> Outcome<T> {
+        let until = Instant::now() + how.patience;
+        loop {
+            let mut request = Request::new(message.clone());
+            if how.consistent {
+                request.metadata_mut().insert("consistent", MetadataValue::from_static("true"));
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            let asked = call(self.clients[self.at].clone(), request);
+            match tokio::time::timeout(how.attempt.min(left), asked).await {
+                Ok(Ok(answer)) => return Outcome::Done(answer.into_inner()),
+                Ok(Err(status)) if is_refusal(&status) => return Outcome::Refused(status),
+                Ok(Err(_)) | Err(_) => self.at = (self.at + 1) % self.clients.len(),
+            }
+            if Instant::now() >= until {
+                return Outcome::Unknown;
+            }
+            tokio::time::sleep(PAUSE.min(left)).await;
+        }
+    }
+
+    /// Of what changes something: it is done once, however often it is sent.
+    async fn request_id(&mut self) -> Option<v1::RequestId> {
+        if self.session == 0 {
+            let asked = v1::OpenSessionRequest {};
+            let opened = self
+                .ask(USUAL, asked, async |mut client, request| client.open_session(request).await);
+            let Outcome::Done(opened) = opened.await else { return None };
+            self.session = opened.session;
+        }
+        self.sequence += 1;
+        Some(v1::RequestId { session: self.session, sequence: self.sequence })
+    }
+
+    /// How a job is, and at which index.
+    async fn read(&mut self, how: How, job: &str) -> Outcome<(u64, Job)> {
+        let labels = format!("key={job}");
+        let asked = v1::StatusRequest { labels, dead: true, ..v1::StatusRequest::default() };
+        let answer =
+            self.ask(how, asked, async |mut client, request| client.status(request).await).await;
+        match answer {
+            Outcome::Done(found) => Outcome::Done((found.index, found_job(&found.jobs))),
+            Outcome::Refused(status) => Outcome::Refused(status),
+            Outcome::Unknown => Outcome::Unknown,
+        }
+    }
+}
+
+fn is_refusal(status: &Status) -> bool {
+    use Code::{AlreadyExists, FailedPrecondition, InvalidArgument, NotFound, PermissionDenied};
+    [AlreadyExists, FailedPrecondition, InvalidArgument, NotFound, PermissionDenied]
+        .contains(&status.code())
+}
+
+fn found_job(jobs: &[v1::JobStatus]) -> Job {
+    let Some(job) = jobs.first() else { return Job::Absent };
+    let spec = job.spec.as_ref().expect("a job has a description");
+    let version = spec.labels["version"].parse().expect("a number");
+    match job.state.as_str() {
+        "pending" | "running" | "queued" => Job::Alive(version),
+        _ => Job::Dead(version),
+    }
+}
+
+/// A job that fits nowhere, so that nothing but people changes what it is.
+fn description(job: &str, version: u64) -> v1::JobSpec {
+    let description = serde_json::json!({
+        "name": job,
+        "tasks": 1,
+        "priority": 0,
+        "appclass": "BATCH",
+        "schedulingClass": 0,
+        "labels": { "key": job, "version": version.to_string() },
+        "cmd": ["true"],
+        "cpuMilli": "1000000",
+        "ramBytes": "16777216",
+        "processes": 64,
+        "notice": "10s",
+        "restart": { "failures": 0, "delay": "1s", "delayMax": "1s" },
+    });
+    serde_json::from_value(description).expect("a job's description")
+}
+
+/// Starts a client's thread.
+pub(crate) fn start<F>(
+    shared: &Arc<Shared>,
+    client: impl FnOnce(Arc<Shared>) -> F + Send + 'static,
+) -> std::thread::JoinHandle<()>
+where
+    F: Future<Output = ()>,
+{
+    let shared = Arc::clone(shared);
+    std::thread::spawn(move || {
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.enable_all().build().expect("a runtime");
+        tokio::task::LocalSet::new().block_on(&runtime, client(shared));
+    })
+}
+
+/// A client that submits, updates, kills and reads, through all replicas.
+pub(crate) async fn people(shared: Arc<Shared>, number: u32, mut random: Random) {
+    let mut caller = Caller::new(&shared);
+    let mut newest = vec![0; shared.places.len()];
+    while shared.goes_on() {
+        tokio::time::sleep(Duration::from_millis(random.below(40))).await;
+        caller.at = random.below_usize(shared.places.len());
+        let slot = random.below_usize(KEYS);
+        let what = random.below(20);
+        if what < 4 {
+            look(&shared, &mut caller, slot, &mut newest).await;
+            continue;
+        }
+        let id = match what {
+            4..11 => None,
+            _ => match caller.request_id().await {
+                None => continue,
+                id => id,
+            },
+        };
+        let asked = match what {
+            4..11 => Asked::Read,
+            11..14 => Asked::Kill,
+            _ => Asked::Submit(shared.version.fetch_add(1, Ordering::SeqCst) + 1),
+        };
+        let job = shared.state().current_key(slot);
+        let patience = Duration::from_millis(200 + random.below(2_000));
+        do_it(&shared, &mut caller, (&job, number), (asked, id), patience).await;
+    }
+}
+
+impl State {
+    /// The job that is asked about, and that somebody does.
+    fn current_key(&mut self, slot: usize) -> String {
+        let name = self.current.entry(slot).or_insert_with(|| format!("key-{slot}-0"));
+        let key = self.keys.entry(name.clone()).or_default();
+        if key.history.operations.len() >= OPERATIONS_MAX || key.unknown >= UNKNOWN_MAX {
+            key.retired = true;
+            let number = name.rsplit('-').next().and_then(|number| number.parse::<u64>().ok());
+            *name = format!("key-{slot}-{}", number.unwrap_or_default() + 1);
+        }
+        let name = name.clone();
+        self.keys.entry(name.clone()).or_default().in_flight += 1;
+        name
+    }
+}
+
+/// A plain read of one replica, which never goes back.
+async fn look(shared: &Arc<Shared>, caller: &mut Caller, slot: usize, newest: &mut [u64]) {
+    let job = shared.state().current_key(slot);
+    let at = caller.at;
+    // One replica alone is asked.
+    let how = How { patience: ATTEMPT, ..USUAL };
+    let read = caller.read(how, &job).await;
+    let mut state = shared.state();
+    let key = state.keys.get_mut(&job).expect("it is asked about");
+    key.in_flight -= 1;
+    if let Outcome::Done((index, found)) = read {
+        key.history.seen.push(Seen { index, job: found });
+        *state.counts.entry(("plain read", "answered")).or_default() += 1;
+        let before = std::mem::replace(&mut newest[at], index);
+        let same = caller.at == at;
+        drop(state);
+        shared.heard(index);
+        if same && index < before {
+            let host = shared.places[at];
+            shared.is_wrong(format!("a client of {host} reads {index} after {before}"));
+        }
+    } else {
+        *state.counts.entry(("plain read", "not answered")).or_default() += 1;
+    }
+}
+
+/// Does something that is judged.
+async fn do_it(
+    shared: &Arc<Shared>,
+    caller: &mut Caller,
+    (job, client): (&str, u32),
+    (asked, id): (Asked, Option<v1::RequestId>),
+    patience: Duration,
+) {
+    let after = shared.newest.load(Ordering::SeqCst);
+    let called = shared.began.elapsed();
+    let how = How { patience, ..USUAL };
+    let outcome = perform(caller, how, job, asked, id).await;
+    let at = shared.began.elapsed();
+    let (what, mut how) = (name(asked), "not known");
+    let answered = match outcome {
+        Outcome::Done((index, answer)) => {
+            shared.heard(index);
+            how = "acknowledged";
+            Some(Answered { at, answer, index })
+        }
+        Outcome::Refused(status) => {
+            shared.is_wrong(format!("{job}: {asked:?} is refused: {}", status.message()));
+            None
+        }
+        Outcome::Unknown => None,
+    };
+    shared.count(what, how);
+    let mut state = shared.state();
+    let key = state.keys.get_mut(job).expect("it is asked about");
+    key.in_flight -= 1;
+    // A read that was not answered says nothing.
+    if asked != Asked::Read || answered.is_some() {
+        key.unknown += usize::from(answered.is_none());
+        key.history.operations.push(Operation { client, asked, called, after, answered });
+    }
+}
+
+fn name(asked: Asked) -> &'static str {
+    match asked {
+        Asked::Submit(_) => "submit or update",
+        Asked::Kill => "kill",
+        Asked::Read => "consistent read",
+    }
+}
+
+async fn perform(
+    caller: &mut Caller,
+    how: How,
+    job: &str,
+    asked: Asked,
+    id: Option<v1::RequestId>,
+) -> Outcome<(u64, Answer)> {
+    match asked {
+        Asked::Read => match caller.read(How { consistent: true, ..how }, job).await {
+            Outcome::Done((index, found)) => Outcome::Done((index, Answer::Found(found))),
+            Outcome::Refused(status) => Outcome::Refused(status),
+            Outcome::Unknown => Outcome::Unknown,
+        },
+        Asked::Submit(version) => {
+            let request = v1::SubmitRequest { id, spec: Some(description(job, version)) };
+            let done =
+                caller.ask(how, request, async |mut client, request| client.submit(request).await);
+            match done.await {
+                Outcome::Done(v1::SubmitResponse { index, updated, .. }) => {
+                    let answer = if updated { Answer::Updated } else { Answer::Created };
+                    Outcome::Done((index, answer))
+                }
+                Outcome::Refused(status) => Outcome::Refused(status),
+                Outcome::Unknown => Outcome::Unknown,
+            }
+        }
+        Asked::Kill => {
+            let address = v1::JobAddress { user: String::new(), job: job.to_owned() };
+            let request = v1::KillRequest { id, job: Some(address), tasks: None };
+            let done =
+                caller.ask(how, request, async |mut client, request| client.kill(request).await);
+            match done.await {
+                Outcome::Done(killed) => {
+                    Outcome::Done((killed.index, Answer::Killed(killed.killed > 0)))
+                }
+                // Nothing was done at any index.
+                Outcome::Refused(status) if status.code() == Code::NotFound => {
+                    Outcome::Done((0, Answer::NoSuchJob))
+                }
+                Outcome::Refused(status) => Outcome::Refused(status),
+                Outcome::Unknown => Outcome::Unknown,
+            }
+        }
+    }
+}
+
+/// Reads every job for the last time, and judges what was said of it.
+pub(crate) async fn judge(shared: Arc<Shared>) {
+    let mut caller = Caller::new(&shared);
+    loop {
+        let ends = shared.over.load(Ordering::SeqCst);
+        let over: Vec<String> = {
+            let state = shared.state();
+            let over = state.keys.iter().filter(|(_, key)| key.in_flight == 0);
+            over.filter(|(_, key)| ends || key.retired).map(|(name, _)| name.clone()).collect()
+        };
+        for job in over {
+            judge_one(&shared, &mut caller, &job).await;
+        }
+        if ends && shared.state().keys.is_empty() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(300)).await;
+    }
+}
+
+async fn judge_one(shared: &Arc<Shared>, caller: &mut Caller, job: &str) {
+    let after = shared.newest.load(Ordering::SeqCst);
+    let called = shared.began.elapsed();
+    let how = How { consistent: true, ..USUAL };
+    let Outcome::Done((index, found)) = caller.read(how, job).await else { return };
+    let at = shared.began.elapsed();
+    let answered = Some(Answered { at, answer: Answer::Found(found), index });
+    let Some(mut key) = shared.state().keys.remove(job) else { return };
+    let last = Operation { client: LAST, asked: Asked::Read, called, after, answered };
+    key.history.operations.push(last);
+    if let Some(wrong) = key.history.wrong() {
+        shared.is_wrong(format!("{job}: {wrong}: {:#?}", key.history));
+    }
+    shared.state().judged += 1;
+    if let (Job::Alive(_), Some(id)) = (found, caller.request_id().await) {
+        let _whatever = perform(caller, USUAL, job, Asked::Kill, Some(id)).await;
+    }
+}
+
+/// Somebody whose jobs run and end, each task of them once.
+pub(crate) async fn runner(shared: Arc<Shared>) {
+    let mut caller = Caller::new(&shared);
+    for number in 0.. {
+        tokio::time::sleep(Duration::from_millis(1_500)).await;
+        let submits = shared.goes_on();
+        if submits && let Some(id) = caller.request_id().await {
+            submit_one_that_runs(&shared, &mut caller, number, id).await;
+        }
+        let outstanding = shared.state().ran.clone();
+        for job in outstanding {
+            if has_run(&shared, &mut caller, &job).await {
+                let mut state = shared.state();
+                state.ran.retain(|other| *other != job);
+                *state.counts.entry(("job that runs", "finished")).or_default() += 1;
+            }
+        }
+        if !submits && shared.state().ran.is_empty() {
+            return;
+        }
+    }
+}
+
+async fn submit_one_that_runs(
+    shared: &Arc<Shared>,
+    caller: &mut Caller,
+    number: u32,
+    id: v1::RequestId,
+) {
+    let job = format!("run-{number}");
+    let line = "echo started; sleep 0.3".to_owned();
+    let spec = v1::JobSpec {
+        tasks: 2,
+        cmd: vec!["sh".to_owned(), "-c".to_owned(), line],
+        cpu_milli: 10,
+        ..description(&job, 0)
+    };
+    let request = v1::SubmitRequest { id: Some(id), spec: Some(spec) };
+    let done = caller.ask(USUAL, request, async |mut client, request| client.submit(request).await);
+    match done.await {
+        Outcome::Done(_) => {
+            shared.count("job that runs", "acknowledged");
+            shared.state().ran.push(job);
+        }
+        Outcome::Refused(status) => shared.is_wrong(format!("{job}: {}", status.message())),
+        Outcome::Unknown => shared.count("job that runs", "not known"),
+    }
+}
+
+/// Whether a job that was acknowledged has finished.
+async fn has_run(shared: &Arc<Shared>, caller: &mut Caller, job: &str) -> bool {
+    let address = v1::JobAddress { user: String::new(), job: job.to_owned() };
+    let request =
+        v1::StatusRequest { jobs: vec![address], tasks: true, ..v1::StatusRequest::default() };
+    let how = How { consistent: true, ..USUAL };
+    let answer =
+        caller.ask(how, request, async |mut client, request| client.status(request).await).await;
+    let jobs = match answer {
+        Outcome::Done(found) => found.jobs,
+        Outcome::Refused(status) => {
+            shared.is_wrong(format!("{job} was acknowledged: {}", status.message()));
+            return true;
+        }
+        Outcome::Unknown => return false,
+    };
+    let Some(found) = jobs.first().filter(|found| found.state == "finished") else { return false };
+    if found.tasks.iter().any(|task| task.generation != 1) {
+        shared.is_wrong(format!("{job} was run again: {:?}", found.tasks));
+    }
+    true
+}
+
+/// Compares the replicas: at the same index they are the same.
+pub(crate) async fn compare(shared: Arc<Shared>) {
+    let mut caller = Caller::new(&shared);
+    while !shared.over.load(Ordering::SeqCst) {
+        tokio::time::sleep(Duration::from_millis(250)).await;
+        caller.at = (caller.at + 1) % caller.clients.len();
+        let how = How { patience: ATTEMPT, ..USUAL };
+        let asked = v1::CellStatusRequest { at: None };
+        let answer = caller
+            .ask(how, asked, async |mut client, request| client.cell_status(request).await)
+            .await;
+        let Outcome::Done(status) = answer else { continue };
+        let (index, digest) = (status.index, status.state_hash);
+        let known = shared.state().digests.insert(index, digest.clone());
+        if known.is_some_and(|known| known != digest) {
+            shared.is_wrong(format!("replicas differ at index {index}"));
+        }
+        if status.violations > 0 {
+            shared.is_wrong(format!("the cell contradicts itself at index {index}"));
+        }
+    }
+}
+
+/// Changes something small every tenth of a second.
+pub(crate) async fn probe(shared: Arc<Shared>) {
+    let mut first = Caller::new(&shared);
+    let mut number: u64 = 0;
+    let good = std::rc::Rc::new(std::cell::Cell::new(0));
+    let mut interval = tokio::time::interval(Duration::from_millis(100));
+    interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    while shared.goes_on() {
+        interval.tick().await;
+        let Some(id) = first.request_id().await else { continue };
+        number += 1;
+        let set = [("probe".to_owned(), number.to_string())].into();
+        let change = v1::change_machine_request::SetAttributes { set, unset: Vec::new() };
+        let request = v1::ChangeMachineRequest {
+            id: Some(id),
+            machine: "m21".to_owned(),
+            change: Some(v1::change_machine_request::Change::SetAttributes(change)),
+        };
+        let mut caller = Caller {
+            shared: Arc::clone(&shared),
+            clients: first.clients.clone(),
+            at: good.get(),
+            session: 0,
+            sequence: 0,
+        };
+        let good = std::rc::Rc::clone(&good);
+        tokio::task::spawn_local(async move {
+            let at = caller.shared.began.elapsed();
+            let begun = Instant::now();
+            let attempt = Duration::from_millis(250);
+            let how = How { consistent: false, attempt, patience: Duration::from_secs(1) };
+            let done = caller.ask(how, request, async |mut client, request| {
+                client.change_machine(request).await
+            });
+            let took = match done.await {
+                Outcome::Done(_) => Some(begun.elapsed()),
+                Outcome::Refused(_) | Outcome::Unknown => None,
+            };
+            good.set(caller.at);
+            caller.shared.state().probes.push(Probe { at, took });
+        });
+    }
+    // The last ones are answered or not.
+    tokio::time::sleep(Duration::from_millis(1_200)).await;
+}
+
+/// Whether all replicas have everything and are the same. That they are the same where they have the
+/// same is seen to all the time.
+pub(crate) fn agree(shared: &Arc<Shared>, hosts: impl Iterator<Item = Host>) -> bool {
+    let place = |host| shared.places.iter().position(|place| *place == host);
+    let places: Vec<usize> = hosts.filter_map(place).collect();
+    let (told, heard) = std::sync::mpsc::channel();
+    let asks = start(shared, async move |shared| {
+        let mut caller = Caller::new(&shared);
+        for place in places {
+            caller.at = place;
+            let how = How { patience: ATTEMPT, ..USUAL };
+            let asked = v1::CellStatusRequest { at: None };
+            let answer = caller
+                .ask(how, asked, async |mut client, request| client.cell_status(request).await)
+                .await;
+            let said = match answer {
+                Outcome::Done(status) if caller.at == place => {
+                    Some((status.index, status.state_hash))
+                }
+                _ => None,
+            };
+            let _asker_is_gone = told.send(said);
+        }
+    });
+    asks.join().expect("a client does not panic");
+    let said: Vec<_> = heard.iter().collect();
+    said.iter().all(|one| one.is_some() && *one == said[0])
+}

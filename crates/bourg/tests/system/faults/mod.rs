@@ -1,0 +1,91 @@
+//! Real replicas under faults: processes on hosts of their own, of which one breaks after the other,
+//! while clients go on. Nothing that was acknowledged is lost, what is read is true, and no task
+//! notices.
+//!
+//! - [`network`]: hosts and what is cut between them
+//! - [`volume`]: disks that are full, slow, stuck, damaged, or lose what was not synced
+//! - [`world`]: the cell on them
+//! - [`plan`] and [`nemesis`]: what breaks, and who breaks it
+//! - [`clients`]: who goes on meanwhile
+//! - [`history`]: whether what they were told can be true
+//! - [`report`]: what came of it
+//! - [`scenes`]: what was found to be wrong, each alone
+
+mod clients;
+mod history;
+mod nemesis;
+mod network;
+mod plan;
+mod report;
+mod scenes;
+mod volume;
+mod world;
+
+use std::time::Duration;
+
+use clients::Shared;
+use nemesis::Tasks;
+use report::Report;
+use world::World;
+
+use crate::eventually::until;
+use crate::random::Random;
+
+/// How long things break, unless it is said.
+const SECONDS: u64 = 60;
+/// How many clients change and read jobs.
+const PEOPLE: u32 = 4;
+
+/// A number from the environment.
+fn number(name: &str, usual: u64) -> u64 {
+    std::env::var(name).ok().and_then(|number| number.parse().ok()).unwrap_or(usual)
+}
+
+#[test]
+fn real_replicas_stand_faults_and_nothing_acknowledged_is_lost() {
+    let seed = number("BOURG_TEST_SEED", 1);
+    println!("BOURG_TEST_SEED={seed}");
+    let mut random = Random::of(seed);
+    let time = Duration::from_secs(number("BOURG_FAULTS_SECONDS", SECONDS));
+    let replicas = number("BOURG_FAULTS_REPLICAS", 3).clamp(3, 5);
+    let mut world = World::start(usize::try_from(replicas).expect("few"));
+    let mut tasks = Tasks::start(&world);
+    let shared = Shared::new(world.user(), world.places.clone());
+    let mut people = vec![clients::start(&shared, clients::probe)];
+    for client in 0..PEOPLE {
+        let random = random.fork();
+        people.push(clients::start(&shared, move |shared| clients::people(shared, client, random)));
+    }
+    let judge = clients::start(&shared, clients::judge);
+    let runner = clients::start(&shared, clients::runner);
+    let compare = clients::start(&shared, clients::compare);
+
+    let mut episodes = Vec::new();
+    for fault in plan::faults(random) {
+        std::thread::sleep(fault.rest);
+        if shared.began.elapsed() > time {
+            break;
+        }
+        episodes.push(nemesis::play(&mut world, &shared, &fault));
+        tasks.look(&world, &shared);
+    }
+    shared.stop();
+    people.into_iter().for_each(|client| client.join().expect("a client does not panic"));
+    let seconds = shared.began.elapsed().as_secs();
+    world.has_voters(world.size);
+    until("every job that was acknowledged has run", || runner.is_finished());
+    until("the replicas agree", || clients::agree(&shared, world.replicas.keys().copied()));
+    shared.is_over();
+    until("every job is judged", || judge.is_finished());
+    for client in [judge, runner, compare] {
+        client.join().expect("a client does not panic");
+    }
+    tasks.look(&world, &shared);
+    let report = Report::new(seed, seconds, &episodes, &world, &tasks, &shared);
+    println!("{report}");
+    if let Some(path) = std::env::var_os("BOURG_FAULTS_REPORT") {
+        std::fs::write(path, report.to_string()).expect("the report can be written");
+    }
+    let wrong = &shared.state().wrong;
+    assert!(wrong.is_empty(), "{} are wrong, the first: {}", wrong.len(), wrong[0]);
+}

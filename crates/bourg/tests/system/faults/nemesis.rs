@@ -1,0 +1,197 @@
+//! Who breaks things and mends them.
+
+use std::collections::BTreeMap;
+use std::thread::sleep;
+use std::time::Duration;
+
+use super::clients::Shared;
+use super::network::Host;
+use super::plan::{Fault, Kind};
+use super::world::World;
+use crate::eventually::until;
+use crate::random::Random;
+
+/// A fault that was.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Episode {
+    pub(crate) kind: Kind,
+    pub(crate) from: Duration,
+    /// When it was mended.
+    pub(crate) to: Duration,
+}
+
+/// Breaks something, and mends it.
+#[track_caller]
+pub(crate) fn play(world: &mut World, shared: &Shared, fault: &Fault) -> Episode {
+    let whom = choose(world, fault);
+    let from = shared.began.elapsed();
+    eprintln!("{:>7.1} s: {} (on {whom})", from.as_secs_f64(), fault.kind.says());
+    let hold = || sleep(fault.hold);
+    match fault.kind {
+        Kind::Kill => {
+            world.kills(whom);
+            hold();
+        }
+        Kind::Freeze => {
+            world.freezes(whom, true);
+            hold();
+            world.freezes(whom, false);
+        }
+        Kind::FreezeMajority => {
+            let others = all(world).into_iter().filter(|host| *host != whom);
+            let others: Vec<Host> = others.take(world.size / 2 + 1).collect();
+            others.iter().for_each(|host| world.freezes(*host, true));
+            hold();
+            others.iter().for_each(|host| world.freezes(*host, false));
+        }
+        Kind::Cut | Kind::CutSending | Kind::CutHearing | Kind::Isolate => {
+            let mut from = all(world);
+            if fault.kind == Kind::Isolate {
+                from.extend(World::others());
+            }
+            let (sends, hears) = (fault.kind != Kind::CutHearing, fault.kind != Kind::CutSending);
+            world.cuts(whom, &from, sends, hears);
+            hold();
+            world.network.heal();
+        }
+        Kind::DiskFull | Kind::DiskSlow | Kind::DiskStuck => {
+            let volume = &mut world.replica(whom).volume;
+            match fault.kind {
+                Kind::DiskFull => volume.fill(),
+                Kind::DiskSlow => volume.slows(),
+                _ => volume.sticks(),
+            }
+            hold();
+            world.replica(whom).volume.works();
+        }
+        Kind::DiskCorrupt => replaces_a_corrupt_one(world, shared, whom),
+        Kind::PowerOfOne => {
+            world.loses_power(&[whom]);
+            hold();
+        }
+        Kind::PowerOfAll => {
+            let hosts = shuffled(all(world), &fault.random);
+            world.loses_power(&hosts);
+            for host in hosts {
+                world.starts(host);
+                sleep(fault.hold / 8);
+            }
+        }
+        Kind::Replace => replaces_one(world, fault, whom),
+        Kind::Transfer => {
+            let id = world.replicas[&whom].id;
+            let _it_may_lead_already = world.types(&format!("bourg master transfer {id}"));
+        }
+        Kind::KillScheduler => world.kills_scheduler(),
+        Kind::KillBorglet => world.kills_borglet(fault.whom % 2),
+    }
+    world.keeps_running();
+    Episode { kind: fault.kind, from, to: shared.began.elapsed() }
+}
+
+fn all(world: &World) -> Vec<Host> {
+    world.replicas.keys().copied().collect()
+}
+
+fn choose(world: &World, fault: &Fault) -> Host {
+    let hosts = all(world);
+    let any = hosts[fault.whom % hosts.len()];
+    if fault.leader { world.leader().unwrap_or(any) } else { any }
+}
+
+fn shuffled(mut hosts: Vec<Host>, random: &Random) -> Vec<Host> {
+    let mut random = random.clone();
+    hosts.sort_by_cached_key(|_| random.below(1 << 20));
+    hosts
+}
+
+/// A replica whose log is damaged says so, and is replaced by one with an empty disk.
+#[track_caller]
+fn replaces_a_corrupt_one(world: &mut World, shared: &Shared, host: Host) {
+    world.kills(host);
+    world.replica(host).volume.corrupt();
+    world.starts(host);
+    let said = world.says_why(host);
+    if !said.contains("the log is damaged at ") {
+        shared.is_wrong(format!("with a damaged log a replica says only: {said}"));
+    }
+    world.remove(host);
+    world.add(host);
+    world.has_voters(world.size);
+}
+
+/// One more replica, of which another is killed while it catches up; then another goes.
+#[track_caller]
+fn replaces_one(world: &mut World, fault: &Fault, dies: Host) {
+    let free = world.places.iter().copied().find(|host| !world.replicas.contains_key(host));
+    let free = free.expect("there is a host more than replicas");
+    let id = world.enlists(free);
+    world.prepares(free, id);
+    world.kills(dies);
+    sleep(fault.hold / 2);
+    world.keeps_running();
+    world.has_voters(world.size + 1);
+    let mut hosts = shuffled(all(world), &fault.random).into_iter();
+    let leaves = hosts.find(|host| *host != free).expect("there are others");
+    world.remove(leaves);
+    world.has_voters(world.size);
+}
+
+/// What runs on the machines, and must go on.
+pub(crate) struct Tasks {
+    steady: Vec<BTreeMap<u32, i32>>,
+    /// Of each life of a task, on which machine it was, and how often it was started.
+    lives: BTreeMap<String, (usize, usize)>,
+}
+
+const STEADY: u32 = 4;
+
+impl Tasks {
+    /// Starts tasks that run on.
+    #[track_caller]
+    pub(crate) fn start(world: &World) -> Self {
+        world.write(
+            "steady.bcl",
+            &format!(
+                "(import 'borg.libsonnet').batch('steady', tasks={STEADY}, cmd=[
+                   'sh', '-c', 'echo started; while :; do sleep 1; done'
+                 ]) {{ priority: 'free', cpu: 0.01, ram: '16 MiB' }}"
+            ),
+        );
+        world.ok("bourg run --detach steady.bcl");
+        let running = || -> Vec<BTreeMap<u32, i32>> {
+            world.machines.iter().map(|machine| machine.tasks("steady")).collect()
+        };
+        until("its tasks run", || {
+            running().iter().map(BTreeMap::len).sum::<usize>() == STEADY as usize
+        });
+        Self { steady: running(), lives: BTreeMap::new() }
+    }
+
+    /// Looks at the machines: the same tasks run, and none was started twice.
+    pub(crate) fn look(&mut self, world: &World, shared: &Shared) {
+        for (number, machine) in world.machines.iter().enumerate() {
+            let now = machine.tasks("steady");
+            if now != self.steady[number] {
+                let before = std::mem::replace(&mut self.steady[number], now.clone());
+                shared.is_wrong(format!("on machine {number} {before:?} became {now:?}"));
+            }
+            for (life, written) in machine.written() {
+                let starts = written.matches("started").count();
+                let known = self.lives.entry(life.clone()).or_insert((number, starts));
+                if known.0 != number {
+                    shared.is_wrong(format!("{life} was started on both machines"));
+                }
+                known.1 = known.1.max(starts);
+                if starts > 1 {
+                    shared.is_wrong(format!("{life} was started {starts} times"));
+                }
+            }
+        }
+    }
+
+    /// How many lives of tasks there were.
+    pub(crate) fn lives(&self) -> usize {
+        self.lives.len()
+    }
+}

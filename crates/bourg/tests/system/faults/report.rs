@@ -1,0 +1,157 @@
+//! What came of it, as people read it.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::clients::{Probe, Shared, State};
+use super::nemesis::{Episode, Tasks};
+use super::plan::Kind;
+use super::world::World;
+
+/// Whatever is acknowledged within this counts as there.
+const PROMPT: Duration = Duration::from_secs(1);
+/// How long after it was mended what is slow still counts as a fault's.
+const AFTER: Duration = Duration::from_secs(1);
+
+/// A run.
+pub(crate) struct Report(String);
+
+impl Report {
+    pub(crate) fn new(
+        seed: u64,
+        seconds: u64,
+        episodes: &[Episode],
+        world: &World,
+        tasks: &Tasks,
+        shared: &Shared,
+    ) -> Self {
+        let state = shared.state();
+        let mut text = summary(seed, seconds, episodes, tasks, &state);
+        text += &faults(episodes, &state);
+        text += &operations(&state);
+        if !world.ended.is_empty() {
+            text += "\nReplicas that ended by themselves, and were started again:\n\n";
+            for said in &world.ended {
+                text += &format!("- {said}\n");
+            }
+        }
+        if !state.wrong.is_empty() {
+            text += "\nWhat is wrong:\n\n";
+            for wrong in &state.wrong {
+                text += &format!("```text\n{wrong}\n```\n");
+            }
+        }
+        Self(text)
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+fn summary(seed: u64, seconds: u64, episodes: &[Episode], tasks: &Tasks, state: &State) -> String {
+    let all: Vec<&Probe> = state.probes.iter().collect();
+    let verdict = match state.wrong.len() {
+        0 => {
+            "nothing acknowledged was lost, every history is linearisable, nothing was done twice, \
+              no task noticed, and the replicas are the same"
+                .to_owned()
+        }
+        wrong => format!("**{wrong} things are wrong**"),
+    };
+    let mut in_peace = all.clone();
+    in_peace.retain(|probe| !episodes.iter().any(|episode| is_of(probe, episode)));
+    let mut took: Vec<Duration> = all.iter().filter_map(|probe| probe.took).collect();
+    took.sort_unstable();
+    let at = |share: usize| took.get(took.len() * share / 1000).copied().unwrap_or_default();
+    format!(
+        "| | |\n|---|---|\n\
+         | seed | {seed} |\n\
+         | time | {seconds} s |\n\
+         | faults | {} |\n\
+         | verdict | {verdict} |\n\
+         | jobs whose histories were judged | {} |\n\
+         | lives of tasks that were looked at | {} |\n\
+         | changes tried, every 100 ms | {} |\n\
+         | of them acknowledged within 1 s | {} |\n\
+         | of those at times without a fault | {} |\n\
+         | their median, 99 %, 99.9 % | {:.0?}, {:.0?}, {:.0?} |\n\
+         | longest time without one | {:.1} s |\n",
+        episodes.len(),
+        state.judged,
+        tasks.lives(),
+        all.len(),
+        share(&all),
+        share(&in_peace),
+        at(500),
+        at(990),
+        at(999),
+        longest_pause(&all).as_secs_f64(),
+    )
+}
+
+/// Whether a probe was made while something was broken or had just been mended.
+fn is_of(probe: &Probe, episode: &Episode) -> bool {
+    (episode.from..episode.to + AFTER).contains(&probe.at)
+}
+
+fn share(probes: &[&Probe]) -> String {
+    let prompt = probes.iter().filter(|probe| probe.took.is_some_and(|took| took <= PROMPT));
+    match probes.len() {
+        0 => "–".to_owned(),
+        all => format!("{:.2} %", 100.0 * prompt.count() as f64 / all as f64),
+    }
+}
+
+/// The longest time in which nothing was acknowledged.
+fn longest_pause(probes: &[&Probe]) -> Duration {
+    let answered = probes.iter().filter_map(|probe| Some(probe.at + probe.took?));
+    let begin = probes.iter().map(|probe| probe.at).min();
+    let end = probes.iter().map(|probe| probe.at).max();
+    let mut moments: Vec<Duration> = answered.chain(begin).chain(end).collect();
+    moments.sort_unstable();
+    let pauses = moments.windows(2).map(|pair| pair[1].saturating_sub(pair[0]));
+    pauses.max().unwrap_or_default()
+}
+
+fn faults(episodes: &[Episode], state: &State) -> String {
+    let mut text =
+        "\n| fault | times | acknowledged within 1 s | longest pause: median | worst |\n\
+                    |---|--:|--:|--:|--:|\n"
+            .to_owned();
+    for kind in Kind::ALL {
+        let of_kind: Vec<&Episode> = episodes.iter().filter(|one| one.kind == kind).collect();
+        if of_kind.is_empty() {
+            continue;
+        }
+        let mut pauses = Vec::new();
+        let mut probes = Vec::new();
+        for episode in &of_kind {
+            let its: Vec<&Probe> =
+                state.probes.iter().filter(|probe| is_of(probe, episode)).collect();
+            pauses.push(longest_pause(&its));
+            probes.extend(its);
+        }
+        pauses.sort_unstable();
+        let (median, worst) = (pauses[pauses.len() / 2], pauses[pauses.len() - 1]);
+        text += &format!(
+            "| {} | {} | {} | {:.1} s | {:.1} s |\n",
+            kind.says(),
+            of_kind.len(),
+            share(&probes),
+            median.as_secs_f64(),
+            worst.as_secs_f64(),
+        );
+    }
+    text
+}
+
+fn operations(state: &State) -> String {
+    let mut text = "\n| asked | outcome | times |\n|---|---|--:|\n".to_owned();
+    for ((what, how), times) in &state.counts {
+        text += &format!("| {what} | {how} | {times} |\n");
+    }
+    text
+}

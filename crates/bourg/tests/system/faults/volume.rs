@@ -1,0 +1,196 @@
+//! A replica's disk: a filesystem of its own, which can be full, slow or stuck, be new, and lose
+//! what was not synced.
+
+use std::fs::File;
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use nix::fcntl::{FallocateFlags, fallocate};
+use nix::mount::{MntFlags, MsFlags, mount, umount2};
+
+/// A filesystem in a file that is in memory.
+pub(crate) struct Volume {
+    image: PathBuf,
+    at: PathBuf,
+    slow: Option<Slow>,
+    frozen: bool,
+}
+
+/// What makes a disk slow.
+struct Slow {
+    goes_on: Arc<AtomicBool>,
+    thread: JoinHandle<()>,
+}
+
+mod control {
+    // Ends a filesystem at once: what it was told, and what it shall do with its journal.
+    nix::ioctl_read!(shutdown, b'X', 125, u32);
+}
+
+/// The journal is not written either: as when power goes.
+const NOTHING_IS_FLUSHED: u32 = 2;
+/// For how long a slow disk takes nothing, and for how long it works between.
+const STUCK: Duration = Duration::from_millis(60);
+const WORKS: Duration = Duration::from_millis(3);
+const BALLAST: &str = "ballast";
+
+impl Volume {
+    /// Memory for so many bytes of disks, in a directory.
+    pub(crate) fn memory(directory: &Path, mib: usize) {
+        std::fs::create_dir_all(directory).expect("a directory");
+        let options = format!("size={mib}m,mode=700");
+        mount(Some("tmpfs"), directory, Some("tmpfs"), MsFlags::empty(), Some(&*options))
+            .expect("root can mount");
+    }
+
+    /// An empty disk with the content of the image at a place.
+    pub(crate) fn new(image: PathBuf, at: PathBuf, mib: u64) -> Self {
+        std::fs::create_dir_all(&at).expect("a directory");
+        let file = File::create(&image).expect("an image");
+        file.set_len(mib << 20).expect("it is sparse");
+        let volume = Self { image, at, slow: None, frozen: false };
+        volume.make();
+        volume.mount();
+        volume
+    }
+
+    fn make(&self) {
+        let mut make = Command::new("mkfs.ext4");
+        make.args(["-q", "-F", "-m", "0", "-E", "nodiscard"]).arg(&self.image);
+        assert!(make.status().expect("mkfs.ext4 can be started").success());
+    }
+
+    fn mount(&self) {
+        let mut mount = Command::new("mount");
+        mount.args(["-o", "loop"]).arg(&self.image).arg(&self.at);
+        assert!(mount.status().expect("mount can be started").success());
+    }
+
+    fn unmount(&self) {
+        crate::eventually::until("the disk is not in use", || {
+            umount2(&self.at, MntFlags::empty()).is_ok()
+        });
+    }
+
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.at
+    }
+
+    /// Replaces it with an empty one. Nothing may use it.
+    pub(crate) fn replace(&mut self) {
+        self.works();
+        self.unmount();
+        self.make();
+        self.mount();
+    }
+
+    /// Loses power: nothing that was not synced is there when it is mounted again.
+    pub(crate) fn loses_power(&mut self) {
+        self.works();
+        let directory = File::open(&self.at).expect("it is mounted");
+        let mut how = NOTHING_IS_FLUSHED;
+        #[expect(unsafe_code, reason = "there is no safe call for it")]
+        // SAFETY: the number is read by the kernel, and outlives the call.
+        let ended = unsafe { control::shutdown(directory.as_raw_fd(), &raw mut how) };
+        ended.expect("the filesystem can be ended");
+    }
+
+    /// Has power again. Nothing may use it.
+    pub(crate) fn has_power(&self) {
+        self.unmount();
+        self.mount();
+    }
+
+    /// What was written so far outlives a loss of power.
+    pub(crate) fn syncs(&self) {
+        let directory = File::open(&self.at).expect("it is mounted");
+        nix::unistd::syncfs(&directory).expect("the disk works");
+    }
+
+    /// Has no room left.
+    pub(crate) fn fill(&self) {
+        let file = File::create(self.at.join(BALLAST)).expect("a file");
+        let mut end = 0;
+        for bytes in [64 << 20, 1 << 20, 4096] {
+            while fallocate(&file, FallocateFlags::empty(), end, bytes).is_ok() {
+                end += bytes;
+            }
+        }
+    }
+
+    /// Takes nothing until it [`works`](Self::works).
+    pub(crate) fn sticks(&mut self) {
+        freeze(&self.at, true);
+        self.frozen = true;
+    }
+
+    /// Takes its time for everything until it [`works`](Self::works).
+    pub(crate) fn slows(&mut self) {
+        let goes_on = Arc::new(AtomicBool::new(true));
+        let (asked, at) = (Arc::clone(&goes_on), self.at.clone());
+        let thread = std::thread::spawn(move || {
+            while asked.load(Ordering::Relaxed) {
+                freeze(&at, true);
+                std::thread::sleep(STUCK);
+                freeze(&at, false);
+                std::thread::sleep(WORKS);
+            }
+        });
+        self.slow = Some(Slow { goes_on, thread });
+    }
+
+    /// Works again, and has room.
+    pub(crate) fn works(&mut self) {
+        if let Some(slow) = self.slow.take() {
+            slow.goes_on.store(false, Ordering::Relaxed);
+            slow.thread.join().expect("it ends");
+        }
+        if std::mem::take(&mut self.frozen) {
+            freeze(&self.at, false);
+        }
+        let _absent = std::fs::remove_file(self.at.join(BALLAST));
+    }
+
+    /// Damages the newest segment of the log in it, in many places of what it holds.
+    pub(crate) fn corrupt(&self) {
+        let entries = std::fs::read_dir(self.at.join("data/log")).expect("a log");
+        let segments = entries.map(|entry| entry.expect("an entry").path());
+        let newest = segments.max().expect("a segment");
+        let bytes = std::fs::read(&newest).expect("it can be read");
+        let end = bytes.iter().rposition(|byte| *byte != 0).expect("records") + 1;
+        let file = File::options().write(true).open(&newest).expect("it can be written");
+        for part in 2..20 {
+            let at = end * part / 20;
+            file.write_all_at(&[!bytes[at]], at as u64).expect("it can be written");
+        }
+        file.sync_all().expect("the disk works");
+    }
+}
+
+fn freeze(at: &Path, freeze: bool) {
+    let how = if freeze { "--freeze" } else { "--unfreeze" };
+    let status = Command::new("fsfreeze").arg(how).arg(at).status();
+    assert!(status.expect("fsfreeze can be started").success(), "{how}");
+}
+
+impl Drop for Volume {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            self.works();
+        } else if self.frozen || self.slow.is_some() {
+            if let Some(slow) = self.slow.take() {
+                slow.goes_on.store(false, Ordering::Relaxed);
+                let _ended = slow.thread.join();
+            }
+            let _thawed = Command::new("fsfreeze").arg("--unfreeze").arg(&self.at).status();
+        }
+        let _gone = umount2(&self.at, MntFlags::MNT_DETACH);
+    }
+}

@@ -1,0 +1,455 @@
+//! A cell on hosts of its own: replicas with a disk each, a scheduler, machines.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use nix::mount::{MntFlags, umount2};
+use nix::sys::signal::Signal;
+use rpc::{Authority, Credentials, Identity, Validity};
+use serde_json::Value;
+use store::DataDirectory;
+
+use super::network::{HUB, Host, Network, address};
+use super::volume::Volume;
+use crate::eventually::{eventually, until};
+use crate::processes;
+use crate::terminal::{Background, Terminal};
+
+/// The hosts of the machines, and the scheduler's.
+pub(crate) const MACHINES: [Host; 2] = [21, 22];
+const SCHEDULER: Host = 31;
+
+const PORT: u16 = 7_800;
+const DAY: Duration = Duration::from_secs(86_400);
+const DISK_MIB: u64 = 768;
+const MEMORY_MIB: usize = 8_192;
+/// A machine that is busy with other tests is not taken for one that is gone.
+const MISSED_POLLS: &str = "15";
+
+/// The cell.
+pub(crate) struct World {
+    /// How many replicas there are to be.
+    pub(crate) size: usize,
+    /// The hosts on which they can be: one more.
+    pub(crate) places: Vec<Host>,
+    /// By the host on which each is.
+    pub(crate) replicas: BTreeMap<Host, Replica>,
+    pub(crate) network: Network,
+    pub(crate) machines: Vec<Machine>,
+    scheduler: Option<Background>,
+    /// How often a replica ended that nobody ended.
+    pub(crate) ended: Vec<String>,
+    terminal: Terminal,
+}
+
+/// A replica of the master.
+pub(crate) struct Replica {
+    pub(crate) id: u64,
+    pub(crate) volume: Volume,
+    process: Option<Background>,
+    stopped: bool,
+}
+
+/// A machine with its Borglet.
+pub(crate) struct Machine {
+    host: Host,
+    directory: PathBuf,
+    cgroup: String,
+    borglet: Option<Background>,
+}
+
+impl Machine {
+    /// The programs of a job's tasks on it: pid by index.
+    pub(crate) fn tasks(&self, job: &str) -> BTreeMap<u32, i32> {
+        processes::tasks(&self.cgroup, job)
+    }
+
+    /// What each life of a task that it knows has written, by the life's name.
+    pub(crate) fn written(&self) -> BTreeMap<String, String> {
+        let lives = std::fs::read_dir(self.directory.join("tasks")).into_iter().flatten().flatten();
+        let written = lives.filter_map(|life| {
+            let text = std::fs::read_to_string(life.path().join("logs/stdout.000001")).ok()?;
+            Some((life.file_name().to_string_lossy().into_owned(), text))
+        });
+        written.collect()
+    }
+}
+
+/// Where a replica on a host answers.
+pub(crate) fn endpoint(host: Host) -> String {
+    format!("{}:{PORT}", address(host))
+}
+
+impl World {
+    /// A cell that is up, with every replica and machine.
+    #[track_caller]
+    pub(crate) fn start(size: usize) -> Self {
+        let mut network = Network::new();
+        let places: Vec<Host> = (1..).take(size + 1).collect();
+        for host in places.iter().copied().chain(MACHINES).chain([SCHEDULER]) {
+            network.add(host);
+        }
+        let mut terminal = Terminal::new();
+        // Whatever is started ends with the test.
+        terminal.set("BOURG_PARENT", std::process::id().to_string().into());
+        terminal.set("BOURG_LOG", "warn".into());
+        Volume::memory(&terminal.path("disks"), MEMORY_MIB);
+        let mut world = Self {
+            size,
+            places,
+            replicas: BTreeMap::new(),
+            network,
+            machines: Vec::new(),
+            scheduler: None,
+            ended: Vec::new(),
+            terminal,
+        };
+        world.found();
+        for place in world.places[1..size].to_vec() {
+            world.add(place);
+        }
+        world.starts_scheduler();
+        MACHINES.into_iter().for_each(|host| world.adds_machine(host));
+        world.has_voters(size);
+        world
+    }
+
+    fn found(&mut self) {
+        let first = self.places[0];
+        let volume = self.volume(first);
+        let directory = volume.path().join("data");
+        let data = DataDirectory::create(&directory).expect("a data directory");
+        let authority = Authority::create(data.tls(), "faults").expect("an authority");
+        drop(data);
+        let issue = |identity| authority.issue(&identity, Validity::lasting(DAY));
+        let client = self.terminal.path("client");
+        std::fs::create_dir_all(&client).expect("a directory");
+        let masters = self.places.iter().map(|host| format!("'{}'", endpoint(*host)));
+        let masters = masters.collect::<Vec<_>>().join(", ");
+        let text = format!("cell = 'faults'\nmasters = [{masters}]\n");
+        std::fs::write(client.join("cell.toml"), text).expect("it can be written");
+        let write = |identity, place: &str, stem: &str| {
+            let place = self.terminal.path(place);
+            std::fs::create_dir_all(&place).expect("a directory");
+            issue(identity).expect("a certificate").write(place, stem).expect("it can be written");
+        };
+        write(Identity::User("root".to_owned()), "client", "user");
+        write(Identity::Scheduler("main".to_owned()), "scheduler", "scheduler");
+        for host in MACHINES {
+            let name = format!("m{host}");
+            write(Identity::Borglet(name.clone()), &name, "borglet");
+        }
+        std::fs::create_dir_all(self.terminal.path("tls")).expect("a directory");
+        Authority::copy(directory.join("tls"), self.terminal.path("tls")).expect("a copy");
+        volume.syncs();
+        let replica = Replica { id: 1, volume, process: None, stopped: false };
+        self.replicas.insert(first, replica);
+        self.starts(first);
+        until("the cell is founded", || self.types("bourg cell").code == 0);
+    }
+
+    fn volume(&self, host: Host) -> Volume {
+        let place = |name: &str| self.terminal.path(name);
+        let image = place("disks").join(format!("{host}.img"));
+        Volume::new(image, place(&format!("replica-{host}")), DISK_MIB)
+    }
+
+    /// Types a command of a user of the cell.
+    pub(crate) fn types(&self, line: &str) -> crate::terminal::Ended {
+        let line = line.replacen("bourg ", "exec bourg --cell client ", 1);
+        self.terminal.types(&line)
+    }
+
+    /// The same by somebody who knows one replica only.
+    pub(crate) fn types_to(&self, host: Host, line: &str) -> crate::terminal::Ended {
+        let only = self.terminal.path("only");
+        std::fs::create_dir_all(&only).expect("a directory");
+        self.user().write(&only, "user").expect("it can be written");
+        let text = format!("cell = 'faults'\nmasters = ['{}']\n", endpoint(host));
+        std::fs::write(only.join("cell.toml"), text).expect("it can be written");
+        self.terminal.types(&line.replacen("bourg ", "exec bourg --cell only ", 1))
+    }
+
+    /// The same until it succeeds.
+    #[track_caller]
+    pub(crate) fn ok(&self, line: &str) -> String {
+        let mut said = String::new();
+        eventually(line, || {
+            let ended = self.types(line);
+            if ended.stderr != said {
+                eprintln!("$ {line}\n{}", ended.stderr);
+                said.clone_from(&ended.stderr);
+            }
+            (ended.code == 0).then_some(ended.stdout)
+        })
+    }
+
+    /// Writes a file where commands find it.
+    pub(crate) fn write(&self, name: &str, text: &str) {
+        self.terminal.write(name, text);
+    }
+
+    /// As whom its user asks.
+    pub(crate) fn user(&self) -> Credentials {
+        Credentials::read(self.terminal.path("client"), "user").expect("it was written")
+    }
+
+    /// Adds a replica with an empty disk on a host that has none; gives its id.
+    #[track_caller]
+    pub(crate) fn add(&mut self, host: Host) -> u64 {
+        let id = self.enlists(host);
+        self.prepares(host, id);
+        id
+    }
+
+    /// Has the cell have a replica on a host.
+    #[track_caller]
+    pub(crate) fn enlists(&self, host: Host) -> u64 {
+        let at = endpoint(host);
+        // Repeated where it is not known what became of it.
+        eventually("there is to be another replica", || {
+            let known = self.listed().into_iter().find(|replica| replica["address"] == *at);
+            let known = known.and_then(|replica| replica["id"].as_str()?.parse().ok());
+            known.or_else(|| {
+                let _later = self.types(&format!("bourg master add {at}"));
+                None
+            })
+        })
+    }
+
+    /// Gives a new replica an empty disk, and starts it.
+    #[track_caller]
+    pub(crate) fn prepares(&mut self, host: Host, id: u64) {
+        let volume = match self.replicas.remove(&host) {
+            Some(mut before) => {
+                before.volume.replace();
+                before.volume
+            }
+            None => self.volume(host),
+        };
+        let directory = volume.path().join("data");
+        let data = DataDirectory::create(&directory).expect("a data directory");
+        Authority::copy(self.terminal.path("tls"), data.tls()).expect("a copy");
+        drop(data);
+        let mut text = format!("id = {id}\n[replicas]\n");
+        for (host, other) in &self.replicas {
+            text += &format!("{} = '{}'\n", other.id, endpoint(*host));
+        }
+        std::fs::write(directory.join("replica.toml"), text).expect("it can be written");
+        volume.syncs();
+        self.replicas.insert(host, Replica { id, volume, process: None, stopped: false });
+        self.starts(host);
+    }
+
+    /// Takes a replica out of the cell, and ends it.
+    #[track_caller]
+    pub(crate) fn remove(&mut self, host: Host) {
+        let id = self.replicas[&host].id.to_string();
+        eventually("the replica is out", || {
+            let listed = self.listed();
+            if !listed.is_empty() && listed.iter().all(|replica| replica["id"] != *id) {
+                return Some(());
+            }
+            let _later = self.types(&format!("bourg master remove {id}"));
+            None
+        });
+        self.kills(host);
+        self.replicas.remove(&host);
+    }
+
+    /// Starts the process of a replica.
+    #[track_caller]
+    pub(crate) fn starts(&mut self, host: Host) {
+        let directory = self.replicas[&host].volume.path().join("data");
+        let directory = directory.to_string_lossy();
+        let (at, namespace) = (endpoint(host), self.network.on(host));
+        let flags = ["bourg", "master", "--dir", &*directory, "--name", "faults"];
+        let more = ["--administrator", "root", "--listen", &at, "--missed-polls", MISSED_POLLS];
+        let kept = ["--history-bytes", "192 MiB", "--events-bytes", "64 MiB"];
+        let all = [&[&*namespace][..], &flags, &more, &kept].concat();
+        let process = self.terminal.start("nsenter", &all);
+        self.replica(host).process = Some(process);
+    }
+
+    pub(crate) fn replica(&mut self, host: Host) -> &mut Replica {
+        self.replicas.get_mut(&host).expect("a replica is there")
+    }
+
+    fn signal(&mut self, host: Host, signal: Signal) {
+        if let Some(process) = &self.replica(host).process {
+            processes::signal(process.pid(), signal);
+        }
+    }
+
+    /// `kill -9` of a replica.
+    pub(crate) fn kills(&mut self, host: Host) {
+        self.replica(host).stopped = false;
+        self.signal(host, Signal::SIGKILL);
+        if let Some(process) = self.replica(host).process.take() {
+            process.ends();
+        }
+    }
+
+    /// Stops a replica for a while, or lets it go on.
+    pub(crate) fn freezes(&mut self, host: Host, stops: bool) {
+        self.replica(host).stopped = stops;
+        self.signal(host, if stops { Signal::SIGSTOP } else { Signal::SIGCONT });
+    }
+
+    /// Power goes on some hosts at once: nothing that was not synced is on their disks.
+    pub(crate) fn loses_power(&mut self, hosts: &[Host]) {
+        hosts.iter().for_each(|host| self.freezes(*host, true));
+        for host in hosts {
+            self.replica(*host).volume.loses_power();
+            self.kills(*host);
+            self.replica(*host).volume.has_power();
+        }
+    }
+
+    /// Starts whatever does not run. What ended by itself is noted.
+    pub(crate) fn keeps_running(&mut self) {
+        for host in self.replicas.keys().copied().collect::<Vec<_>>() {
+            let replica = self.replica(host);
+            let code = replica.process.as_mut().map(Background::code);
+            match code {
+                Some(None) => continue,
+                Some(Some(code)) => {
+                    let process = replica.process.take().expect("there was one");
+                    let said = process.stderr();
+                    let said = said.lines().last().unwrap_or_default().to_owned();
+                    self.ended.push(format!("a replica ended ({code}): {said}"));
+                }
+                None => {}
+            }
+            self.starts(host);
+        }
+    }
+
+    /// Waits until a replica that cannot go on has ended; what it said.
+    #[track_caller]
+    pub(crate) fn says_why(&mut self, host: Host) -> String {
+        let process = self.replica(host).process.take().expect("it was started");
+        let ended = process.ends();
+        assert_ne!(ended.code, 0, "{}", ended.stderr);
+        ended.stderr
+    }
+
+    /// What the cell says of its replicas; nothing where nobody answers.
+    pub(crate) fn listed(&self) -> Vec<Value> {
+        let told = self.types("bourg master list -o json");
+        serde_json::from_str(&told.stdout).unwrap_or_default()
+    }
+
+    /// Waits until so many replicas vote, and no other is known.
+    #[track_caller]
+    pub(crate) fn has_voters(&self, voters: usize) {
+        until(&format!("{voters} replicas vote"), || {
+            let listed = self.listed();
+            listed.len() == voters && listed.iter().all(|replica| replica["member"] == "voter")
+        });
+    }
+
+    /// On which host the replica is that leads, if somebody says so.
+    pub(crate) fn leader(&self) -> Option<Host> {
+        let told = self.types("bourg master list").stdout;
+        let line = told.lines().find(|line| line.contains(" leads "))?.to_owned();
+        let id: u64 = line.split_whitespace().next()?.parse().ok()?;
+        self.replicas.iter().find(|(_, replica)| replica.id == id).map(|(host, _)| *host)
+    }
+
+    fn starts_scheduler(&mut self) {
+        let namespace = self.network.on(SCHEDULER);
+        let masters: Vec<String> = self.places.iter().copied().map(endpoint).collect();
+        let mut all = vec![&*namespace, "bourg", "scheduler", "--credentials", "scheduler"];
+        all.extend(masters.iter().flat_map(|master| ["--master", master]));
+        self.scheduler = Some(self.terminal.start("nsenter", &all));
+    }
+
+    /// `kill -9` of the scheduler, which is started again.
+    pub(crate) fn kills_scheduler(&mut self) {
+        let scheduler = self.scheduler.take().expect("it runs");
+        processes::signal(scheduler.pid(), Signal::SIGKILL);
+        scheduler.ends();
+        self.starts_scheduler();
+    }
+
+    #[track_caller]
+    fn adds_machine(&mut self, host: Host) {
+        let directory = self.terminal.path(&format!("m{host}"));
+        let cgroup = linux::cgroup::parent_name(&directory);
+        let borglet = Some(self.starts_borglet(host));
+        self.machines.push(Machine { host, directory, cgroup, borglet });
+        self.ok(&format!("bourg machine add m{host} {}", endpoint(host)));
+        until("the machine is up", || {
+            self.types(&format!("bourg machine show m{host} -o state")).stdout == "up\n"
+        });
+    }
+
+    fn starts_borglet(&self, host: Host) -> Background {
+        let (namespace, name) = (self.network.on(host), format!("m{host}"));
+        let directory = self.terminal.path(&name).to_string_lossy().into_owned();
+        let at = endpoint(host);
+        let all = ["bourg", "borglet", "--dir", &directory, "--credentials", &directory];
+        let more = ["--listen", &at, "--stop-tasks"];
+        self.terminal.start("nsenter", &[&[&*namespace][..], &all, &more].concat())
+    }
+
+    /// `kill -9` of a machine's Borglet, which is started again.
+    pub(crate) fn kills_borglet(&mut self, which: usize) {
+        let machine = &mut self.machines[which];
+        let (host, borglet) = (machine.host, machine.borglet.take().expect("it runs"));
+        processes::signal(borglet.pid(), Signal::SIGKILL);
+        borglet.ends();
+        let started = self.starts_borglet(host);
+        self.machines[which].borglet = Some(started);
+    }
+
+    /// Cuts a replica's host off from others, one way or both.
+    pub(crate) fn cuts(&mut self, host: Host, from: &[Host], sends: bool, hears: bool) {
+        for other in from {
+            if sends {
+                self.network.cut(host, *other);
+            }
+            if hears {
+                self.network.cut(*other, host);
+            }
+        }
+    }
+
+    /// Everybody but the replicas.
+    pub(crate) fn others() -> Vec<Host> {
+        MACHINES.into_iter().chain([SCHEDULER, HUB]).collect()
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        self.network.heal();
+        let panics = std::thread::panicking();
+        for (host, replica) in &mut self.replicas {
+            if let Some(process) = &replica.process {
+                if panics {
+                    let said = process.stderr();
+                    let last = said.lines().rev().take(20).collect::<Vec<_>>();
+                    eprintln!("replica {} on {host} said last:", replica.id);
+                    last.iter().rev().for_each(|line| eprintln!("  {line}"));
+                }
+                processes::signal(process.pid(), Signal::SIGKILL);
+            }
+        }
+        for machine in &mut self.machines {
+            if let Some(borglet) = machine.borglet.take() {
+                processes::signal(borglet.pid(), Signal::SIGTERM);
+                let ends = std::panic::AssertUnwindSafe(|| borglet.ends());
+                let _ended = std::panic::catch_unwind(ends);
+            }
+            let left = processes::left(&machine.cgroup, &machine.directory);
+            let cgroups = processes::cgroups(&machine.cgroup);
+            left.keys().for_each(|pid| processes::signal(*pid, Signal::SIGKILL));
+            assert!(panics || (left.is_empty() && cgroups.is_empty()), "{left:?} {cgroups:?}");
+        }
+        self.replicas.clear();
+        let _gone = umount2(&self.terminal.path("disks"), MntFlags::MNT_DETACH);
+    }
+}
