@@ -1,12 +1,12 @@
 //! The core: one thread that takes every step of the replica. Whatever waits is drained before a
 //! step, so that it becomes durable together; a view of the cell is published after it.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use cell::{Applied, Assignment, Cell, Mutation, Op, Outcome, RequestId, Rescheduling};
+use cell::{Assignment, Cell, Mutation, Op, Outcome, RequestId, Rescheduling};
 use model::{LogIndex, ReplicaId, Term, Time};
 use replica::{
     Founding, Input, LogEntry, Output, Progress, Recovered, Refusal, Replica, Settings, Ticket,
@@ -18,10 +18,12 @@ use super::checkpoint::{Checkpoints, Written};
 use super::events::Recorder;
 use super::itself::Dismissed;
 use super::log::{Task, ToLog};
+use super::lots::Lots;
 use super::metrics::Metrics;
+pub(crate) use super::records::Records;
 use super::threads::Part;
 use super::users::Caller;
-use super::{agents, events, peers, rescheduling};
+use super::{agents, peers, rescheduling};
 use crate::checkpoint::Origin;
 use crate::clock::Clock;
 
@@ -145,11 +147,6 @@ const TROUBLE_LOOK: Duration = Duration::from_millis(200);
 const HAND_OVER: Duration = Duration::from_secs(2);
 /// How old a view gets while it shows all but how far the others are.
 const VIEW_AGE: Duration = Duration::from_millis(50);
-/// So many lots of what is asked are on their way to a majority at once; what is asked meanwhile waits
-/// and becomes the next lot, as each costs every replica a write and a few messages. But none waits
-/// longer than this.
-const LOTS: usize = 2;
-const HELD_MAX: Duration = Duration::from_millis(2);
 /// How many messages are taken into one step.
 const STEP_MAX: usize = 4_096;
 
@@ -363,27 +360,6 @@ impl Core {
     }
 }
 
-/// The form of operations in the log: protobuf.
-pub(crate) struct Records;
-
-impl replica::Codec for Records {
-    fn encode(&self, at: Time, op: &Op) -> Vec<u8> {
-        proto::log::encode_record(at, op)
-    }
-
-    fn decode(&self, payload: &[u8]) -> Result<(Time, Op), String> {
-        proto::log::decode_record(payload).map_err(|error| error.to_string())
-    }
-
-    fn is_membership(&self, payload: &[u8]) -> bool {
-        proto::log::is_membership(payload)
-    }
-
-    fn events(&self, cell: &Cell, applied: &Applied) -> Vec<u8> {
-        events::encode(cell, applied)
-    }
-}
-
 /// The read that this replica asks for itself, to know when it has caught up.
 const OWN_READ: Ticket = Ticket(0);
 
@@ -404,11 +380,7 @@ struct Thread {
     /// was done.
     answers: Vec<(Ticket, Answered)>,
     last_ticket: u64,
-    /// What is asked and not proposed yet, since when, and the last ticket of each lot that is proposed
-    /// and not answered.
-    held: Vec<Input>,
-    held_since: Instant,
-    lots: VecDeque<Ticket>,
+    lots: Lots,
     followers: Vec<mpsc::Sender<LogEntry>>,
     me: ReplicaId,
     leader: Option<ReplicaId>,
@@ -456,9 +428,7 @@ pub(crate) fn start(parts: Parts) -> anyhow::Result<Core> {
         readable: Vec::new(),
         answers: Vec::new(),
         last_ticket: 0,
-        held: Vec::new(),
-        held_since: Instant::now(),
-        lots: VecDeque::new(),
+        lots: Lots::new(),
         followers: Vec::new(),
         me,
         leader: None,
@@ -492,8 +462,8 @@ fn run(mut thread: Thread) -> anyhow::Result<()> {
     let mut outputs = Vec::new();
     thread.know_peers();
     loop {
-        thread.propose(&mut inputs);
         let (now, begun) = (thread.clock.now(), Instant::now());
+        thread.lots.propose(begun, &mut inputs);
         thread.replica.step(now, inputs.drain(..), &mut outputs)?;
         let changed = thread.is_to_be_seen(&outputs);
         thread.measure(&outputs);
@@ -509,7 +479,7 @@ fn run(mut thread: Thread) -> anyhow::Result<()> {
         thread.answer();
         thread.metrics.core.step.add(begun.elapsed());
         let due = thread.clock.instant(thread.replica.next_step());
-        let due = thread.propose_at().map_or(due, |at| due.min(at.into()));
+        let due = thread.lots.due().map_or(due, |at| due.min(at.into()));
         let waiting = thread.from_all.recv();
         let Ok(message) = runtime.block_on(async { tokio::time::timeout_at(due, waiting).await })
         else {
@@ -523,15 +493,14 @@ fn run(mut thread: Thread) -> anyhow::Result<()> {
                 Message::Fail(error) => return Err(error),
                 other => inputs.extend(thread.take_in(other)),
             }
-            if inputs.len() + thread.held.len() < STEP_MAX {
+            if inputs.len() + thread.lots.held() < STEP_MAX {
                 next = thread.from_all.try_recv().ok();
             }
         }
     }
 }
 
-/// Says that this replica leads, and of which state. The digest of a large cell takes longer than an
-/// election, and nobody waits for it.
+/// Says that this replica leads, and of which state: nobody waits for the digest of a large cell.
 fn say_leads(term: Term, cell: &Cell) {
     let cell = cell.clone();
     let say = move || {
@@ -543,28 +512,6 @@ fn say_leads(term: Term, cell: &Cell) {
 }
 
 impl Thread {
-    /// Adds what is asked to what goes into the next step, where it need not wait.
-    fn propose(&mut self, inputs: &mut Vec<Input>) {
-        if self.propose_at().is_some_and(|at| at <= Instant::now()) {
-            self.lots.push_back(Ticket(self.last_ticket));
-            inputs.append(&mut self.held);
-        }
-    }
-
-    /// When what is held is to be proposed, at the latest; nothing where nothing is.
-    fn propose_at(&self) -> Option<Instant> {
-        let waits = if self.lots.len() < LOTS { Duration::ZERO } else { HELD_MAX };
-        (!self.held.is_empty()).then(|| self.held_since + waits)
-    }
-
-    /// Holds something that is asked until it is proposed.
-    fn hold(&mut self, ask: Input) {
-        if self.held.is_empty() {
-            self.held_since = Instant::now();
-        }
-        self.held.push(ask);
-    }
-
     fn take_in(&mut self, message: Message) -> Option<Input> {
         match message {
             Message::Input(input) => Some(input),
@@ -572,12 +519,13 @@ impl Thread {
                 self.last_ticket += 1;
                 let ticket = Ticket(self.last_ticket);
                 self.waiting.insert(ticket, asker);
-                self.hold(match ask {
+                let ask = match ask {
                     Ask::OpenSession(by) => Input::OpenSession(ticket, by.user),
                     Ask::Request(id, by, mutation) => Input::Request(ticket, id, by.user, mutation),
                     Ask::Enrolment(op) => Input::Enrolment(ticket, op),
                     Ask::Propose(assignments) => Input::Propose(ticket, assignments),
-                });
+                };
+                self.lots.hold(Instant::now(), ticket, ask);
                 None
             }
             Message::Read(answer) => {
@@ -683,14 +631,12 @@ impl Thread {
         self.followers.retain(|follower| follower.try_send(entry.clone()).is_ok());
     }
 
-    /// Whether a step changed what readers see. How far the others are is shown now and then: it changes
-    /// with every message, and each view that is published makes the next operations copy what it has.
+    /// Whether a step changed what readers see. How far the others are is shown now and then: what a
+    /// view has, the next operations copy.
     fn is_to_be_seen(&self, outputs: &[Output]) -> bool {
-        let alone = |output: &Output| {
-            matches!(output, Output::Persist(_) | Output::Send(_) | Output::Poll(_))
-        };
+        use Output::{Persist, Poll, Send};
         let old = self.published.elapsed() > VIEW_AGE;
-        outputs.iter().any(|output| old || !alone(output))
+        outputs.iter().any(|output| old || !matches!(output, Persist(_) | Send(_) | Poll(_)))
     }
 
     /// Counts what a step gave.
@@ -712,8 +658,7 @@ impl Thread {
             let _gone = self.reading.remove(&ticket).map(|answer| answer.send(()));
         }
         for (ticket, answered) in self.answers.drain(..) {
-            // They are answered in the order in which they were asked.
-            while self.lots.pop_front_if(|last| *last <= ticket).is_some() {}
+            self.lots.answered(ticket);
             // A read that is refused is dropped, which says so.
             self.reading.remove(&ticket);
             if let Some(Asker { answer, counted, since }) = self.waiting.remove(&ticket) {

@@ -233,7 +233,7 @@ impl Scheduler {
         for address in masters.addresses() {
             command.args(["--master", &address]);
         }
-        command.env(LOG_VARIABLE, "error");
+        command.env(LOG_VARIABLE, "off");
         command.env(PARENT_VARIABLE, std::process::id().to_string());
         command.stdin(Stdio::null()).stdout(Stdio::null());
         Ok(Self(command.spawn().context("cannot start the scheduler")?))

@@ -69,6 +69,9 @@ struct Found {
     /// The smaller of clients ÷ median fsync and the rate without a network.
     limit_per_second: f64,
     ratio_to_limit: f64,
+    /// The CPU time of one change without a network ÷ that of one with it, masters and clients: what the
+    /// ratio comes to where the processors are the limit, and less disturbed by who else uses them.
+    ratio_by_cpu: f64,
 }
 
 /// How long it runs before it counts, at most.
@@ -127,6 +130,10 @@ async fn measured(wanted: &Wanted) -> Result<Found, Failure> {
 
     let commits_per_second = rate(commits, lasts);
     let by_disk = f64::from(wanted.clients) / (disk.fsync_p50_ms / 1e3);
+    let cpu_us_per_commit = micros_each(masters_cpu, commits);
+    let client_cpu_us_per_commit = micros_each(clients_cpu, commits);
+    let in_process_cpu_us_per_commit = micros_each(spent, in_process);
+    let with_network = cpu_us_per_commit + client_cpu_us_per_commit;
     let limit_per_second = by_disk.min(in_process_per_second).round();
     Ok(Found {
         replicas: wanted.replicas,
@@ -140,11 +147,12 @@ async fn measured(wanted: &Wanted) -> Result<Found, Failure> {
         disk,
         in_process_per_second,
         in_process_p50_ms,
-        cpu_us_per_commit: micros_each(masters_cpu, commits),
-        client_cpu_us_per_commit: micros_each(clients_cpu, commits),
-        in_process_cpu_us_per_commit: micros_each(spent, in_process),
+        cpu_us_per_commit,
+        client_cpu_us_per_commit,
+        in_process_cpu_us_per_commit,
         limit_per_second,
         ratio_to_limit: rounded(commits_per_second / limit_per_second, 3),
+        ratio_by_cpu: rounded(in_process_cpu_us_per_commit / with_network, 3),
     })
 }
 

@@ -146,7 +146,7 @@ impl Masters {
         command.args(["--name", NAME, "--administrator", NAME]);
         command.args(["--listen", &replica.address]).args(flags);
         // What it has to say while others are killed is of no interest.
-        command.env(LOG_VARIABLE, "error");
+        command.env(LOG_VARIABLE, "off");
         command.env(PARENT_VARIABLE, std::process::id().to_string());
         command.stdin(Stdio::null()).stdout(Stdio::null());
         replica.process = Some(command.spawn().context("cannot start a master")?);
