@@ -6,6 +6,7 @@
 
 mod admission;
 mod agents;
+mod asking;
 pub(crate) mod beside;
 mod changes;
 mod checkpoint;
@@ -38,6 +39,7 @@ mod service;
 mod tally;
 mod threads;
 mod users;
+mod view;
 mod views;
 mod watching;
 

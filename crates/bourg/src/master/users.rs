@@ -13,9 +13,10 @@ use rpc::transport::Cause;
 use tokio_stream::Stream;
 use tonic::{Request, Response, Status};
 
+use super::asking::LEADER_PATIENCE;
 use super::enrolment::Wanted;
 use super::reads::Reads;
-use super::service::{Answer, LEADER_PATIENCE, Service, Streamed, unexpected};
+use super::service::{Answer, Service, Streamed, unexpected};
 use super::views;
 
 /// Who asks, and with which certificate.

@@ -1,0 +1,62 @@
+//! What is read: every answer comes of one of these, and is true of one moment.
+
+use std::sync::Arc;
+
+use cell::Cell;
+use model::{ReplicaId, Term, Time};
+use replica::Progress;
+
+use crate::checkpoint::Origin;
+use crate::clock::Clock;
+
+/// What is read: the cell at an index, and who leads.
+#[derive(Clone, Debug)]
+pub(crate) struct View {
+    pub(crate) cell: Cell,
+    /// The term of the last operation, and how often the cell was restored.
+    pub(crate) origin: Origin,
+    /// Which replica this is.
+    pub(crate) me: ReplicaId,
+    /// The replica that leads, as far as this one knows, and in which term.
+    pub(crate) leader: Option<ReplicaId>,
+    pub(crate) term: Term,
+    /// The term in which this replica leads; none where it does not.
+    pub(crate) leads: Option<Term>,
+    /// Whether the cell has been, since this process started, what the whole log gives.
+    pub(crate) caught_up: bool,
+    /// What it sees of the replicas then.
+    pub(super) progress: Arc<[Progress]>,
+    /// The replicas over which machines are spread.
+    pub(super) active: Arc<[ReplicaId]>,
+    /// How many schedulers follow.
+    pub(crate) followers: usize,
+    /// The cell's clock, which is at no moment before the cell's time.
+    pub(crate) clock: Clock,
+    /// In how many places the cell contradicted itself when that was last looked at.
+    pub(crate) violations: u64,
+}
+
+impl View {
+    /// What there is to see before the first step.
+    pub(super) fn first(cell: Cell, origin: Origin, me: ReplicaId, clock: Clock) -> Self {
+        Self {
+            cell,
+            origin,
+            me,
+            leader: None,
+            term: Term(0),
+            leads: None,
+            progress: Arc::default(),
+            active: Arc::default(),
+            caught_up: false,
+            followers: 0,
+            clock,
+            violations: 0,
+        }
+    }
+
+    /// Now, as the cell counts time: ages are told by it.
+    pub(crate) fn now(&self) -> Time {
+        self.clock.now()
+    }
+}
