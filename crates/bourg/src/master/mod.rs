@@ -17,6 +17,7 @@ pub(crate) mod gate;
 mod health;
 pub(crate) mod itself;
 mod log;
+mod logs;
 mod machines;
 mod metrics;
 pub(crate) mod past;
