@@ -18,6 +18,7 @@ pub(crate) mod gate;
 mod health;
 pub(crate) mod itself;
 mod log;
+mod logs;
 mod lots;
 mod machines;
 mod metrics;

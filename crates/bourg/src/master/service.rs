@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cell::{Job, Mutation, Outcome, Reply, Submission, TaskState};
+use cell::{Mutation, Outcome, Reply, Submission};
 use model::{Capability, InstanceId, MachineId, MachineName, UserName};
 use prometheus_client::registry::Registry;
 use prost::Message as _;
@@ -16,11 +16,12 @@ use rpc::service::borgmaster_server::Borgmaster;
 use rpc::transport::{Cause, Refusals};
 use rpc::{Authority, Identity};
 use tokio::sync::mpsc;
+use tokio_stream::Stream;
 use tokio_stream::wrappers::ReceiverStream;
-use tokio_stream::{Stream, StreamExt};
 use tonic::{Request, Response, Status};
 
 use super::core::{Ask, Core};
+use super::logs::{newest_life, relay};
 use super::metrics::{Metrics, Requests};
 use super::past::Past;
 use super::reads::{Reads, selection};
@@ -509,44 +510,5 @@ impl Borgmaster for Service {
         }
         let stream: Streamed<_> = Box::pin(ReceiverStream::new(stream));
         Ok(self.while_accepted(caller, Response::new(stream)))
-    }
-}
-
-/// The life of a task whose logs are of interest: the one on a machine now, or the last.
-fn newest_life(job: &Job, index: model::TaskIndex) -> Option<(InstanceId, MachineId)> {
-    let task = job.task(index)?;
-    let id = model::TaskId { collection: job.id, index };
-    match &task.state {
-        TaskState::Running(placement) => Some((id.generation(task.generation), placement.machine)),
-        _ => {
-            let life = task.last_life.as_ref()?;
-            Some((id.generation(life.generation), life.machine))
-        }
-    }
-}
-
-async fn relay(
-    mut client: rpc::service::borglet_client::BorgletClient<rpc::transport::Link>,
-    request: v1::ReadLogRequest,
-    to_client: mpsc::Sender<Result<v1::LogChunk, Status>>,
-) {
-    let mut chunks = match client.read_log(request).await {
-        Ok(response) => response.into_inner(),
-        Err(status) => {
-            let said = Status::unavailable(rpc::transport::explain(&status));
-            let _gone = to_client.send(Err(said)).await;
-            return;
-        }
-    };
-    loop {
-        let chunk = tokio::select! {
-            chunk = chunks.next() => chunk,
-            () = to_client.closed() => None,
-        };
-        let Some(chunk) = chunk else { break };
-        let failed = chunk.is_err();
-        if to_client.send(chunk).await.is_err() || failed {
-            break;
-        }
     }
 }

@@ -1,0 +1,47 @@
+//! What tasks write, relayed from their machines.
+
+use cell::{Job, TaskState};
+use model::{InstanceId, MachineId};
+use proto::v1;
+use tokio::sync::mpsc;
+use tokio_stream::StreamExt;
+use tonic::Status;
+
+/// The life of a task whose logs are of interest: the one on a machine now, or the last.
+pub(super) fn newest_life(job: &Job, index: model::TaskIndex) -> Option<(InstanceId, MachineId)> {
+    let task = job.task(index)?;
+    let id = model::TaskId { collection: job.id, index };
+    match &task.state {
+        TaskState::Running(placement) => Some((id.generation(task.generation), placement.machine)),
+        _ => {
+            let life = task.last_life.as_ref()?;
+            Some((id.generation(life.generation), life.machine))
+        }
+    }
+}
+
+pub(super) async fn relay(
+    mut client: rpc::service::borglet_client::BorgletClient<rpc::transport::Link>,
+    request: v1::ReadLogRequest,
+    to_client: mpsc::Sender<Result<v1::LogChunk, Status>>,
+) {
+    let mut chunks = match client.read_log(request).await {
+        Ok(response) => response.into_inner(),
+        Err(status) => {
+            let said = Status::unavailable(rpc::transport::explain(&status));
+            let _gone = to_client.send(Err(said)).await;
+            return;
+        }
+    };
+    loop {
+        let chunk = tokio::select! {
+            chunk = chunks.next() => chunk,
+            () = to_client.closed() => None,
+        };
+        let Some(chunk) = chunk else { break };
+        let failed = chunk.is_err();
+        if to_client.send(chunk).await.is_err() || failed {
+            break;
+        }
+    }
+}
