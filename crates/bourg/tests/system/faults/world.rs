@@ -107,9 +107,8 @@ impl World {
             terminal,
         };
         world.found();
-        for place in world.places[1..size].to_vec() {
-            world.add(place);
-        }
+        let others = world.places[1..size].to_vec();
+        others.into_iter().for_each(|place| drop(world.add(place)));
         world.starts_scheduler();
         MACHINES.into_iter().for_each(|host| world.adds_machine(host));
         world.has_voters(size);
