@@ -108,7 +108,9 @@ impl World {
         };
         world.found();
         let others = world.places[1..size].to_vec();
-        others.into_iter().for_each(|place| drop(world.add(place)));
+        for place in others {
+            world.add(place);
+        }
         world.starts_scheduler();
         MACHINES.into_iter().for_each(|host| world.adds_machine(host));
         world.has_voters(size);
