@@ -58,7 +58,7 @@ pub(crate) fn soak(arguments: &[&str]) -> anyhow::Result<()> {
 }
 
 const INTRODUCTION: &str = "\
-# An hour of faults on real replicas
+# The long run of faults on real replicas
 
 What `cargo xtask soak --real` came to last (see [faults.md](faults.md)). This page is written by that
 command. A change is tried every 100 ms; what is acknowledged within a second of it counts as there. It

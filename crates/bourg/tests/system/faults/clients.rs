@@ -30,8 +30,6 @@ const OPERATIONS_MAX: usize = 24;
 const UNKNOWN_MAX: usize = 3;
 /// At which indexes the past is looked at: at every one that is so many times something.
 const LOOK_BACK: u64 = 20;
-/// The client that asks last of every job.
-const LAST: u32 = u32::MAX;
 
 /// What all clients know together.
 pub(crate) struct Shared {
@@ -304,7 +302,7 @@ where
 }
 
 /// A client that submits, updates, kills and reads, through all replicas.
-pub(crate) async fn people(shared: Arc<Shared>, number: u32, mut random: Random) {
+pub(crate) async fn people(shared: Arc<Shared>, mut random: Random) {
     let mut caller = Caller::new(&shared);
     let mut newest = vec![0; shared.places.len()];
     while shared.goes_on() {
@@ -330,7 +328,7 @@ pub(crate) async fn people(shared: Arc<Shared>, number: u32, mut random: Random)
         };
         let job = shared.state().current_key(slot);
         let patience = Duration::from_millis(200 + random.below(2_000));
-        do_it(&shared, &mut caller, (&job, number), (asked, id), patience).await;
+        do_it(&shared, &mut caller, &job, (asked, id), patience).await;
     }
 }
 
@@ -405,7 +403,7 @@ async fn look_back(
 async fn do_it(
     shared: &Arc<Shared>,
     caller: &mut Caller,
-    (job, client): (&str, u32),
+    job: &str,
     (asked, id): (Asked, Option<v1::RequestId>),
     patience: Duration,
 ) {
@@ -434,7 +432,7 @@ async fn do_it(
     // A read that was not answered says nothing.
     if asked != Asked::Read || answered.is_some() {
         key.unknown += usize::from(answered.is_none());
-        key.history.operations.push(Operation { client, asked, called, after, answered });
+        key.history.operations.push(Operation { asked, called, after, answered });
     }
 }
 
@@ -520,7 +518,7 @@ async fn judge_one(shared: &Arc<Shared>, caller: &mut Caller, job: &str) {
     let at = shared.began.elapsed();
     let answered = Some(Answered { at, answer: Answer::Found(found), index });
     let Some(mut key) = shared.state().keys.remove(job) else { return };
-    let last = Operation { client: LAST, asked: Asked::Read, called, after, answered };
+    let last = Operation { asked: Asked::Read, called, after, answered };
     key.history.operations.push(last);
     if let Some(wrong) = key.history.wrong() {
         shared.is_wrong(format!("{job}: {wrong}: {:#?}", key.history));

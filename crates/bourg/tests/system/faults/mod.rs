@@ -56,9 +56,9 @@ fn real_replicas_stand_faults_and_nothing_acknowledged_is_lost() {
         clients::start(&shared, bystanders::probe),
         clients::start(&shared, bystanders::grower),
     ];
-    for client in 0..PEOPLE {
+    for _ in 0..PEOPLE {
         let random = random.fork();
-        people.push(clients::start(&shared, move |shared| clients::people(shared, client, random)));
+        people.push(clients::start(&shared, move |shared| clients::people(shared, random)));
     }
     let judge = clients::start(&shared, clients::judge);
     let runner = clients::start(&shared, bystanders::runner);

@@ -68,9 +68,9 @@ pub(crate) fn play(world: &mut World, shared: &Shared, fault: &Fault) -> Episode
         Kind::DiskSlow | Kind::DiskStuck => {
             let volume = &mut world.replica(whom).volume;
             if fault.kind == Kind::DiskSlow {
-                volume.slows()
+                volume.slows();
             } else {
-                volume.sticks()
+                volume.sticks();
             }
             hold();
             world.replica(whom).volume.works();

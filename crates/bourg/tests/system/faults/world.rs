@@ -107,7 +107,8 @@ impl World {
             terminal,
         };
         world.found();
-        for place in world.places[1..size].to_vec() {
+        let others = world.places[1..size].to_vec();
+        for place in others {
             world.add(place);
         }
         world.starts_scheduler();
