@@ -123,7 +123,7 @@ fn write(
             task = if bytes < BYTES_AT_ONCE { waiting.next_that_is_there() } else { None };
         }
         let Some(last) = persists.last().map(|persist| persist.number) else { continue };
-        append(log, &persists, &mut waiting, trouble)?;
+        append(log, &persists, &mut waiting, trouble, to_core)?;
         let appended = Instant::now();
         log.sync()?;
         metrics.fsync.add(appended.elapsed());
@@ -191,12 +191,14 @@ pub(super) fn record(entry: &LogEntry) -> RecordRef<'_> {
     }
 }
 
-/// Appends, and waits for room where the disk is full. Requests are refused meanwhile.
+/// Appends, and waits for room where the disk is full. Requests are refused meanwhile, and another
+/// replica had better lead.
 fn append(
     log: &mut Log,
     persists: &[Persist],
     waiting: &mut Waiting<'_>,
     trouble: &Trouble,
+    to_core: &mpsc::Sender<Message>,
 ) -> anyhow::Result<()> {
     let states: Vec<_> = persists.iter().map(|persist| persist.hard_state).collect();
     let bytes: Vec<_> = states.iter().map(|state| state.map(HardState::to_bytes)).collect();
@@ -227,12 +229,14 @@ fn append(
                 rest = later;
             }
             Err(error) if error.is_no_room() => {
-                if trouble.there.load(Ordering::Acquire) {
+                let known = trouble.there.load(Ordering::Acquire);
+                trouble.set(Some(error.to_string()));
+                if known {
                     tracing::debug!("still no room: {error}");
                 } else {
                     tracing::error!("{error}: nothing can be changed until there is room");
+                    let _gone = to_core.blocking_send(Message::Input(Input::Transfer(None)));
                 }
-                trouble.set(Some(error.to_string()));
                 std::thread::sleep(RETRY);
                 waiting.make_room(log);
             }

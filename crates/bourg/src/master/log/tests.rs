@@ -28,20 +28,26 @@ fn a_log_on_a_full_disk_goes_on_when_a_checkpoint_covers_its_begin() {
     let (log, _) = Log::open(disk.0.path(), options).expect("a log");
     let (to_core, mut from_log) = mpsc::channel(64);
     let (to_log, thread) = start(log, to_core, Arc::default()).expect("a thread");
-    (1..=6).for_each(|number| to_log.send(records(number)));
-    let mut durable_to = |number| {
-        let durable =
-            |message| matches!(message, Message::Input(Input::Persisted(n)) if n == number);
-        while !durable(from_log.blocking_recv().expect("it goes on")) {}
+    let mut says = |expected: &str| {
+        let said = |message| match message {
+            Message::Input(input) => format!("{input:?}") == expected,
+            _ => false,
+        };
+        while !said(from_log.blocking_recv().expect("it goes on")) {}
     };
-    durable_to(6);
+    // Two segments, whose sizes do not depend on how much is written at once.
+    for number in 1..=6 {
+        to_log.send(records(number));
+        says(&format!("Persisted({number})"));
+    }
     // There is no room for these, until what comes behind them is done.
     (7..=10).for_each(|number| to_log.send(records(number)));
-    while to_log.trouble().is_none() {
-        std::thread::yield_now();
-    }
-    to_log.send(Task::Truncate(LogIndex(6)));
-    durable_to(10);
+    // Another one had better lead.
+    says("Transfer(None)");
+    let why = to_log.trouble().expect("it is known already");
+    assert!(why.contains("no room"), "{why}");
+    to_log.send(Task::Truncate(LogIndex(7)));
+    says("Persisted(10)");
     assert_eq!(to_log.trouble(), None);
     drop(to_log);
     thread.join().expect("it ends");
