@@ -47,6 +47,7 @@ const JOB: Shape = Shape {
         "restart",
         "estimation",
         "kernelFeatures",
+        "api",
         "after",
         "parent",
     ],
@@ -115,6 +116,7 @@ pub(crate) fn job(value: &Json, top: &Path, found: &mut Found) -> Option<JobSpec
     let estimation = fields.read("estimation", found, truth).unwrap_or(true);
     let features = fields.read_list("kernelFeatures", FEATURES, found, kernel_feature);
     task.kernel_features = features.unwrap_or_default().into_iter().collect();
+    task.api = fields.read("api", found, truth).unwrap_or_default();
     let after = fields.read_list("after", AFTER, found, job_reference).unwrap_or_default();
     let parent = fields.read("parent", found, job_reference);
     if found.count() > before {

@@ -8,6 +8,9 @@ use crate::{Desired, DesiredAlloc};
 /// Where a task in an alloc finds the directory that all tasks of the alloc share.
 pub const ALLOC_DIRECTORY: &str = "/alloc";
 
+/// Where a task that asks its cell finds the client directory with its own certificate.
+pub const CLIENT_DIRECTORY: &str = "/run/bourg/cell";
+
 /// An instance as it is started: everything decided.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Launch {
@@ -40,7 +43,8 @@ impl Launch {
 /// What every task finds in its environment, beside what its job gives it: `BORG_CELL`,
 /// `BORG_USER`, `BORG_JOB`, `BORG_TASK` (its index), and for each port `PORT_<NAME>`, in capitals,
 /// hyphens as underscores; `PORT` too where there is only one. In an alloc also `BORG_ALLOC_DIR`, the
-/// directory that its tasks share, `BORG_ALLOC`, its index, and `BORG_ALLOC_SET`, as `user/name`.
+/// directory that its tasks share, `BORG_ALLOC`, its index, and `BORG_ALLOC_SET`, as `user/name`. With
+/// `api`, `BOURG_CELL`: the client directory, so that `bourg` asks its own cell.
 #[must_use]
 pub fn environment(desired: &Desired, alloc: Option<&DesiredAlloc>) -> Vec<(String, String)> {
     let mut env = vec![
@@ -55,6 +59,9 @@ pub fn environment(desired: &Desired, alloc: Option<&DesiredAlloc>) -> Vec<(Stri
     }
     if let [(_, port)] = desired.ports.as_slice() {
         env.push(("PORT".to_owned(), port.to_string()));
+    }
+    if desired.spec.api {
+        env.push(("BOURG_CELL".to_owned(), CLIENT_DIRECTORY.to_owned()));
     }
     if let Some(DesiredAlloc { instance, user, name, .. }) = alloc {
         env.push(("BORG_ALLOC_DIR".to_owned(), ALLOC_DIRECTORY.to_owned()));

@@ -17,7 +17,7 @@ mod room;
 mod state;
 
 pub use alloc::RecoveredAlloc;
-pub use launch::{ALLOC_DIRECTORY, Launch, environment};
+pub use launch::{ALLOC_DIRECTORY, CLIENT_DIRECTORY, Launch, environment};
 pub use order::{Desired, DesiredAlloc, Order, OrderRefused, Report, TaskReport, TaskStatus};
 pub use state::{Borglet, Effect, Input, Recovered, RecoveredStatus, Settings};
 

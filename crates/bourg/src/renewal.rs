@@ -37,13 +37,13 @@ impl Masters {
     }
 
     /// Each of them once.
-    fn all(&self) -> Vec<String> {
+    pub(crate) fn all(&self) -> Vec<String> {
         let given = self.given.iter().filter(|address| !self.told.contains(address));
         self.told.iter().chain(given).cloned().collect()
     }
 
     /// They say themselves where they are. Whether that is new.
-    fn told(&mut self, addresses: Vec<String>) -> bool {
+    pub(crate) fn told(&mut self, addresses: Vec<String>) -> bool {
         let new = !addresses.is_empty() && self.told != addresses;
         if new {
             self.told = addresses;
@@ -158,7 +158,7 @@ async fn is_due(credentials: &Credentials) {
 
 /// When a certificate is renewed: within the first quarter of its last third, each at another moment.
 /// Machines that joined together do not all come back together.
-fn due(credentials: &Credentials) -> SystemTime {
+pub(crate) fn due(credentials: &Credentials) -> SystemTime {
     let due = credentials.renewal();
     let third = credentials.expires().duration_since(due).unwrap_or_default();
     let part = credentials.serial().last().copied().unwrap_or_default();
@@ -166,7 +166,7 @@ fn due(credentials: &Credentials) -> SystemTime {
 }
 
 /// A tenth of what is left, within bounds: often enough that one of many is heard in time.
-fn retry_after(expires: SystemTime, now: SystemTime) -> Duration {
+pub(crate) fn retry_after(expires: SystemTime, now: SystemTime) -> Duration {
     let left = expires.duration_since(now).unwrap_or_default();
     (left / 10).clamp(RETRY_MIN, RETRY_MAX)
 }

@@ -65,5 +65,8 @@ pub const REPLICAS: model::Level = model::Level(2);
 /// The level from which on machines enrol with tokens, and are revoked.
 pub const ENROLMENT: model::Level = model::Level(3);
 
+/// The level from which on tasks can have certificates of their own.
+pub const TASK_IDENTITIES: model::Level = model::Level(3);
+
 /// The level from which on users are added and revoked.
 pub const USERS: model::Level = model::Level(2);

@@ -120,6 +120,7 @@ impl From<&JobSpec> for v1::JobSpec {
             allocs,
             estimation: (!job.estimation).then_some(false),
             kernel_features: texts(&job.task.kernel_features),
+            api: job.task.api,
             alloc_set: job.kind.alloc_set().map(ToString::to_string).unwrap_or_default(),
         }
     }
@@ -145,6 +146,7 @@ impl TryFrom<v1::JobSpec> for JobSpec {
             notice: read::span(job.notice, "notice")?,
             constraints: read::list(job.constraints, "constraints")?,
             kernel_features: read::words(&job.kernel_features, "kernelFeatures")?,
+            api: job.api,
         };
         let change = |(index, change)| -> Result<(TaskIndex, TaskOverride), Malformed> {
             Ok((TaskIndex(index), TaskOverride::try_from(change).key(index)?))

@@ -38,6 +38,7 @@ impl From<&TaskSpec> for v1::TaskSpec {
             health_check: task.health_check.as_ref().map(Into::into),
             notice: Some(duration(task.notice)),
             kernel_features: texts(&task.kernel_features),
+            api: task.api,
         }
     }
 }
@@ -57,6 +58,7 @@ impl TryFrom<v1::TaskSpec> for TaskSpec {
             notice: read::span(task.notice, "notice")?,
             constraints: Vec::new(),
             kernel_features: read::words(&task.kernel_features, "kernelFeatures")?,
+            api: task.api,
         })
     }
 }

@@ -29,7 +29,7 @@ pub mod service;
 pub mod token;
 pub mod transport;
 
-pub use authority::{Authority, Validity};
+pub use authority::{Authority, CLOCK_SKEW, Validity};
 pub use credentials::Credentials;
 pub use error::{Error, Result};
 pub use identity::{Expect, Identity, Joining, Role};

@@ -142,6 +142,13 @@ impl Enrolment for TakesIn {
         Err(Status::unimplemented("nobody asks"))
     }
 
+    async fn certify_task(
+        &self,
+        _: Request<v1::CertifyTaskRequest>,
+    ) -> Result<Response<v1::CertifyTaskResponse>, Status> {
+        Err(Status::unimplemented("nobody asks"))
+    }
+
     async fn join(
         &self,
         _: Request<v1::JoinRequest>,

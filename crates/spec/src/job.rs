@@ -114,6 +114,8 @@ pub struct TaskSpec {
     /// What it keeps of the rights that the kernel can give to a program. That takes the capability
     /// kernel-features.
     pub kernel_features: BTreeSet<KernelFeature>,
+    /// Whether it can ask the cell's master: it finds a certificate of its own then. From level 3 on.
+    pub api: bool,
 }
 
 /// An HTTP health check (paper, section 2.6): a task that does not answer promptly, or answers
@@ -336,6 +338,7 @@ impl TaskSpec {
             notice: Span::from_secs(10),
             constraints: Vec::new(),
             kernel_features: BTreeSet::new(),
+            api: false,
         }
     }
 }

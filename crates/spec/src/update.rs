@@ -43,7 +43,7 @@ impl JobSpec {
     }
 }
 
-fn task(one: &TaskSpec, two: &TaskSpec) -> [(&'static str, bool); 7] {
+fn task(one: &TaskSpec, two: &TaskSpec) -> [(&'static str, bool); 8] {
     [
         ("cmd", one.cmd != two.cmd),
         ("env", one.env != two.env),
@@ -52,6 +52,7 @@ fn task(one: &TaskSpec, two: &TaskSpec) -> [(&'static str, bool); 7] {
         ("healthCheck", one.health_check != two.health_check),
         ("notice", one.notice != two.notice),
         ("kernelFeatures", one.kernel_features != two.kernel_features),
+        ("api", one.api != two.api),
     ]
 }
 

@@ -331,6 +331,7 @@ impl Found {
                 self.of_a_task(&top.field("ports"), !task.ports.is_empty());
                 self.of_a_task(&top.field("healthCheck"), task.health_check.is_some());
                 self.of_a_task(&top.field("kernelFeatures"), !task.kernel_features.is_empty());
+                self.of_a_task(&top.field("api"), task.api);
                 let overrides = top.field("overrides");
                 for (index, change) in &job.overrides {
                     let key = index.to_string();

@@ -89,6 +89,9 @@ fn canonical(job: &JobSpec) -> Value {
     if !job.estimation {
         field("estimation", json!(false));
     }
+    if job.task.api {
+        field("api", json!(true));
+    }
     let features = job.task.kernel_features.iter();
     field("kernelFeatures", features.map(ToString::to_string).collect());
     match &job.kind {
@@ -251,6 +254,7 @@ fn task() -> impl Strategy<Value = TaskSpec> {
             notice,
             constraints,
             kernel_features,
+            api: false,
         }
     })
 }
@@ -291,15 +295,17 @@ prop_compose! {
         alloc_set in option::of(reference()),
         users in option::of(btree_set(label(), 0..3)),
         (estimation, features) in (any::<bool>(), btree_set(select(&KernelFeature::ALL[..]), 0..3)),
+        api in any::<bool>(),
     ) -> JobSpec {
         let (mut task, mut overrides) = (task, overrides);
-        task.kernel_features = features;
+        (task.kernel_features, task.api) = (features, api);
         let kind = match users {
             None => Kind::Job { alloc_set },
             Some(users) => {
                 (task.cmd, task.env, task.ports) = Default::default();
                 task.health_check = None;
                 task.kernel_features.clear();
+                task.api = false;
                 overrides.clear();
                 let user = |user: String| UserName::new(&user).expect("a label");
                 Kind::AllocSet { users: users.into_iter().map(user).collect() }
@@ -350,7 +356,7 @@ proptest! {
     fn whatever_a_field_holds_nothing_panics(
         field in "name|tasks|priority|cpu|cpuMilli|ram|ramBytes|notice|overrides|restart|labels|\
                   schedulingClass|after|parent|maxPerMachine|maxPerSwitch|allocs|allocSet|constraints|\
-                  ports|healthCheck|estimation|kernelFeatures",
+                  ports|healthCheck|estimation|kernelFeatures|api",
         value in prop_oneof![
             any::<f64>().prop_filter("a number", |number| number.is_finite()).prop_map(|n| json!(n)),
             any::<i64>().prop_map(|n| json!(n)),

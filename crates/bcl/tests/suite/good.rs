@@ -55,6 +55,8 @@ fn each_field_can_be_given_in_each_of_its_spellings() {
     }
     check("estimation: true", |_| {});
     check("estimation: false", |job| job.estimation = false);
+    check("api: false", |_| {});
+    check("api: true", |job| job.task.api = true);
     check("kernelFeatures: ['net-raw', 'perfmon']", |job| {
         job.task.kernel_features = [KernelFeature::NetRaw, KernelFeature::Perfmon].into();
     });

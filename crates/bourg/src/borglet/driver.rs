@@ -7,6 +7,7 @@ use borglet::{Borglet, Effect, Input, Order, Report, Settings};
 use model::MachineReport;
 use tokio::sync::{mpsc, oneshot, watch};
 
+use super::clients::Clients;
 use super::effects::Doer;
 use super::kept;
 use super::tasks::Files;
@@ -66,7 +67,11 @@ impl Driver {
 }
 
 /// Adopts what is there and starts to drive.
-pub(crate) fn start(files: Files, machine: Arc<MachineReport>) -> anyhow::Result<Driver> {
+pub(super) fn start(
+    files: Files,
+    clients: Clients,
+    machine: Arc<MachineReport>,
+) -> anyhow::Result<Driver> {
     let clock = Clock::start();
     let stamp = files.read_stamp()?;
     let allocs = files.recover_allocs()?;
@@ -75,6 +80,9 @@ pub(crate) fn start(files: Files, machine: Arc<MachineReport>) -> anyhow::Result
     if !adopted.is_empty() {
         tracing::info!("adopts {} tasks", adopted.len());
     }
+    let users: Vec<_> =
+        recovered.iter().map(|found| (found.launch.instance, found.launch.uid)).collect();
+    clients.adopt(&users);
     if !allocs.is_empty() {
         tracing::info!("adopts {} allocs", allocs.len());
     }
@@ -85,7 +93,7 @@ pub(crate) fn start(files: Files, machine: Arc<MachineReport>) -> anyhow::Result
     let (to_reports, reports) = watch::channel(first);
     let (to_failed, failed) = watch::channel(None);
     tokio::spawn(kept::clean(files.clone()));
-    let doer = Doer::new(files, messages.clone());
+    let doer = Doer::new(files, clients, messages.clone());
     for instance in adopted {
         doer.watch(instance);
     }

@@ -6,12 +6,14 @@ use linux::task::{Delivery, ShimChild, TaskDirectory, TaskError};
 use linux::uid::Holder;
 use model::{End, InstanceId, Resources};
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::mpsc;
 
 use super::checks;
+use super::clients::Clients;
 use super::driver::Message;
 use super::tasks::{Files, Looked};
 
@@ -23,6 +25,7 @@ const DELIVERY_RETRY: Duration = Duration::from_millis(5);
 #[derive(Clone)]
 pub(crate) struct Doer {
     files: Files,
+    clients: Clients,
     to_driver: mpsc::Sender<Message>,
 }
 
@@ -35,8 +38,8 @@ enum Begun {
 }
 
 impl Doer {
-    pub(crate) fn new(files: Files, to_driver: mpsc::Sender<Message>) -> Self {
-        Self { files, to_driver }
+    pub(crate) fn new(files: Files, clients: Clients, to_driver: mpsc::Sender<Message>) -> Self {
+        Self { files, clients, to_driver }
     }
 
     /// Does one effect, or begins to.
@@ -88,6 +91,9 @@ impl Doer {
         what: &'static str,
         send: fn(&TaskDirectory) -> Result<Delivery, TaskError>,
     ) {
+        if self.clients.stop(instance) {
+            return;
+        }
         let files = self.files.clone();
         tokio::task::spawn(async move {
             for _ in 0..DELIVERY_TRIES {
@@ -161,19 +167,7 @@ impl Doer {
         let this = self.clone();
         tokio::spawn(async move {
             let (instance, uid) = (launch.instance, launch.uid);
-            let files = this.files.clone();
-            let begun = tokio::task::spawn_blocking(move || {
-                if let Some(taken) = taken_port(&launch) {
-                    return Ok(Begun::PortTaken(taken));
-                }
-                if let Some(holder) = files.holder(uid) {
-                    return Ok(Begun::UidTaken(holder));
-                }
-                let task = files.create(&launch)?;
-                let record = files.launch_record(&launch)?;
-                anyhow::Ok(Begun::Runs(task.start(files.executable(), &record)?))
-            });
-            match begun.await.map_err(anyhow::Error::from).and_then(|begun| begun) {
+            match this.begin(launch).await {
                 Ok(Begun::Runs(child)) => {
                     this.follow(instance, Some(child.ready), child.shim).await;
                 }
@@ -186,11 +180,41 @@ impl Doer {
                     this.tell(Input::UidTaken(instance)).await;
                 }
                 Err(error) => {
+                    this.clients.end(instance);
                     let reason = format!("{error:#}");
                     this.tell(Input::Ended(instance, End::NotStarted { reason })).await;
                 }
             }
         });
+    }
+
+    /// Makes what a task needs, the certificate that it may want as the last, and starts it.
+    async fn begin(&self, launch: Launch) -> anyhow::Result<Begun> {
+        let (instance, uid, launch) = (launch.instance, launch.uid, Arc::new(launch));
+        let (files, made) = (self.files.clone(), Arc::clone(&launch));
+        let task = tokio::task::spawn_blocking(move || {
+            if let Some(taken) = taken_port(&made) {
+                return Ok(Err(Begun::PortTaken(taken)));
+            }
+            if let Some(holder) = files.holder(uid) {
+                return Ok(Err(Begun::UidTaken(holder)));
+            }
+            anyhow::Ok(Ok(files.create(&made)?))
+        });
+        let task = match task.await?? {
+            Ok(task) => task,
+            Err(begun) => return Ok(begun),
+        };
+        let client = match launch.desired.spec.api {
+            true => Some(self.clients.begin(instance, uid).await?),
+            false => None,
+        };
+        let files = self.files.clone();
+        let started = tokio::task::spawn_blocking(move || {
+            let record = files.launch_record(&launch, client)?;
+            anyhow::Ok(task.start(files.executable(), &record)?)
+        });
+        Ok(Begun::Runs(started.await??))
     }
 
     /// Watches an instance that is there already.
@@ -204,14 +228,20 @@ impl Doer {
                 Ok(Some(shim)) => this.follow(instance, None, shim).await,
                 Ok(None) => {
                     this.look(instance).await;
+                    this.clients.end(instance);
                 }
                 Err(error) => tracing::error!("cannot watch {instance}: {error:#}"),
             }
         });
     }
 
-    /// Follows an instance from its start to its end.
+    /// Follows an instance from its start to its end, and takes its key away then.
     async fn follow(&self, instance: InstanceId, ready: Option<OwnedFd>, shim: OwnedFd) {
+        self.follow_to_its_end(instance, ready, shim).await;
+        self.clients.end(instance);
+    }
+
+    async fn follow_to_its_end(&self, instance: InstanceId, ready: Option<OwnedFd>, shim: OwnedFd) {
         let mut ended = std::pin::pin!(readable(shim));
         if let Some(ready) = ready {
             readable(ready).await;

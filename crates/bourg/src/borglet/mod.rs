@@ -1,12 +1,13 @@
 //! The Borglet's process: real tasks, files and sockets around one [`borglet::Borglet`].
 //!
 //! One task of the runtime owns the Borglet and takes every step (`driver`); `effects` does what a
-//! step wants done and reports back; `kept` removes what is old; `service` answers the master's polls and reads logs; `tasks`
+//! step wants done and reports back; `clients` has certificates for tasks that ask the cell; `kept` removes what is old; `service` answers the master's polls and reads logs; `tasks`
 //! knows the files of a task; `watched` tells how it goes. When this process dies the tasks run on, and the next one adopts
 //! them.
 
 mod allocs;
 mod checks;
+mod clients;
 mod driver;
 mod effects;
 mod kept;
@@ -26,6 +27,8 @@ use linux::machine::Machine;
 use model::{Bytes, MachineReport, MilliCores, PortRange, Resources};
 use rpc::transport::{Limits, Refusals};
 use rpc::{Credentials, Rotating};
+
+use clients::Clients;
 
 use crate::joining::{self, Given, Joining};
 use crate::renewal::{Masters, Renewed};
@@ -80,7 +83,9 @@ pub(crate) fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()
         Arc::new(describe(&options.directory, options.ports, options.disk_rate, isolation)?);
     tracing::info!("this machine has {} for tasks", report.capacity);
     runtime.block_on(async {
-        let driver = driver::start(files.clone(), report)?;
+        let masters = Masters::new(renewed.masters.all());
+        let clients = Clients::new(&files, credentials.clone(), masters);
+        let driver = driver::start(files.clone(), clients.clone(), report)?;
         let service =
             service::Service::new(driver.clone(), files.clone(), credentials.credentials().cell());
         let limits = Limits { drain: Duration::from_millis(200), ..Limits::default() };
@@ -100,6 +105,7 @@ pub(crate) fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()
         tokio::select! {
             served = serving => served?,
             never = renewed.run() => match never {},
+            never = clients.run() => match never {},
         }
         driver.check()
     })?;
@@ -152,6 +158,7 @@ fn end(files: &tasks::Files) -> anyhow::Result<()> {
     for (name, why) in swept.failed {
         tracing::error!("{name}: {why}");
     }
+    clients::remove_all(files);
     files.remove_cgroup()
 }
 

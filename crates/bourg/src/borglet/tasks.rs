@@ -12,7 +12,7 @@ use anyhow::Context;
 use borglet::{Desired, Launch, Recovered, RecoveredStatus};
 use linux::Isolation;
 use linux::cgroup::{self, Hierarchy, Limits, TaskCgroup};
-use linux::record::{self, How, Jail, LogPolicy};
+use linux::record::{self, Bind, How, Jail, LogPolicy};
 use linux::task::{Inspection, LostReason, Resized, TaskDirectory};
 use linux::uid::Holder;
 use model::{Bytes, End, InstanceId, LogIndex, Resources, Span, Stamp, Term, Time};
@@ -179,12 +179,17 @@ impl Files {
         Ok(Some(held))
     }
 
-    /// What the shim is told of a launch.
-    pub(crate) fn launch_record(&self, launch: &Launch) -> anyhow::Result<record::Launch> {
+    /// What the shim is told of a launch. The task's client directory is given where it has one.
+    pub(crate) fn launch_record(
+        &self,
+        launch: &Launch,
+        client: Option<Bind>,
+    ) -> anyhow::Result<record::Launch> {
         let Desired { instance, alloc, user, job, spec, .. } = &launch.desired;
         let (index, generation) = (instance.index, instance.generation);
         let mut jail = Jail::host(self.executable().to_owned());
         jail.binds.extend(alloc.map(|alloc| self.shown_alloc(alloc)).transpose()?);
+        jail.binds.extend(client);
         Ok(record::Launch {
             label: format!("{user}/{job}/{index} generation {generation}"),
             argv: launch.argv.clone(),

@@ -24,7 +24,8 @@ use proto::v1;
 
 /// The stem of a user's certificate in a client directory.
 pub(crate) const USER_STEM: &str = "user";
-const CELL_FILE: &str = "cell.toml";
+/// Where a cell answers, in a client directory.
+pub(crate) const CELL_FILE: &str = "cell.toml";
 /// How long a request may take.
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// For how long a master that does not answer is asked again.

@@ -87,9 +87,12 @@ impl Service {
             Ask::Enrolment(op) => (None, op.clone()),
             Ask::Propose(_) => return Err(unexpected(&"a scheduler's proposal")),
         };
-        let by = by.map(|by| (by.user.to_string(), by.serial.to_string()));
-        let (user, serial) = by.unwrap_or_default();
-        let request = v1::ForwardRequest { user, serial, op: Some((&op).into()) };
+        let by = by.map(|by| {
+            let task_issued = by.task.map_or(0, |issued| issued.0);
+            (by.user.to_string(), by.serial.to_string(), task_issued)
+        });
+        let (user, serial, task_issued) = by.unwrap_or_default();
+        let request = v1::ForwardRequest { user, serial, op: Some((&op).into()), task_issued };
         let answer = self.peers.forward(leader, request, LEADER_PATIENCE).await?;
         let index = LogIndex(answer.index);
         let answer =

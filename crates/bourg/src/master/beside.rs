@@ -102,7 +102,7 @@ impl Beside {
         let leads = core.watch().wait_for(|view| view.leads.is_some()).await.is_ok();
         ensure!(leads, "the core ended");
         let serial = Serial::from_bytes(&[1]).context("a number of one byte")?;
-        let by = Caller { user: UserName::new(user)?, serial };
+        let by = Caller { user: UserName::new(user)?, serial, task: None };
         let answered = core.ask(Ask::OpenSession(by.clone()), BYTES).await;
         match answered.map_err(|why| anyhow::anyhow!("{why:?}"))? {
             Ok((_, Outcome::Request(Ok(Reply::Session(session))))) => {

@@ -235,6 +235,13 @@ impl Enrolment for Service {
         }))
     }
 
+    async fn certify_task(
+        &self,
+        request: Request<v1::CertifyTaskRequest>,
+    ) -> Answer<v1::CertifyTaskResponse> {
+        self.certify_a_task(request).await
+    }
+
     async fn join(&self, request: Request<v1::JoinRequest>) -> Answer<v1::JoinResponse> {
         let peer = rpc::transport::peer(&request, &self.cell)?;
         let Identity::Joining(Joining::Replica(id)) = peer.identity else {
@@ -271,7 +278,7 @@ fn serial(peer: &Peer) -> Result<Serial, Status> {
 }
 
 /// Where the replicas answer, as far as the cell knows.
-fn masters(cell: &Cell) -> Vec<String> {
+pub(super) fn masters(cell: &Cell) -> Vec<String> {
     let there = cell.replicas().filter(|replica| {
         replica.member != cell::Member::Waiting && !replica.leaving && !replica.address.is_empty()
     });

@@ -69,7 +69,7 @@ impl Service {
         match rpc::transport::peer_identity(request, &self.cell)? {
             Identity::Master | Identity::Scheduler(_) => Ok(()),
             Identity::Borglet(_) => self.machine(request).map(drop),
-            Identity::User(_) | Identity::Task { .. } => self.caller(request).map(drop),
+            Identity::User(_) | Identity::Task { .. } => self.user_or_task(request).map(drop),
             Identity::Joining(_) => {
                 Err(Status::permission_denied("a token is for joining the cell alone"))
             }

@@ -38,6 +38,7 @@ mod saving;
 mod scheduling;
 mod service;
 mod tally;
+mod tasks;
 mod threads;
 mod users;
 mod view;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use cell::{Cell, Op, Outcome};
-use model::{ReplicaId, Serial, UserName};
+use model::{ReplicaId, Serial, Time, UserName};
 use prost::Message as _;
 use proto::v1;
 use proto::v1::install_request::Part;
@@ -19,7 +19,7 @@ use tonic::{Request, Response, Status, Streaming};
 use super::core::{Ask, Message, View};
 use super::peers::PARCEL_BYTES_MAX;
 use super::service::{Answer, Service, malformed, unexpected};
-use super::users::{Caller, revoked};
+use super::users::Caller;
 use crate::checkpoint::{self, Origin};
 
 /// The largest cell that is taken in, in bytes of its image.
@@ -73,16 +73,17 @@ impl Replicas {
         Ok(())
     }
 
-    /// The user in whose name another replica asks, if their certificate is accepted here.
-    fn accepted(&self, user: &str, serial: &str) -> Result<Caller, Status> {
+    /// The user, or the task of theirs, in whose name another replica asks, if their certificate is
+    /// accepted here.
+    fn accepted(&self, asked: &v1::ForwardRequest) -> Result<Caller, Status> {
         let invalid = |error: &dyn std::fmt::Display| Status::invalid_argument(error.to_string());
-        let user = UserName::new(user).map_err(|error| invalid(&error))?;
-        let serial: Serial = serial.parse().map_err(|error| invalid(&error))?;
-        let view = self.service.core.view();
-        if view.cell.accepts(&user, serial) {
-            return Ok(Caller { user, serial });
-        }
-        Err(Status::permission_denied(revoked(&view.cell, &user, view.now())))
+        let user = UserName::new(&asked.user).map_err(|error| invalid(&error))?;
+        let serial: Serial = asked.serial.parse().map_err(|error| invalid(&error))?;
+        let task = Some(Time(asked.task_issued)).filter(|issued| issued.0 > 0);
+        let (caller, view) = (Caller { user, serial, task }, self.service.core.view());
+        let accepted = caller.accepted(&view.cell, view.now());
+        accepted.map_err(|denied| Status::permission_denied(denied.why))?;
+        Ok(caller)
     }
 
     async fn received(&self, message: ReplicaMessage) -> Result<(), Status> {
@@ -136,13 +137,11 @@ impl Replication for Replicas {
     async fn forward(&self, request: Request<v1::ForwardRequest>) -> Answer<v1::ForwardResponse> {
         self.only_replicas(&request)?;
         let bytes = request.get_ref().encoded_len();
-        let v1::ForwardRequest { user, serial, op } = request.into_inner();
-        let op = op.ok_or_else(|| Status::invalid_argument("nothing is asked"))?;
+        let mut asked = request.into_inner();
+        let op = asked.op.take().ok_or_else(|| Status::invalid_argument("nothing is asked"))?;
         let ask = match op.try_into().map_err(|error| malformed(&error))? {
-            Op::OpenSession { .. } => Ask::OpenSession(self.accepted(&user, &serial)?),
-            Op::Request { id, mutation, .. } => {
-                Ask::Request(id, self.accepted(&user, &serial)?, mutation)
-            }
+            Op::OpenSession { .. } => Ask::OpenSession(self.accepted(&asked)?),
+            Op::Request { id, mutation, .. } => Ask::Request(id, self.accepted(&asked)?, mutation),
             // With which certificate is judged as it is done.
             op @ (Op::Enrol { .. } | Op::RenewMachine { .. } | Op::JoinReplica { .. }) => {
                 Ask::Enrolment(op)

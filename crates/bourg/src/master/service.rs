@@ -26,6 +26,7 @@ use super::metrics::{Metrics, Requests};
 use super::past::Past;
 use super::reads::{Reads, selection};
 use super::rejections::rejected;
+use super::tasks::{self, split};
 use super::watching::Kept;
 use super::{agents, changes, gate, machines, peers, quota, routes, views};
 
@@ -84,9 +85,9 @@ impl Service {
         }
     }
 
-    /// The user who asks.
-    pub(super) fn user<T>(&self, request: &Request<T>) -> Result<UserName, Status> {
-        self.caller(request).map(|caller| caller.user)
+    /// The user who asks, or whose task does.
+    pub(super) async fn user<T: Sync>(&self, request: &Request<T>) -> Result<UserName, Status> {
+        self.anyone(request).await.map(|caller| caller.user)
     }
 
     pub(super) fn scheduler<T>(&self, request: &Request<T>) -> Result<String, Status> {
@@ -140,7 +141,7 @@ impl Borgmaster for Service {
         &self,
         request: Request<v1::OpenSessionRequest>,
     ) -> Answer<v1::OpenSessionResponse> {
-        let by = self.caller(&request)?;
+        let by = self.anyone(&request).await?;
         match self.ask(Ask::OpenSession(by), SMALL_BYTES).await?.1 {
             Outcome::Request(Ok(Reply::Session(session))) => {
                 Ok(Response::new(v1::OpenSessionResponse { session: session.0 }))
@@ -151,12 +152,13 @@ impl Borgmaster for Service {
     }
 
     async fn submit(&self, request: Request<v1::SubmitRequest>) -> Answer<v1::SubmitResponse> {
-        let by = self.caller(&request)?;
+        let by = self.anyone(&request).await?;
         let user = by.user.clone();
         let bytes = request.get_ref().encoded_len();
-        let v1::SubmitRequest { id, spec } = request.into_inner();
+        let (v1::SubmitRequest { id, spec }, asked) = split(request);
         let spec = spec.ok_or_else(|| Status::invalid_argument("no job description"))?;
         let spec: spec::JobSpec = spec.try_into().map_err(|error| malformed(&error))?;
+        self.own(&by, &asked, || tasks::may_submit(&user, &spec))?;
         let view = self.core.view();
         let before = view.cell.job_named(&user, &spec.name).filter(|job| job.is_alive());
         let changes = before.map(|job| changes::changes(&job.spec, &spec)).unwrap_or_default();
@@ -182,12 +184,13 @@ impl Borgmaster for Service {
     }
 
     async fn kill(&self, request: Request<v1::KillRequest>) -> Answer<v1::KillResponse> {
-        let by = self.caller(&request)?;
-        let v1::KillRequest { id, job, tasks } = request.into_inner();
+        let by = self.anyone(&request).await?;
+        let (v1::KillRequest { id, job, tasks }, asked) = split(request);
         let tasks = selection(tasks)?;
         let view = gate::newest(&self.core).await?;
         let reads = Reads { cell: &view.cell, now: view.now(), me: &by.user };
         let job = Arc::clone(reads.find(&job.unwrap_or_default())?);
+        self.own(&by, &asked, || tasks::may_touch(&by.user, &job))?;
         let mutation = Mutation::Kill { collection: job.id, tasks };
         match self.mutate(id, by, mutation).await? {
             (index, Reply::Killed { tasks }) => Ok(Response::new(v1::KillResponse {
@@ -289,12 +292,12 @@ impl Borgmaster for Service {
         &self,
         request: Request<v1::ReplicasRequest>,
     ) -> Answer<v1::ReplicasResponse> {
-        self.caller(&request)?;
+        self.anyone(&request).await?;
         self.the_replicas().await
     }
 
     async fn users(&self, request: Request<v1::UsersRequest>) -> Answer<v1::UsersResponse> {
-        let user = self.user(&request)?;
+        let user = self.user(&request).await?;
         self.read(&user, |reads| Ok(reads.users()))
     }
 
@@ -315,7 +318,7 @@ impl Borgmaster for Service {
     }
 
     async fn quota(&self, request: Request<v1::QuotaRequest>) -> Answer<v1::QuotaResponse> {
-        let (user, asked) = (self.user(&request)?, request.into_inner());
+        let (user, asked) = (self.user(&request).await?, request.into_inner());
         self.read(&user, |reads| reads.quota(&asked))
     }
 
@@ -323,7 +326,7 @@ impl Borgmaster for Service {
         &self,
         request: Request<v1::CheckQuotaRequest>,
     ) -> Answer<v1::CheckQuotaResponse> {
-        let (user, asked) = (self.user(&request)?, request.into_inner());
+        let (user, asked) = (self.user(&request).await?, request.into_inner());
         self.read(&user, |reads| reads.check_quota(asked))
     }
 
@@ -331,7 +334,7 @@ impl Borgmaster for Service {
         &self,
         request: Request<v1::CapabilitiesRequest>,
     ) -> Answer<v1::CapabilitiesResponse> {
-        let (user, asked) = (self.user(&request)?, request.into_inner());
+        let (user, asked) = (self.user(&request).await?, request.into_inner());
         self.read(&user, |reads| Ok(reads.capabilities(&asked)))
     }
 
@@ -339,12 +342,12 @@ impl Borgmaster for Service {
         &self,
         request: Request<v1::PlatformsRequest>,
     ) -> Answer<v1::PlatformsResponse> {
-        let user = self.user(&request)?;
+        let user = self.user(&request).await?;
         self.read(&user, |reads| Ok(reads.platforms()))
     }
 
     async fn status(&self, request: Request<v1::StatusRequest>) -> Answer<v1::StatusResponse> {
-        let (user, asked) = (self.user(&request)?, request.into_inner());
+        let (user, asked) = (self.user(&request).await?, request.into_inner());
         if let Some(at) = asked.at {
             return match self.past(&user, at, Question::Status(asked)).await? {
                 PastAnswer::Status(answer) => Ok(Response::new(answer)),
@@ -358,7 +361,7 @@ impl Borgmaster for Service {
         &self,
         request: Request<v1::WatchJobRequest>,
     ) -> Answer<Self::WatchJobStream> {
-        let caller = self.caller(&request)?;
+        let caller = self.anyone(&request).await?;
         let user = &caller.user;
         let asked = request.into_inner().job.unwrap_or_default();
         let mut views = self.core.watch();
@@ -396,7 +399,7 @@ impl Borgmaster for Service {
     }
 
     async fn why(&self, request: Request<v1::WhyRequest>) -> Answer<v1::WhyResponse> {
-        let (user, asked) = (self.user(&request)?, request.into_inner());
+        let (user, asked) = (self.user(&request).await?, request.into_inner());
         if let Some(at) = asked.at {
             return match self.past(&user, at, Question::Why(asked)).await? {
                 PastAnswer::Why(answer) => Ok(Response::new(answer)),
@@ -410,7 +413,7 @@ impl Borgmaster for Service {
         &self,
         request: Request<v1::MachinesRequest>,
     ) -> Answer<v1::MachinesResponse> {
-        let (user, asked) = (self.user(&request)?, request.into_inner());
+        let (user, asked) = (self.user(&request).await?, request.into_inner());
         if let Some(at) = asked.at {
             return match self.past(&user, at, Question::Machines(asked)).await? {
                 PastAnswer::Machines(answer) => Ok(Response::new(answer)),
@@ -426,7 +429,7 @@ impl Borgmaster for Service {
         &self,
         request: Request<v1::CellStatusRequest>,
     ) -> Answer<v1::CellStatusResponse> {
-        let (user, asked) = (self.user(&request)?, request.into_inner());
+        let (user, asked) = (self.user(&request).await?, request.into_inner());
         if let Some(at) = asked.at {
             return match self.past(&user, at, Question::Cell(asked)).await? {
                 PastAnswer::Cell(answer) => Ok(Response::new(answer)),
@@ -446,7 +449,7 @@ impl Borgmaster for Service {
     }
 
     async fn events(&self, request: Request<v1::EventsRequest>) -> Answer<Self::EventsStream> {
-        let (caller, asked) = (self.caller(&request)?, request.into_inner());
+        let (caller, asked) = (self.anyone(&request).await?, request.into_inner());
         let stream = self.follow_events(&caller.user, &asked)?;
         Ok(self.while_accepted(caller, stream))
     }
@@ -461,13 +464,14 @@ impl Borgmaster for Service {
     }
 
     async fn logs(&self, request: Request<v1::LogsRequest>) -> Answer<Self::LogsStream> {
-        let caller = self.caller(&request)?;
+        let caller = self.anyone(&request).await?;
         let user = &caller.user;
-        let asked = request.into_inner();
+        let (asked, asks) = split(request);
         let tasks = selection(asked.tasks.clone())?;
         let view = self.core.view();
         let reads = Reads { cell: &view.cell, now: view.now(), me: user };
         let job = reads.find(&asked.job.clone().unwrap_or_default())?;
+        self.own(&caller, &asks, || tasks::may_touch(user, job))?;
         if job.owner != *user && !view.cell.may(user, Capability::AdministerJobs) {
             return Err(Status::permission_denied(format!(
                 "{user} may not read the logs of {}/{}: {}, an administrator or a user with the \

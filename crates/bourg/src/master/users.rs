@@ -2,8 +2,8 @@
 //! (design, section 7).
 
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::UNIX_EPOCH;
 
 use cell::{Cell, Mutation, Reply};
 use model::{Serial, Time, UserName};
@@ -14,16 +14,20 @@ use tokio_stream::Stream;
 use tonic::{Request, Response, Status};
 
 use super::asking::LEADER_PATIENCE;
+use super::core::View;
 use super::enrolment::Wanted;
 use super::reads::Reads;
 use super::service::{Answer, Service, Streamed, unexpected};
-use super::views;
+use super::tasks::{self, Denied};
+use super::{gate, views};
 
 /// Who asks, and with which certificate.
 #[derive(Clone, Debug)]
 pub(crate) struct Caller {
     pub(crate) user: UserName,
     pub(super) serial: Serial,
+    /// When the certificate was issued, where it is a task of theirs that asks.
+    pub(super) task: Option<Time>,
 }
 
 #[cfg(test)]
@@ -32,17 +36,69 @@ impl Caller {
     pub(super) fn of(name: &str) -> Self {
         let user = UserName::new(name).unwrap_or_else(|error| unreachable!("{error}"));
         let serial = Serial::from_bytes(&[1]).unwrap_or_else(|| unreachable!("one byte"));
-        Self { user, serial }
+        Self { user, serial, task: None }
+    }
+}
+
+impl Caller {
+    /// Whether their certificate is accepted in a cell, at some moment.
+    pub(super) fn accepted(&self, cell: &Cell, now: Time) -> Result<(), Denied> {
+        match self.task {
+            Some(issued) => tasks::accepted(cell, &self.user, self.serial, issued, now).map(drop),
+            None if cell.accepts(&self.user, self.serial) => Ok(()),
+            None => Err(Denied { cause: Cause::Revoked, why: revoked(cell, &self.user, now) }),
+        }
     }
 }
 
 impl Service {
-    /// The user who asks, if their certificate is accepted. A task acts as its job's owner, and its
-    /// certificate falls with theirs.
+    /// The user who asks, if their certificate is accepted. What their tasks may not ask, asks this.
     pub(super) fn caller<T>(&self, request: &Request<T>) -> Result<Caller, Status> {
         let peer = rpc::transport::peer(request, &self.cell)?;
-        let name = match peer.identity {
-            Identity::User(name) | Identity::Task { user: name, .. } => name,
+        if let Identity::Task { user, .. } = &peer.identity {
+            let why = format!(
+                "{} may not ask that: a task may look at its cell, and submit and kill jobs of \
+                 {user}, and all else takes a user's own certificate",
+                peer.identity
+            );
+            return Err(rpc::transport::refuse(request, Cause::WrongRole, why));
+        }
+        self.user_or_task(request)
+    }
+
+    /// The user who asks or whose task does, if the certificate is accepted by what is known here.
+    pub(super) fn user_or_task<T>(&self, request: &Request<T>) -> Result<Caller, Status> {
+        let (caller, view) = (self.claimed(request)?, self.core.view());
+        match caller.accepted(&view.cell, view.now()) {
+            Ok(()) => Ok(caller),
+            Err(Denied { cause, why }) => Err(rpc::transport::refuse(request, cause, why)),
+        }
+    }
+
+    /// The same. A task that was placed a moment ago may be one that this replica has not heard of:
+    /// then it asks the others.
+    pub(super) async fn anyone<T: Sync>(&self, request: &Request<T>) -> Result<Caller, Status> {
+        let (caller, view) = (self.claimed(request)?, self.core.view());
+        let mut accepted = caller.accepted(&view.cell, view.now());
+        if accepted.as_ref().is_err_and(|denied| denied.cause == Cause::Ended) {
+            let view = gate::newest(&self.core).await?;
+            accepted = caller.accepted(&view.cell, view.now());
+        }
+        match accepted {
+            Ok(()) => Ok(caller),
+            Err(Denied { cause, why }) => Err(rpc::transport::refuse(request, cause, why)),
+        }
+    }
+
+    /// Who asks by their certificate, whether that is accepted or not.
+    fn claimed<T>(&self, request: &Request<T>) -> Result<Caller, Status> {
+        let peer = rpc::transport::peer(request, &self.cell)?;
+        let (name, task) = match peer.identity {
+            Identity::User(name) => (name, None),
+            Identity::Task { user, .. } => {
+                let issued = peer.issued.duration_since(UNIX_EPOCH).unwrap_or_default();
+                (user, Some(Time(u64::try_from(issued.as_micros()).unwrap_or(u64::MAX))))
+            }
             other => {
                 let why = format!("{other} may not ask that: users and their tasks may");
                 return Err(rpc::transport::refuse(request, Cause::WrongRole, why));
@@ -53,16 +109,10 @@ impl Service {
         let serial = Serial::from_bytes(&peer.serial).ok_or_else(|| {
             Status::unauthenticated("the certificate's serial number is too long: get a new one")
         })?;
-        let caller = Caller { user, serial };
-        let view = self.core.view();
-        if view.cell.accepts(&caller.user, serial) {
-            return Ok(caller);
-        }
-        let why = revoked(&view.cell, &caller.user, view.now());
-        Err(rpc::transport::refuse(request, Cause::Revoked, why))
+        Ok(Caller { user, serial, task })
     }
 
-    /// A stream that ends when the certificate of whoever asked for it is revoked, or when this
+    /// A stream that ends when the certificate of whoever asked for it is not accepted any more, or when this
     /// replica has heard of no leader for a while: whoever reads it asks another then.
     pub(super) fn while_accepted<T: 'static>(
         &self,
@@ -71,13 +121,13 @@ impl Service {
     ) -> Response<Streamed<T>> {
         let (core, mut views) = (self.core.clone(), self.core.watch());
         let refused = Box::pin(async move {
-            let Caller { user, serial } = caller;
             let revoked = async {
-                let view = views.wait_for(|view| !view.cell.accepts(&user, serial)).await;
-                match view.map(|view| Arc::clone(&view)) {
-                    Ok(view) => Status::permission_denied(revoked(&view.cell, &user, view.now())),
+                let denied = |view: &View| caller.accepted(&view.cell, view.now()).err();
+                let view = views.wait_for(|view| denied(view).is_some()).await;
+                match view.map(|view| denied(&view)) {
+                    Ok(Some(Denied { why, .. })) => Status::permission_denied(why),
                     // The master ends, and the stream will by itself.
-                    Err(_) => std::future::pending().await,
+                    Ok(None) | Err(_) => std::future::pending().await,
                 }
             };
             tokio::select! {

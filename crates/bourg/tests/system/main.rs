@@ -45,6 +45,7 @@ mod rootless;
 mod security;
 mod shown;
 mod sim;
+mod task_identity;
 mod tasks;
 mod units;
 mod updates;

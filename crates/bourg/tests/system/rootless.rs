@@ -38,6 +38,28 @@ fn a_user_who_is_not_root_gets_a_cell_without_limits() {
     assert!(talk.contains(", isolation=rootless: no limits)\n"), "{talk}");
 }
 
+#[test]
+fn a_task_without_root_asks_its_cell_as_itself() {
+    let terminal = home();
+    terminal.write(
+        "asks.bcl",
+        "{ name: 'asks', api: true, ram: '512 MiB', cmd: ['sh', '-c', |||
+             stat -c 'mode %a' $BOURG_CELL/user.key; bourg cell -o name
+             touch $BOURG_CELL/new || echo it is not written to
+             echo $((40 + 2)) answers; sleep 1d
+           |||] }",
+    );
+    let look = "for i in $(seq 300); do ./bourg logs asks/0 > said; grep -q 42 said && break; \
+                sleep 0.1; done; cat said";
+    terminal.ok("chmod 777 .");
+    let user = as_user(61_237);
+    let ended = terminal.types(&format!("{user} ./bourg dev asks.bcl -- sh -c '{look}'"));
+    let said = &ended.stdout;
+    for expected in ["mode 400", "\ndev\n", "it is not written to", "42 answers"] {
+        assert!(said.contains(expected), "{expected} is not in\n{said}{}", ended.stderr);
+    }
+}
+
 /// The program that is started as a role of the cell in a directory.
 fn process_of(terminal: &Terminal, role: &str) -> Option<i32> {
     let text = std::fs::read_to_string(terminal.path(&format!("cell/run/{role}.pid"))).ok()?;

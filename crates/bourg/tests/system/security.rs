@@ -20,22 +20,22 @@ use crate::pages::{Of, metrics, value};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
-fn authority(cell: &Cell) -> Authority {
+pub(crate) fn authority(cell: &Cell) -> Authority {
     Authority::open(cell.path("cell/master/tls")).expect("the cell's authority")
 }
 
-fn issued(cell: &Cell, identity: &str) -> Credentials {
+pub(crate) fn issued(cell: &Cell, identity: &str) -> Credentials {
     let identity: Identity = identity.parse().expect("an identity");
     authority(cell).issue(&identity, Validity::lasting(HOUR)).expect("a certificate")
 }
 
 /// Does something in a runtime of its own.
-fn wait<T>(future: impl Future<Output = T>) -> T {
+pub(crate) fn wait<T>(future: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.expect("a runtime").block_on(future)
 }
 
-fn to(cell: &Cell, of: Of, credentials: Credentials) -> Channel {
+pub(crate) fn to(cell: &Cell, of: Of, credentials: Credentials) -> Channel {
     let role = match of {
         Of::Master => Role::Master,
         Of::Borglet => Role::Borglet,
@@ -46,7 +46,7 @@ fn to(cell: &Cell, of: Of, credentials: Credentials) -> Channel {
 }
 
 /// How often somebody was refused for a cause.
-fn refused(cell: &Cell, of: Of, cause: &str) -> u64 {
+pub(crate) fn refused(cell: &Cell, of: Of, cause: &str) -> u64 {
     let name = match of {
         Of::Master => format!("bourg_requests_refused_total{{cause=\"{cause}\",band=\"none\"}}"),
         Of::Borglet => format!("bourg_borglet_requests_refused_total{{cause=\"{cause}\"}}"),

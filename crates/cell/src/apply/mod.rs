@@ -26,7 +26,8 @@ use spec::{JobSpec, Kind};
 use crate::state::bounds::{REASON_CHARACTERS_MAX, TIME_MAX};
 use crate::{
     ALLOCS, Actor, Applied, CAPABILITIES, Cell, ENROLMENT, Event, EventKind, LEVEL, LOST_MACHINES,
-    Mutation, Op, Outcome, QUOTA, REPLICAS, RESERVATIONS, Rejection, Subject, USERS,
+    Mutation, Op, Outcome, QUOTA, REPLICAS, RESERVATIONS, Rejection, Subject, TASK_IDENTITIES,
+    USERS,
 };
 
 /// What one operation does beside its answer, as it comes.
@@ -115,6 +116,9 @@ impl Op {
 
     /// What of a description is known from a later level than the first on, and from which.
     pub(crate) fn beyond_level_1(spec: &JobSpec) -> Option<(&'static str, Level)> {
+        if spec.task.api {
+            return Some(("tasks with api", TASK_IDENTITIES));
+        }
         if spec.has_maxima() {
             return Some(("maxPerMachine and maxPerSwitch", RESERVATIONS));
         }

@@ -429,6 +429,8 @@ fn below_level_2_there_is_neither_quota_nor_a_capability() {
         refused: the job description is not valid: estimation and kernelFeatures need a cell at level 2
         > submit ana/web 1 kernel=net-raw
         refused: the job description is not valid: estimation and kernelFeatures need a cell at level 2
+        > submit ana/web 1 api=yes
+        refused: the job description is not valid: tasks with api need a cell at level 3
         > submit ana/web 9
         SUBMIT job 1 (new)
         SUBMIT 1-0-1 (new)

@@ -545,6 +545,7 @@ pub(crate) fn submitted(name: &str, tasks: u64, options: &[&str]) -> Arc<JobSpec
                 let feature = |name: &str| name.parse().expect("a kernel feature");
                 job.task.kernel_features = value.split(',').map(feature).collect();
             }
+            "api" => job.task.api = value == "yes",
             "parent" => job.parent = Some(value.parse().expect("a job")),
             "label" => {
                 let (name, value) = value.split_once(':').expect("NAME:VALUE");

@@ -78,6 +78,7 @@ pub(crate) fn full_job() -> JobSpec {
         notice: Span::from_secs(10),
         constraints: constraints(),
         kernel_features: BTreeSet::new(),
+        api: false,
     };
     let change = TaskOverride {
         cmd: Some(vec!["serve".to_owned(), "--canary".to_owned()]),
@@ -277,6 +278,9 @@ pub(crate) fn all_ops() -> Vec<Op> {
     later.extend(replicas::requests().into_iter().map(request));
     later.extend(replicas::ops());
     // From level 3 on.
+    let mut asking = full_job();
+    asking.task.api = true;
+    later.push(request(Mutation::Submit(Arc::new(asking))));
     later.extend(enrolment::requests().into_iter().map(request));
     later.extend(enrolment::ops());
     ops.extend(later);

@@ -7,6 +7,7 @@ use std::time::SystemTime;
 use tonic::{Request, Status};
 
 use super::refusals::{Cause, Refusals};
+use crate::authority::CLOCK_SKEW;
 use crate::certificate::{self, Certified};
 use crate::identity::Identity;
 
@@ -26,6 +27,8 @@ pub struct Peer {
     pub identity: Identity,
     /// The serial number of their certificate, the most significant byte first.
     pub serial: Vec<u8>,
+    /// When their certificate was issued, to the second.
+    pub issued: SystemTime,
     /// When their certificate stops being accepted.
     pub expires: SystemTime,
     /// From where.
@@ -88,9 +91,10 @@ impl FarEnd {
     pub(super) fn of_cell(&self, cell: &str) -> Result<Peer, (Cause, String)> {
         let certified =
             self.certified.as_ref().map_err(|why| (Cause::BadCertificate, why.clone()))?;
-        let Certified { identity, serial, expires, .. } = certified.clone();
+        let Certified { identity, serial, begins, expires, .. } = certified.clone();
         if certified.cell == cell {
-            return Ok(Peer { identity, serial, expires, address: self.address });
+            let issued = begins + CLOCK_SKEW;
+            return Ok(Peer { identity, serial, issued, expires, address: self.address });
         }
         let why = format!(
             "{identity} is of cell {}, this is cell {cell}: use credentials of this cell",

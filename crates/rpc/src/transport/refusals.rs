@@ -32,6 +32,8 @@ pub enum Cause {
     WrongIdentity,
     /// The join token was used with another key.
     UsedToken,
+    /// The task whose certificate they show has ended.
+    Ended,
     /// They did not take this server for the one that they wanted.
     Distrusted,
     /// Their handshake took too long.
@@ -42,7 +44,7 @@ pub enum Cause {
 
 impl Cause {
     /// Every cause, in the order of their numbers.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::NoCertificate,
         Self::WrongAuthority,
         Self::Expired,
@@ -52,6 +54,7 @@ impl Cause {
         Self::WrongRole,
         Self::WrongIdentity,
         Self::UsedToken,
+        Self::Ended,
         Self::Distrusted,
         Self::Slow,
         Self::NoTls,
@@ -70,6 +73,7 @@ impl Cause {
             Self::WrongRole => "wrong_role",
             Self::WrongIdentity => "wrong_identity",
             Self::UsedToken => "used_token",
+            Self::Ended => "ended",
             Self::Distrusted => "distrusted",
             Self::Slow => "slow",
             Self::NoTls => "no_tls",
@@ -118,6 +122,7 @@ impl fmt::Display for Cause {
             Self::WrongRole => "with a certificate of a role that may not do this",
             Self::WrongIdentity => "with the certificate of somebody else",
             Self::UsedToken => "with a join token that another key has used",
+            Self::Ended => "with the certificate of a task that has ended",
             Self::Distrusted => "that do not trust this server",
             Self::Slow => "whose handshake took too long",
             Self::NoTls => "that speak no TLS that is understood here",

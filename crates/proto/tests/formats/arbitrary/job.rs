@@ -98,6 +98,7 @@ fn valid_task() -> BoxedStrategy<TaskSpec> {
                 notice,
                 constraints,
                 kernel_features: BTreeSet::new(),
+                api: false,
             }
         })
         .boxed()
@@ -149,13 +150,16 @@ fn references() -> impl Strategy<Value = BTreeSet<JobReference>> {
 fn with_wishes(job: impl Strategy<Value = JobSpec>) -> impl Strategy<Value = JobSpec> {
     let features = btree_set(select(&KernelFeature::ALL[..]), 0..3);
     let features = prop_oneof![3 => Just(BTreeSet::new()), 1 => features];
-    (job, prop::bool::weighted(0.8), features).prop_map(|(mut job, estimation, features)| {
-        job.estimation = estimation;
-        if !job.kind.is_alloc_set() {
-            job.task.kernel_features = features;
-        }
-        job
-    })
+    let api = prop::bool::weighted(0.2);
+    (job, prop::bool::weighted(0.8), features, api).prop_map(
+        |(mut job, estimation, features, api)| {
+            job.estimation = estimation;
+            if !job.kind.is_alloc_set() {
+                (job.task.kernel_features, job.task.api) = (features, api);
+            }
+            job
+        },
+    )
 }
 
 /// A description that is admitted, of a few tasks.
@@ -240,6 +244,7 @@ pub(crate) fn any_task() -> BoxedStrategy<TaskSpec> {
                 notice,
                 constraints,
                 kernel_features: BTreeSet::new(),
+                api: false,
             }
         })
         .boxed()

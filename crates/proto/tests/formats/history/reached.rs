@@ -40,7 +40,6 @@ fn histories_reach_every_state_and_every_event() {
         cell: rescheduling stopped
         cell: something is charged
         cell: user added
-        cell: user added again
         cell: user revoked
         job: failed
         job: finished
@@ -48,6 +47,7 @@ fn histories_reach_every_state_and_every_event() {
         job: has a maximum per switch
         job: has a parent
         job: has kernel features
+        job: has tasks with api
         job: is an alloc set
         job: is not estimated
         job: killed by a user
@@ -94,8 +94,8 @@ fn histories_reach_every_state_and_every_event() {
         task: reserves less than its limit
         task: started
         task: starting
-        task: stopping, evicted
         task: stopping, killed by a user
+        task: stopping, killed with its alloc set
         task: stopping, killed with its parent
         task: stopping, machine shutdown
         task: stopping, preempted
@@ -255,6 +255,7 @@ fn of_job(job: &Job) -> impl Iterator<Item = String> {
         (job.spec.max_per_machine.is_some(), "has a maximum per machine".to_owned()),
         (!job.spec.estimation, "is not estimated".to_owned()),
         (!job.spec.task.kernel_features.is_empty(), "has kernel features".to_owned()),
+        (job.spec.task.api, "has tasks with api".to_owned()),
         (job.spec.max_per_switch.is_some(), "has a maximum per switch".to_owned()),
     ];
     words.into_iter().filter_map(|(is, word)| is.then_some(word))
