@@ -188,16 +188,18 @@ struct Reader {
 impl Reader {
     async fn read(mut self, window: Window, rest: Duration) -> Result<Latencies, Failure> {
         let mut times = Latencies::default();
+        // From then on this replica has the job.
+        let status = self.status();
+        self.client.status(asked(status, true)).await?;
         while Instant::now() < window.ends {
             let begun = Instant::now();
             if self.machines {
                 let labels = format!("job={}", self.job.job);
                 let request = v1::MachinesRequest { labels, ..Default::default() };
-                self.client.machines(self.asks(request)).await?;
+                self.client.machines(asked(request, self.consistent)).await?;
             } else {
-                let jobs = vec![self.job.clone()];
-                let request = v1::StatusRequest { jobs, tasks: true, ..Default::default() };
-                self.client.status(self.asks(request)).await?;
+                let request = self.status();
+                self.client.status(asked(request, self.consistent)).await?;
             }
             let ended = Instant::now();
             if window.has(ended) {
@@ -208,11 +210,15 @@ impl Reader {
         Ok(times)
     }
 
-    fn asks<T>(&self, message: T) -> Request<T> {
-        let mut request = Request::new(message);
-        if self.consistent {
-            request.metadata_mut().insert(CONSISTENT, MetadataValue::from_static("true"));
-        }
-        request
+    fn status(&self) -> v1::StatusRequest {
+        v1::StatusRequest { jobs: vec![self.job.clone()], tasks: true, ..Default::default() }
     }
+}
+
+fn asked<T>(message: T, consistent: bool) -> Request<T> {
+    let mut request = Request::new(message);
+    if consistent {
+        request.metadata_mut().insert(CONSISTENT, MetadataValue::from_static("true"));
+    }
+    request
 }
