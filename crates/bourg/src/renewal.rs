@@ -9,6 +9,8 @@ use proto::v1;
 use rpc::service::enrolment_client::EnrolmentClient;
 use rpc::{Authority, Credentials, Expect, NewKey, Role, Rotating, Validity};
 use tokio::time::sleep;
+use tonic::transport::Channel;
+use tonic::{Request, Response, Status};
 
 use crate::cli::moment;
 use crate::joining;
@@ -92,7 +94,12 @@ impl Renewed {
     async fn renew(&mut self) -> anyhow::Result<()> {
         let key = NewKey::generate()?;
         let request = v1::RenewRequest { signing_request: key.request_pem()? };
-        let answer = self.ask(request).await?;
+        let renew =
+            async |mut client: EnrolmentClient<Channel>, request| client.renew(request).await;
+        let masters = self.masters.all();
+        // One that lags may not know a certificate that the next one does.
+        let answer = ask_each(&masters, &self.credentials, &request, TIMEOUT, renew, |_| false);
+        let answer = answer.await.map_err(|error| anyhow::anyhow!(explained(&error)))?;
         let ca = self.credentials.credentials().ca_pem().to_owned();
         let renewed = key.credentials(answer.certificate, ca)?;
         let expires = shown(renewed.expires());
@@ -105,21 +112,37 @@ impl Renewed {
         }
         Ok(())
     }
+}
 
-    /// Asks one master after the other.
-    async fn ask(&self, request: v1::RenewRequest) -> anyhow::Result<v1::RenewResponse> {
-        let mut failed = anyhow::anyhow!("no master is known");
-        for master in self.masters.all() {
-            let expect = Expect::Role(Role::Master);
-            let channel = rpc::transport::connect(&master, &self.credentials, &expect)?;
-            let mut request = tonic::Request::new(request.clone());
-            request.set_timeout(TIMEOUT);
-            match EnrolmentClient::new(channel).renew(request).await {
-                Ok(answer) => return Ok(answer.into_inner()),
-                Err(status) => failed = anyhow::anyhow!(rpc::transport::explain(&status)),
-            }
+/// Asks one master after the other, for so long each, until one answers, or refuses for all of them.
+/// What the last said is a [`Status`] in the error.
+pub(crate) async fn ask_each<M: Clone, T>(
+    masters: &[String],
+    credentials: &Rotating,
+    message: &M,
+    time: Duration,
+    call: impl AsyncFn(EnrolmentClient<Channel>, Request<M>) -> Result<Response<T>, Status>,
+    is_final: impl Fn(&Status) -> bool,
+) -> anyhow::Result<T> {
+    let mut failed = anyhow::anyhow!("no master is known");
+    for master in masters {
+        let channel = rpc::transport::connect(master, credentials, &Expect::Role(Role::Master))?;
+        let mut request = Request::new(message.clone());
+        request.set_timeout(time);
+        match call(EnrolmentClient::new(channel), request).await {
+            Ok(answer) => return Ok(answer.into_inner()),
+            Err(status) if is_final(&status) => return Err(status.into()),
+            Err(status) => failed = status.into(),
         }
-        Err(failed)
+    }
+    Err(failed)
+}
+
+/// What such an error means, in words.
+pub(crate) fn explained(error: &anyhow::Error) -> String {
+    match error.downcast_ref::<Status>() {
+        Some(status) => rpc::transport::explain(status),
+        None => format!("{error:#}"),
     }
 }
 

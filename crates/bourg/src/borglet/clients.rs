@@ -19,14 +19,15 @@ use linux::record::Bind;
 use model::InstanceId;
 use proto::v1;
 use rpc::service::enrolment_client::EnrolmentClient;
-use rpc::{Credentials, Expect, NewKey, Role, Rotating};
+use rpc::{Credentials, NewKey, Rotating};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, sleep, timeout_at};
+use tonic::transport::Channel;
 use tonic::{Code, Status};
 
 use super::tasks::Files;
 use crate::cli::cells::{CELL_FILE, CellFile, USER_STEM};
-use crate::renewal::{self, Masters};
+use crate::renewal::{self, Masters, explained};
 
 /// Where they are: in memory on every Linux, and open to every user for directories of their own.
 const MEMORY: &str = "/dev/shm";
@@ -152,11 +153,8 @@ impl Clients {
         };
         let refused = error.downcast_ref::<Status>().is_some_and(is_final);
         let now = SystemTime::now();
-        let wait = renewal::retry_after(kept.expires, now).max(if refused {
-            LOOK
-        } else {
-            Duration::ZERO
-        });
+        let wait = renewal::retry_after(kept.expires, now);
+        let wait = if refused { wait.max(LOOK) } else { wait };
         tracing::warn!(
             "the certificate of {instance} could not be renewed, which is tried again in {} s: {}",
             wait.as_secs(),
@@ -235,22 +233,16 @@ impl Clients {
         request: v1::CertifyTaskRequest,
     ) -> anyhow::Result<v1::CertifyTaskResponse> {
         let masters = lock(&self.0.masters).all();
-        let mut failed = anyhow::anyhow!(
+        ensure!(
+            !masters.is_empty(),
             "this machine's Borglet knows no master: start it with --master, or let it join with a \
              token"
         );
-        for master in masters {
-            let expect = Expect::Role(Role::Master);
-            let channel = rpc::transport::connect(&master, &self.0.credentials, &expect)?;
-            let mut request = tonic::Request::new(request.clone());
-            request.set_timeout(TIMEOUT);
-            match EnrolmentClient::new(channel).certify_task(request).await {
-                Ok(answer) => return Ok(answer.into_inner()),
-                Err(status) if is_final(&status) => return Err(status.into()),
-                Err(status) => failed = status.into(),
-            }
-        }
-        Err(failed)
+        let certify = async |mut client: EnrolmentClient<Channel>, request| {
+            client.certify_task(request).await
+        };
+        let credentials = &self.0.credentials;
+        renewal::ask_each(&masters, credentials, &request, TIMEOUT, certify, is_final).await
     }
 
     fn of(&self, instance: InstanceId) -> PathBuf {
@@ -304,13 +296,6 @@ fn is_final(status: &Status) -> bool {
         Code::Unimplemented,
     ];
     answers.contains(&status.code()) || rpc::transport::is_distrust(status)
-}
-
-fn explained(error: &anyhow::Error) -> String {
-    match error.downcast_ref::<Status>() {
-        Some(status) => rpc::transport::explain(status),
-        None => format!("{error:#}"),
-    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -7,7 +7,6 @@
 //! cell, what is known of it. Then the Borglets' process is killed, stays away until all are
 //! unreachable, and comes back: that is the storm.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
@@ -20,9 +19,9 @@ use tokio::time::Instant;
 use super::borglets::{self, Process};
 use super::latencies::Latencies;
 use super::masters::Masters;
-use super::{Disk, below, micros_each, process, rounded, run, waiting};
+use super::{AsAll, Disk, micros_each, process, rounded, run, waiting};
 use crate::cli::cells::Connection;
-use crate::cli::output::{self, Format};
+use crate::cli::output;
 use crate::cli::{Done, Failure};
 
 /// What is to be measured.
@@ -40,12 +39,8 @@ pub(crate) struct Wanted {
     /// For how long they are away before they come back together, in seconds. 0: they stay.
     #[arg(long, default_value_t = 15)]
     away: u64,
-    /// Below which directory the masters have theirs. Default: where temporary files are.
-    #[arg(long)]
-    dir: Option<PathBuf>,
-    /// Print JSON.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    as_all: AsAll,
 }
 
 /// What was found.
@@ -99,7 +94,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// Measures, and prints what was found.
 pub(crate) fn measure(wanted: &Wanted) -> Done {
     let found = run(measured(wanted))?;
-    let format = if wanted.json { Format::Json } else { Format::Table };
+    let format = wanted.as_all.format();
     output::object(&format, &found, "agents", || {
         let storm = found.storm.as_ref().map(|storm| {
             format!(
@@ -124,7 +119,7 @@ pub(crate) fn measure(wanted: &Wanted) -> Done {
 }
 
 async fn measured(wanted: &Wanted) -> Result<Found, Failure> {
-    let place = below(wanted.dir.as_ref());
+    let place = wanted.as_all.below();
     let mut masters = Masters::prepare(&place, wanted.replicas, None, &[])?;
     masters.start()?;
     let mut connection = masters.connect()?;

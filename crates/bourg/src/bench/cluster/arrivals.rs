@@ -7,7 +7,6 @@
 //! given pace, all of them in the free band. A task's start is when its Borglet has it running; all of
 //! them are waited for at the end.
 
-use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -23,8 +22,8 @@ use tokio::time::Instant;
 
 use super::borglets::{self, Process};
 use super::masters::{LeanClient, Masters};
-use super::{Disk, agents, below, micros_each, process, rate, run};
-use crate::cli::output::{self, Format};
+use super::{AsAll, Disk, agents, micros_each, process, rate, run};
+use crate::cli::output;
 use crate::cli::{Done, Failure, LOG_VARIABLE, PARENT_VARIABLE};
 use crate::clock::wall_clock;
 
@@ -49,12 +48,8 @@ pub(crate) struct Wanted {
     /// How many replicas the master has.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=7))]
     replicas: u8,
-    /// Below which directory the masters have theirs. Default: where temporary files are.
-    #[arg(long)]
-    dir: Option<PathBuf>,
-    /// Print JSON.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    as_all: AsAll,
 }
 
 /// What was found.
@@ -91,7 +86,7 @@ const LOOK: Duration = Duration::from_millis(5);
 /// Measures, and prints what was found.
 pub(crate) fn measure(wanted: &Wanted) -> Done {
     let found = run(measured(wanted))?;
-    let format = if wanted.json { Format::Json } else { Format::Table };
+    let format = wanted.as_all.format();
     output::object(&format, &found, "arrivals", || {
         format!(
             "{} tasks in {} jobs: {:.0} arrived a second, {:.0} ran a second, for {} s; {} behind at \
@@ -110,7 +105,7 @@ pub(crate) fn measure(wanted: &Wanted) -> Done {
 }
 
 async fn measured(wanted: &Wanted) -> Result<Found, Failure> {
-    let place = below(wanted.dir.as_ref());
+    let place = wanted.as_all.below();
     let mut masters = Masters::prepare(&place, wanted.replicas, None, &[])?;
     masters.start()?;
     let mut connection = masters.connect()?;

@@ -8,7 +8,7 @@
 //! one process: what is missing there are TLS, HTTP/2, the services and the other processes. All of
 //! them share this machine's processors.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use clap::Args;
@@ -17,8 +17,8 @@ use serde::Serialize;
 use super::latencies::Latencies;
 use super::masters::Masters;
 use super::waiting::{self, Window};
-use super::{Disk, below, micros_each, process, rate, rounded, run};
-use crate::cli::output::{self, Format};
+use super::{AsAll, Disk, micros_each, process, rate, rounded, run};
+use crate::cli::output;
 use crate::cli::{Done, Failure};
 use crate::master::beside::Beside;
 
@@ -37,12 +37,8 @@ pub(crate) struct Wanted {
     /// For how long, in seconds.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=3_600))]
     seconds: u64,
-    /// Below which directory the masters have theirs. Default: where temporary files are.
-    #[arg(long)]
-    dir: Option<PathBuf>,
-    /// Print JSON.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    as_all: AsAll,
 }
 
 /// What was found.
@@ -80,7 +76,7 @@ const WARMING: Duration = Duration::from_secs(2);
 /// Measures, and prints what was found.
 pub(crate) fn measure(wanted: &Wanted) -> Done {
     let found = run(measured(wanted))?;
-    let format = if wanted.json { Format::Json } else { Format::Table };
+    let format = wanted.as_all.format();
     output::object(&format, &found, "commit", || {
         format!(
             "{} replicas, {} clients that wait: {:.0} changes a second, p50 {:.2} ms, p99 {:.2} ms, \
@@ -102,7 +98,7 @@ pub(crate) fn measure(wanted: &Wanted) -> Done {
 
 async fn measured(wanted: &Wanted) -> Result<Found, Failure> {
     let lasts = Duration::from_secs(wanted.seconds);
-    let place = below(wanted.dir.as_ref());
+    let place = wanted.as_all.below();
     let mut masters = Masters::prepare(&place, wanted.replicas, None, &[])?;
     masters.start()?;
     let leader = masters.form(&mut masters.connect()?).await?;

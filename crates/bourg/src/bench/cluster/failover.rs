@@ -6,8 +6,6 @@
 //! after the kill and asks as every command does: again, and elsewhere, until it is acknowledged. The
 //! one that was killed is started again, and when it has everything the next leader is killed.
 
-use std::path::PathBuf;
-
 use clap::Args;
 use proto::v1;
 use serde::Serialize;
@@ -16,9 +14,9 @@ use tokio::time::Instant;
 use super::super::apply;
 use super::latencies::Latencies;
 use super::masters::Masters;
-use super::{Disk, below, run, waiting};
+use super::{AsAll, Disk, run, waiting};
 use crate::cli::cells::Connection;
-use crate::cli::output::{self, Format};
+use crate::cli::output;
 use crate::cli::{Done, Failure};
 
 /// What is to be measured.
@@ -39,12 +37,8 @@ pub(crate) struct Wanted {
     /// What the draws of machines and tasks begin with.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Below which directory the masters have theirs. Default: where temporary files are.
-    #[arg(long)]
-    dir: Option<PathBuf>,
-    /// Print JSON.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    as_all: AsAll,
 }
 
 /// What was found.
@@ -75,7 +69,7 @@ const POLL_INTERVAL: &str = "60s";
 /// Measures, and prints what was found.
 pub(crate) fn measure(wanted: &Wanted) -> Done {
     let found = run(measured(wanted))?;
-    let format = if wanted.json { Format::Json } else { Format::Table };
+    let format = wanted.as_all.format();
     output::object(&format, &found, "failover", || {
         format!(
             "{} machines, {} tasks, {} replicas, the leader killed {} times: the next change is \
@@ -96,7 +90,7 @@ async fn measured(wanted: &Wanted) -> Result<Found, Failure> {
     let size = apply::Size { machines, tasks, operations: 0, seed };
     let image = apply::filled(size, nowhere)?.image();
     let flags = [("poll-interval", POLL_INTERVAL.to_owned())];
-    let place = below(wanted.dir.as_ref());
+    let place = wanted.as_all.below();
     let mut masters = Masters::prepare(&place, wanted.replicas, Some(&image), &flags)?;
     drop(image);
     masters.start()?;

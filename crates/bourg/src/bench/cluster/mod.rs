@@ -15,10 +15,12 @@ mod waiting;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::Args;
 use serde::Serialize;
 use store::measure::FsyncTimes;
 
 use crate::cli::Failure;
+use crate::cli::output::Format;
 
 /// How large a write is of which it is measured how long it takes to be durable.
 const FSYNC_BYTES: usize = 4_096;
@@ -40,9 +42,27 @@ impl Disk {
     }
 }
 
-/// Where a benchmark has its directory: a temporary one below this, which is removed at its end.
-fn below(place: Option<&PathBuf>) -> PathBuf {
-    place.cloned().unwrap_or_else(std::env::temp_dir)
+/// What all of these benchmarks are told.
+#[derive(Clone, Debug, Args)]
+struct AsAll {
+    /// Below which directory the masters have theirs. Default: where temporary files are.
+    #[arg(long)]
+    dir: Option<PathBuf>,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+impl AsAll {
+    /// Where the directory of a benchmark is: a temporary one below this, which is removed at its end.
+    fn below(&self) -> PathBuf {
+        self.dir.clone().unwrap_or_else(std::env::temp_dir)
+    }
+
+    /// How what was found is printed.
+    fn format(&self) -> Format {
+        if self.json { Format::Json } else { Format::Table }
+    }
 }
 
 /// Runs a benchmark on this thread, with everything that its connections need.

@@ -6,7 +6,6 @@
 //! the asked replica has, half are consistent: all that was acknowledged anywhere before is in the
 //! answer. Readers are spread over all replicas. All processes share this machine's processors.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
@@ -21,8 +20,8 @@ use super::borglets::Process;
 use super::latencies::Latencies;
 use super::masters::{LeanClient, Masters};
 use super::waiting::{self, Window};
-use super::{Disk, agents, below, rate, run};
-use crate::cli::output::{self, Format};
+use super::{AsAll, Disk, agents, rate, run};
+use crate::cli::output;
 use crate::cli::{Done, Failure};
 use crate::master::gate::CONSISTENT;
 
@@ -47,12 +46,8 @@ pub(crate) struct Wanted {
     /// For how long, in seconds.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=3_600))]
     seconds: u64,
-    /// Below which directory the masters have theirs. Default: where temporary files are.
-    #[arg(long)]
-    dir: Option<PathBuf>,
-    /// Print JSON.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    as_all: AsAll,
 }
 
 /// What was found.
@@ -85,7 +80,7 @@ const TASKS: u32 = 100;
 /// Measures, and prints what was found.
 pub(crate) fn measure(wanted: &Wanted) -> Done {
     let found = run(measured(wanted))?;
-    let format = if wanted.json { Format::Json } else { Format::Table };
+    let format = wanted.as_all.format();
     output::object(&format, &found, "reads", || {
         format!(
             "{} Borglets, {:.0} changes a second: plain reads p50 {:.2} ms, p99 {:.2} ms \
@@ -103,7 +98,7 @@ pub(crate) fn measure(wanted: &Wanted) -> Done {
 }
 
 async fn measured(wanted: &Wanted) -> Result<Found, Failure> {
-    let place = below(wanted.dir.as_ref());
+    let place = wanted.as_all.below();
     let mut masters = Masters::prepare(&place, wanted.replicas, None, &[])?;
     masters.start()?;
     let mut connection = masters.connect()?;
