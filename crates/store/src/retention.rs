@@ -28,7 +28,7 @@ pub struct Retention {
     /// All files together may have so many bytes, unless what is needed has more.
     pub bytes: u64,
     /// Every moment that is not older can be looked at, if `bytes` allows it, and what that does not
-    /// take goes.
+    /// take goes. If `bytes` does not, as many moments as it allows.
     pub age: Duration,
     /// Between two neighbouring checkpoints of the past are no more records, where there are
     /// checkpoints for it. Of no meaning for events.
@@ -92,8 +92,10 @@ pub fn plan(
     let begins = past.begins();
     // The newest from which the oldest moment that is wanted can still be rebuilt.
     let wanted = begins.iter().rposition(|begin| begin.time_us <= limit).unwrap_or(0);
+    // An older one can take less: from some, fewer checkpoints are needed on the way.
+    let (older, newer) = begins.split_at(wanted + 1);
     let fits = |begin: &&Begin| past.bytes(begin.index) <= retention.bytes;
-    let begin = begins[wanted..].iter().find(fits).or(begins.last());
+    let begin = older.iter().rev().chain(newer).find(fits).or(begins.last());
     let begin = begin.map_or(0, |begin| begin.index);
     let kept = past.kept(begin);
     let gone = past.checkpoints.iter().filter(|c| !kept.contains(c));

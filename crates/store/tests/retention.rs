@@ -49,7 +49,7 @@ struct Case {
 
 const ALL: u64 = u64::MAX;
 
-const CASES: [Case; 14] = [
+const CASES: [Case; 15] = [
     Case {
         name: "nothing is there",
         checkpoints: &[],
@@ -171,6 +171,16 @@ const CASES: [Case; 14] = [
         goes: (&[100, 200], 301, 300),
     },
     Case {
+        name: "a longer past fits, because it begins without a checkpoint",
+        checkpoints: &[(100, 1), (200, 8), (300, 8), (400, 8)],
+        firsts: &[1],
+        last: 450,
+        keep: (120, 4, 300),
+        needed_from: ALL,
+        today: 9,
+        goes: (&[100, 200], 1, 0),
+    },
+    Case {
         name: "a checkpoint that leads nowhere goes",
         checkpoints: &[(100, 1), (200, 2), (300, 3), (400, 4)],
         firsts: &[150, 250, 350],
@@ -260,8 +270,14 @@ impl Past {
     }
 
     fn bytes(&self) -> u64 {
+        self.bytes_from(0)
+    }
+
+    /// The bytes of the whole log and of every checkpoint from this index on.
+    fn bytes_from(&self, index: u64) -> u64 {
         let log: u64 = self.segments.iter().map(|s| s.file_bytes).sum();
-        log + self.checkpoints.iter().map(|c| c.bytes).sum::<u64>()
+        let checkpoints = self.checkpoints.iter().filter(|c| c.index >= index);
+        log + checkpoints.map(|c| c.bytes).sum::<u64>()
     }
 
     /// The index of the older of the newest two states.
@@ -321,7 +337,11 @@ fn check(past: &Past, retention: &Retention, needed: u64, now: u64) -> Result<Pa
     let limit = now.saturating_sub(u64::try_from(age.as_micros()).unwrap());
     let usable = past.usable();
     let newest_old = usable.iter().rfind(|(index, time)| *index <= older && *time <= limit);
-    prop_assert!(newest_old.is_none_or(|(index, _)| begins >= *index), "older than wanted");
+    let fits = |index| past.bytes_from(index) <= bytes;
+    prop_assert!(
+        newest_old.is_none_or(|(index, _)| begins >= *index || !fits(*index)),
+        "older than wanted, and what is wanted fits"
+    );
     if past.bytes() <= bytes && past.first_record() <= older + 1 {
         let wanted = newest_old.or(usable.first()).map(|(index, _)| *index);
         prop_assert_eq!(Some(begins), wanted);
