@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use cell::{Mutation, Op, Outcome, Reply, RequestId};
-use model::{Capability, CollectionId, LogIndex, ReplicaId};
+use model::{Capability, CollectionId, LogIndex, ReplicaId, Term};
 use proto::v1;
 use tokio::time::Instant;
 use tonic::{Code, Status};
 
-use super::core::{Answered, Ask, NotTaken};
+use super::core::{Answered, Ask, NotTaken, View};
+use super::gate;
 use super::rejections::rejected;
 use super::service::{SMALL_BYTES, Service, malformed, unexpected};
 use super::users::Caller;
@@ -26,7 +27,7 @@ impl Service {
         let until = Instant::now() + LEADER_PATIENCE;
         loop {
             let asked = match self.leader(until).await? {
-                None => self.ask_here(ask.clone(), bytes).await,
+                None => self.ask_here(None, ask.clone(), bytes).await,
                 Some(leader) => tokio::select! {
                     answer = self.forward(leader, &ask, bytes) => answer,
                     () = self.leads_no_longer(leader) => Err(Status::unavailable(
@@ -109,13 +110,14 @@ impl Service {
         let _late = tokio::time::timeout(LEADER_PATIENCE, seen).await;
     }
 
-    /// Asks this replica's core, with as many bytes as the question takes.
+    /// Asks this replica's core, with as many bytes as the question takes; for a term or for any.
     pub(super) async fn ask_here(
         &self,
+        in_term: Option<Term>,
         ask: Ask,
         bytes: usize,
     ) -> Result<(LogIndex, Outcome), Status> {
-        let answered = self.core.ask(ask, bytes).await;
+        let answered = self.core.ask_in(in_term, ask, bytes).await;
         let answered: Answered = answered.map_err(|not_taken| match not_taken {
             NotTaken::Overloaded(shed) => shed.into(),
             NotTaken::NoRoom(why) => {
@@ -148,9 +150,43 @@ impl Service {
         mutation: Mutation,
         bytes: usize,
     ) -> Result<(LogIndex, Reply), Status> {
-        let id: RequestId =
-            id.ok_or_else(|| Status::invalid_argument("a request needs its id"))?.into();
-        match self.ask(Ask::Request(id, by, mutation), bytes).await? {
+        let answered = self.ask(Ask::Request(given(id)?, by, mutation), bytes).await?;
+        self.replied(answered)
+    }
+
+    /// Changes what is found by its name, which has to mean then what it means where it is looked up.
+    /// That is so in the view of a replica that leads, and leads on until it is done: nobody else
+    /// acknowledges anything before. Whoever does not lead, finds nothing or leads no longer asks what
+    /// is true now.
+    pub(super) async fn mutate_found<T>(
+        &self,
+        id: Option<v1::RequestId>,
+        by: Caller,
+        find: impl Fn(&View) -> Result<T, Status>,
+        mutation: impl Fn(&T) -> Result<Mutation, Status>,
+    ) -> Result<(T, LogIndex, Reply), Status> {
+        let id = given(id)?;
+        let view = self.core.view();
+        if let (Some(term), Ok(found)) = (view.leads, find(&view)) {
+            drop(view);
+            let ask = Ask::Request(id, by.clone(), mutation(&found)?);
+            match self.ask_here(Some(term), ask, SMALL_BYTES).await {
+                Err(status) if may_be_answered(&status) => {}
+                answered => {
+                    let (index, reply) = self.replied(answered?)?;
+                    return Ok((found, index, reply));
+                }
+            }
+        }
+        let found = find(&*gate::newest(&self.core).await?)?;
+        let ask = Ask::Request(id, by, mutation(&found)?);
+        let (index, reply) = self.replied(self.ask(ask, SMALL_BYTES).await?)?;
+        Ok((found, index, reply))
+    }
+
+    /// The reply to a request, or why it was rejected.
+    fn replied(&self, answered: (LogIndex, Outcome)) -> Result<(LogIndex, Reply), Status> {
+        match answered {
             (index, Outcome::Request(Ok(reply))) => Ok((index, reply)),
             (_, Outcome::Request(Err(rejection))) => {
                 Err(rejected(&self.core.view().cell, &rejection))
@@ -174,6 +210,11 @@ impl Service {
         let used = Mutation::UseCapability { capability, collection };
         self.mutate_by(id, by.clone(), used, SMALL_BYTES).await.map(drop)
     }
+}
+
+/// The id that every request has.
+fn given(id: Option<v1::RequestId>) -> Result<RequestId, Status> {
+    id.map(RequestId::from).ok_or_else(|| Status::invalid_argument("a request needs its id"))
 }
 
 /// Whether another leader may answer, or this one in a moment.

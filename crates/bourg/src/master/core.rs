@@ -71,6 +71,8 @@ impl Ask {
 
 /// Who asked, and counts among those who wait for as long.
 pub(crate) struct Asker {
+    /// What is asked is to be done in this term or not at all.
+    in_term: Option<Term>,
     answer: oneshot::Sender<Answered>,
     counted: Counted,
     since: Instant,
@@ -146,12 +148,22 @@ impl Core {
 
     /// Asks by a message of so many bytes, unless the core has too much to do.
     pub(crate) async fn ask(&self, ask: Ask, bytes: usize) -> Result<Answered, NotTaken> {
+        self.ask_in(None, ask, bytes).await
+    }
+
+    /// The same, to be done in one term of this replica's or not at all.
+    pub(super) async fn ask_in(
+        &self,
+        in_term: Option<Term>,
+        ask: Ask,
+        bytes: usize,
+    ) -> Result<Answered, NotTaken> {
         if let Some(why) = self.to_log.trouble() {
             return Err(NotTaken::NoRoom(why));
         }
         let (asked, counted) = self.count(&ask, bytes).map_err(NotTaken::Overloaded)?;
         let (answer, mut answered) = oneshot::channel();
-        let asker = Asker { answer, counted, since: Instant::now() };
+        let asker = Asker { in_term, answer, counted, since: Instant::now() };
         self.to_core.try_send(Message::Ask(ask, asker)).map_err(|error| match error {
             mpsc::error::TrySendError::Full(_) => {
                 NotTaken::Overloaded(self.admission.shed(asked, None, 1))
@@ -465,7 +477,12 @@ impl Thread {
             Message::Ask(ask, asker) => {
                 self.last_ticket += 1;
                 let ticket = Ticket(self.last_ticket);
+                let too_late = asker.in_term.is_some() && asker.in_term != self.leads;
                 self.waiting.insert(ticket, asker);
+                if too_late {
+                    self.answers.push((ticket, Err(Refusal::NotLeading)));
+                    return None;
+                }
                 let ask = match ask {
                     Ask::OpenSession(by) => Input::OpenSession(ticket, by.user),
                     Ask::Request(id, by, mutation) => Input::Request(ticket, id, by.user, mutation),
@@ -531,6 +548,8 @@ impl Thread {
             }
             Output::Follows => {
                 self.leads = None;
+                // It is refused now, and not done in a later term.
+                self.lots.release();
                 self.metrics.core.leaderships_lost.inc();
             }
             Output::Leader(leader, term) => {
@@ -608,7 +627,7 @@ impl Thread {
             self.lots.answered(ticket);
             // A read that is refused is dropped, which says so.
             self.reading.remove(&ticket);
-            if let Some(Asker { answer, counted, since }) = self.waiting.remove(&ticket) {
+            if let Some(Asker { answer, counted, since, .. }) = self.waiting.remove(&ticket) {
                 drop(counted);
                 if answered.is_ok() {
                     self.metrics.core.commit.add(since.elapsed());

@@ -56,6 +56,11 @@ impl Lots {
         }
     }
 
+    /// What is on its way is not waited for any more.
+    pub(super) fn release(&mut self) {
+        self.proposed.clear();
+    }
+
     /// Something was answered, which is in the order in which it was asked.
     pub(super) fn answered(&mut self, ticket: Ticket) {
         while self.proposed.pop_front_if(|last| *last <= ticket).is_some() {}
@@ -94,5 +99,9 @@ mod tests {
         asks(&mut lots, 8..9);
         assert_eq!(lots.due(), Some(now + HELD_MAX));
         assert_eq!(proposes(&mut lots, now + HELD_MAX), 1, "none waits for longer");
+        asks(&mut lots, 9..10);
+        assert_eq!(proposes(&mut lots, now), 0);
+        lots.release();
+        assert_eq!(proposes(&mut lots, now), 1, "nothing is on its way any more");
     }
 }

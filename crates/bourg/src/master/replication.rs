@@ -148,7 +148,7 @@ impl Replication for Replicas {
             }
             _ => return Err(Status::invalid_argument("nobody may ask for that operation")),
         };
-        match self.service.ask_here(ask, bytes).await? {
+        match self.service.ask_here(None, ask, bytes).await? {
             (index, Outcome::Request(answer)) => {
                 let answer = Some((&answer).into());
                 Ok(Response::new(v1::ForwardResponse { index: index.0, answer }))

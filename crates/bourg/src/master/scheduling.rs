@@ -95,7 +95,7 @@ impl Scheduling for Service {
             .map(TryInto::try_into)
             .collect::<Result<_, _>>()
             .map_err(|error| malformed(&error))?;
-        match self.ask_here(Ask::Propose(assignments), bytes).await? {
+        match self.ask_here(None, Ask::Propose(assignments), bytes).await? {
             (index, Outcome::Assigned(judged)) => {
                 let refused = judged.iter().map(|judged| match judged {
                     Ok(()) => String::new(),

@@ -20,7 +20,7 @@ use tokio_stream::Stream;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 
-use super::core::{Ask, Core};
+use super::core::{Ask, Core, View};
 use super::logs::{newest_life, relay};
 use super::metrics::{Metrics, Requests};
 use super::past::Past;
@@ -28,7 +28,7 @@ use super::reads::{Reads, selection};
 use super::rejections::rejected;
 use super::tasks::{self, split};
 use super::watching::Kept;
-use super::{agents, changes, gate, machines, peers, quota, routes, views};
+use super::{agents, changes, machines, peers, quota, routes, views};
 
 /// The services of a master.
 #[derive(Clone)]
@@ -186,19 +186,22 @@ impl Borgmaster for Service {
     async fn kill(&self, request: Request<v1::KillRequest>) -> Answer<v1::KillResponse> {
         let by = self.anyone(&request).await?;
         let (v1::KillRequest { id, job, tasks }, asked) = split(request);
-        let tasks = selection(tasks)?;
-        let view = gate::newest(&self.core).await?;
-        let reads = Reads { cell: &view.cell, now: view.now(), me: &by.user };
-        let job = Arc::clone(reads.find(&job.unwrap_or_default())?);
-        self.own(&by, &asked, || tasks::may_touch(&by.user, &job))?;
-        let mutation = Mutation::Kill { collection: job.id, tasks };
-        match self.mutate(id, by, mutation).await? {
-            (index, Reply::Killed { tasks }) => Ok(Response::new(v1::KillResponse {
+        let (tasks, address) = (selection(tasks)?, job.unwrap_or_default());
+        let me = by.user.clone();
+        let find = |view: &View| {
+            Reads { cell: &view.cell, now: view.now(), me: &me }.find(&address).map(Arc::clone)
+        };
+        let kill = |job: &Arc<cell::Job>| {
+            self.own(&by, &asked, || tasks::may_touch(&me, job))?;
+            Ok(Mutation::Kill { collection: job.id, tasks: tasks.clone() })
+        };
+        match self.mutate_found(id, by.clone(), find, kill).await? {
+            (job, index, Reply::Killed { tasks }) => Ok(Response::new(v1::KillResponse {
                 index: index.0,
                 killed: tasks,
                 user: job.owner.to_string(),
             })),
-            (_, other) => Err(unexpected(&other)),
+            (_, _, other) => Err(unexpected(&other)),
         }
     }
 
