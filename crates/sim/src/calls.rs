@@ -31,6 +31,7 @@ impl<C: Codec> World<C> {
         else {
             return self.agenda.at(call.deadline, Event::Answered { call, answer: Answer::Failed });
         };
+        self.poll_intervals.count(machine, self.now);
         match self.network.send(Node::Master(host), Node::Machine(machine)) {
             Fate::Lost => self.gives_call_up(call),
             Fate::Arrives(delay, again) => {

@@ -1,6 +1,7 @@
-//! How much happened in each second of a world: what is bounded by the second is looked up here.
+//! How much happened in each second of a world, and how long machines wait to be polled: what is
+//! bounded is looked up here.
 
-use model::Span;
+use model::{Span, Time};
 
 /// Something that is counted by the second of a world's age.
 #[derive(Clone, Debug, Default)]
@@ -37,6 +38,47 @@ impl Pace {
     }
 }
 
+/// How much time passes between two polls of the same machine.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Intervals {
+    /// When each machine was last polled.
+    last: Vec<Option<Time>>,
+    /// How many were so many steps long.
+    counts: Vec<u64>,
+}
+
+/// Intervals are told apart by this.
+const STEP: Span = Span::from_millis(10);
+/// What takes longer counts as this many steps.
+const STEPS_MAX: u64 = 10_000;
+
+impl Intervals {
+    /// A machine is polled.
+    pub(crate) fn count(&mut self, machine: usize, now: Time) {
+        if self.last.len() <= machine {
+            self.last.resize(machine + 1, None);
+        }
+        let Some(before) = self.last[machine].replace(now) else { return };
+        let steps = now.since(before).0.div_ceil(STEP.0).min(STEPS_MAX);
+        let steps = usize::try_from(steps).unwrap_or(usize::MAX);
+        if self.counts.len() <= steps {
+            self.counts.resize(steps + 1, 0);
+        }
+        self.counts[steps] += 1;
+    }
+
+    /// No more than so many of a hundred took longer; nothing where there was none.
+    pub(crate) fn at(&self, percent: u64) -> Span {
+        let wanted = (self.counts.iter().sum::<u64>() * percent).div_ceil(100);
+        let mut seen = 0;
+        let found = self.counts.iter().position(|count| {
+            seen += count;
+            seen >= wanted
+        });
+        STEP.saturating_mul(found.unwrap_or(0) as u64)
+    }
+}
+
 fn second(age: Span) -> usize {
     usize::try_from(age.as_millis() / 1_000).unwrap_or(usize::MAX)
 }
@@ -57,5 +99,19 @@ mod tests {
             let (from, to) = (Span::from_secs(from), Span::from_secs(to));
             assert_eq!((pace.busiest(from, to), pace.all(from, to)), (busiest, all), "{from} {to}");
         }
+    }
+
+    #[test]
+    fn intervals_are_each_machines_own() {
+        let mut intervals = Intervals::default();
+        let at = |ms| Time::ZERO + Span::from_millis(ms);
+        assert_eq!(intervals.at(95), Span::ZERO, "none was polled twice");
+        for (machine, ms) in [(7, 0), (0, 500), (7, 2_000), (0, 2_500), (7, 4_001), (7, 9_999_999)]
+        {
+            intervals.count(machine, at(ms));
+        }
+        let found = [50, 75, 100].map(|percent| intervals.at(percent));
+        let longest = STEP.saturating_mul(STEPS_MAX);
+        assert_eq!(found, [Span::from_secs(2), Span::from_millis(2_010), longest]);
     }
 }

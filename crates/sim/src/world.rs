@@ -25,7 +25,7 @@ use crate::load::Load;
 use crate::machine::{Call, Machine, Step};
 use crate::master::MasterHost;
 use crate::network::Network;
-use crate::pace::Pace;
+use crate::pace::{Intervals, Pace};
 use crate::planted::Planted;
 use crate::program::Programs;
 use crate::progress::Well;
@@ -186,6 +186,7 @@ pub struct World<C: Codec> {
     /// Polls and operations by the second.
     pub(crate) polls: Pace,
     pub(crate) operations: Pace,
+    pub(crate) poll_intervals: Intervals,
     pub(crate) planted: Option<Planted>,
     calls: u64,
 }
@@ -240,6 +241,7 @@ impl<C: Codec> World<C> {
             counts: Counts::default(),
             polls: Pace::default(),
             operations: Pace::default(),
+            poll_intervals: Intervals::default(),
             planted: setting.planted,
             calls: 0,
         };
@@ -285,6 +287,13 @@ impl<C: Codec> World<C> {
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.counts
+    }
+
+    /// So much time passes between two polls of a machine, whoever polls it, in so many of a hundred
+    /// of them or less; to 10 ms, and at most 100 s.
+    #[must_use]
+    pub fn poll_interval(&self, percent: u64) -> Span {
+        self.poll_intervals.at(percent)
     }
 
     /// The cell, as the elected master knows it, else whoever knows most; none while no master is

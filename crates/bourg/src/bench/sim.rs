@@ -42,6 +42,8 @@ struct Found {
     /// Each task asks for so many thousandths of what it asked for in the trace.
     share_of_request: u32,
     poll_interval_s: f64,
+    /// What the time between two polls of a machine is in the world.
+    poll_interval_p95_s: f64,
     virtual_seconds: f64,
     cpu_seconds: f64,
     virtual_seconds_per_second: f64,
@@ -130,6 +132,7 @@ fn measure(size: &Size<'_>) -> anyhow::Result<Found> {
         pending: counts.1,
         share_of_request: SHARE.0,
         poll_interval_s: seconds(size.poll_interval),
+        poll_interval_p95_s: seconds(world.poll_interval(95)),
         virtual_seconds,
         cpu_seconds,
         virtual_seconds_per_second: virtual_seconds / cpu_seconds,
