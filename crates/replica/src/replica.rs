@@ -463,6 +463,8 @@ impl<C: Codec> Replica<C> {
         let next = members::next(&self.cell, &self.settings, self.node.raft.prs());
         match next {
             None => {}
+            // Whoever was chosen first is waited for: of several that are told to lead, none may win.
+            Some(members::Step::Resign) if self.node.raft.lead_transferee.is_some() => {}
             Some(members::Step::Resign) => self.transfer(None),
             Some(members::Step::Propose(op)) => {
                 let proposed = self.propose(now, &op, None);
@@ -531,6 +533,10 @@ impl<C: Codec> Replica<C> {
             false => self.held.push_back((self.handed, messages)),
         }
         self.node.advance_append_async(ready);
+        if self.handed <= self.durable {
+            // The library keeps a note of each that it is not told of.
+            self.node.on_persist_ready(number);
+        }
         self.apply_committed(now, outputs)?;
         self.pin_election_timeout();
         Ok(())
@@ -584,6 +590,9 @@ impl<C: Codec> Replica<C> {
         self.node.mut_store().restore(&cell, term);
         self.stamped = self.stamped.max(cell.time());
         (self.cell, self.applied_term) = (cell, term);
+        // What waited to be applied is part of it.
+        self.committed.clear();
+        self.agreeing.clear();
         self.members.proposed = None;
         self.began(now, term);
         outputs.push(Output::Restored { term, restore_epoch: self.restore_epoch });

@@ -586,8 +586,9 @@ impl Thread {
 
     /// Who the other replicas are.
     fn know_peers(&self) {
-        let recorded = self.replica.cell().replicas();
-        self.peers.know(recorded.map(|replica| (replica.id, &replica.address)));
+        let cell = self.replica.cell();
+        let recorded = cell.replicas().map(|replica| (replica.id, &replica.address));
+        self.peers.know(recorded, cell.last_replica());
     }
 
     fn committed(&mut self, entry: &LogEntry) {

@@ -122,7 +122,8 @@ pub(crate) fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()
     let (to_log, log_thread) = log::start(log, to_core.clone(), Arc::clone(&metrics))?;
     let agents =
         agents::start(&credentials, refusals.clone(), to_core.clone(), Arc::clone(&metrics))?;
-    let peers = peers::start(&credentials, itself.id(), itself.replicas(), to_core.clone())?;
+    let me = (itself.id(), options.address.as_str());
+    let peers = peers::start(&credentials, me, itself.replicas(), to_core.clone())?;
     let founding = options.founds.clone().filter(|_| founds);
     let founding = founding.map(|Founds { cell: name, administrator }| Founding {
         name,

@@ -1,8 +1,11 @@
 //! The other replicas: what is said to them. Each has a queue of its own and a stream that stays
 //! open; what does not fit, or does not arrive, is lost, and consensus makes up for it. Snapshots
 //! and what is asked of the leader go in calls of their own.
+//!
+//! Where the others are is state of the cell. A replica that is behind may hear of somebody whom its
+//! own state does not have yet, and has to answer: so each says where it is when it begins to talk.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -40,6 +43,8 @@ const PAUSE: Duration = Duration::from_millis(100);
 const PATIENCE: Duration = Duration::from_secs(2);
 /// How long a snapshot may take on its way, to be taken in included.
 const SNAPSHOT_PATIENCE: Duration = Duration::from_secs(600);
+/// Of how many replicas it is kept where they say that they are, before the cell says it.
+const SAID_MAX: usize = 64;
 /// How many pieces of a snapshot may wait for a slow reader.
 const SNAPSHOT_QUEUE: usize = 4;
 
@@ -62,7 +67,19 @@ struct Inner {
     hints: BTreeMap<ReplicaId, Arc<str>>,
     /// Replicas in this very process, by whose queues they are reached.
     beside: BTreeMap<ReplicaId, mpsc::Sender<Message>>,
-    peers: Mutex<BTreeMap<ReplicaId, Peer>>,
+    /// Where this replica answers.
+    own: watch::Sender<Arc<str>>,
+    known: Mutex<Known>,
+}
+
+/// The other replicas, and how it is known where they are.
+#[derive(Default)]
+struct Known {
+    /// By the cell.
+    recorded: BTreeMap<ReplicaId, Arc<str>>,
+    /// By themselves, where the cell does not say it yet.
+    said: BTreeMap<ReplicaId, Arc<str>>,
+    peers: BTreeMap<ReplicaId, Peer>,
 }
 
 /// Another replica.
@@ -73,13 +90,14 @@ struct Peer {
     channel: Option<(Arc<str>, Channel)>,
 }
 
+/// Starts them for a replica that answers at an address; one that is empty is what the cell says.
 pub(crate) fn start(
     credentials: &Rotating,
-    me: ReplicaId,
+    (me, own): (ReplicaId, &str),
     hints: BTreeMap<ReplicaId, Arc<str>>,
     to_core: mpsc::Sender<Message>,
 ) -> anyhow::Result<Peers> {
-    start_with(credentials, me, hints, BTreeMap::new(), to_core)
+    start_with(credentials, (me, own), hints, BTreeMap::new(), to_core)
 }
 
 /// The same for replicas that are all in this process, each with a queue.
@@ -89,12 +107,12 @@ pub(super) fn start_beside(
     beside: BTreeMap<ReplicaId, mpsc::Sender<Message>>,
     to_core: mpsc::Sender<Message>,
 ) -> anyhow::Result<Peers> {
-    start_with(credentials, me, BTreeMap::new(), beside, to_core)
+    start_with(credentials, (me, ""), BTreeMap::new(), beside, to_core)
 }
 
 fn start_with(
     credentials: &Rotating,
-    me: ReplicaId,
+    (me, own): (ReplicaId, &str),
     hints: BTreeMap<ReplicaId, Arc<str>>,
     beside: BTreeMap<ReplicaId, mpsc::Sender<Message>>,
     to_core: mpsc::Sender<Message>,
@@ -112,10 +130,11 @@ fn start_with(
         to_core,
         hints,
         beside,
-        peers: Mutex::default(),
+        own: watch::Sender::new(own.into()),
+        known: Mutex::default(),
     };
     let handle = Handle(Arc::new(inner));
-    handle.know(std::iter::empty());
+    handle.know(std::iter::empty(), ReplicaId(0));
     Ok(Peers { handle, runtime: Some(runtime) })
 }
 
@@ -134,24 +153,55 @@ impl Drop for Peers {
 }
 
 impl Handle {
-    /// Who the replicas are from now on. Those that were given at the start are known besides: a
-    /// replica that has nothing of the log yet knows of no others.
-    pub(crate) fn know<'a>(&self, recorded: impl Iterator<Item = (ReplicaId, &'a Arc<str>)>) {
+    /// Who the replicas are from now on, and the last that there ever was. Those that were given at the
+    /// start are known besides: a replica that has nothing of the log yet knows of no others.
+    pub(crate) fn know<'a>(
+        &self,
+        recorded: impl Iterator<Item = (ReplicaId, &'a Arc<str>)>,
+        last: ReplicaId,
+    ) {
+        let mut known = self.known();
+        known.recorded = recorded.map(|(id, address)| (id, Arc::clone(address))).collect();
+        known.said.retain(|id, _| *id > last);
+        if let Some(own) = known.recorded.get(&self.0.me) {
+            self.0.own.send_if_modified(|said| {
+                let unsaid = said.is_empty();
+                if unsaid {
+                    said.clone_from(own);
+                }
+                unsaid
+            });
+        }
+        self.meet(&mut known);
+    }
+
+    /// A replica says where it is.
+    pub(super) fn hear(&self, from: ReplicaId, address: &str) {
+        let mut known = self.known();
+        let is_known = known.recorded.contains_key(&from) || from == self.0.me;
+        let has_room = known.said.len() < SAID_MAX || known.said.contains_key(&from);
+        if is_known || !has_room {
+            return;
+        }
+        known.said.insert(from, address.into());
+        self.meet(&mut known);
+    }
+
+    /// Goes on with those that are known now, at the addresses that are.
+    fn meet(&self, known: &mut Known) {
         if !self.0.beside.is_empty() {
             return;
         }
-        let recorded: BTreeMap<ReplicaId, &Arc<str>> = recorded.collect();
-        let mut peers = self.peers();
-        if !recorded.is_empty() {
-            peers.retain(|id, _| recorded.contains_key(id));
-        }
+        let Known { recorded, said, peers } = known;
         let hinted = self.0.hints.keys().filter(|_| recorded.is_empty());
-        for id in recorded.keys().chain(hinted).filter(|id| **id != self.0.me) {
-            let hint = self.0.hints.get(id);
-            let known = recorded.get(id).copied().filter(|address| !address.is_empty());
-            let mut addresses: Vec<_> = known.into_iter().chain(hint).cloned().collect();
+        let ids: BTreeSet<_> = recorded.keys().chain(said.keys()).chain(hinted).copied().collect();
+        peers.retain(|id, _| ids.contains(id));
+        for id in ids.into_iter().filter(|id| *id != self.0.me) {
+            let by_the_cell = recorded.get(&id).filter(|address| !address.is_empty());
+            let ways = [by_the_cell, said.get(&id), self.0.hints.get(&id)];
+            let mut addresses: Vec<_> = ways.into_iter().flatten().cloned().collect();
             addresses.dedup();
-            let peer = peers.entry(*id).or_insert_with(|| self.meet(*id));
+            let peer = peers.entry(id).or_insert_with(|| self.begin(id));
             peer.addresses.send_if_modified(|before| {
                 let differs = *before != addresses;
                 before.clone_from(&addresses);
@@ -160,7 +210,7 @@ impl Handle {
         }
     }
 
-    fn meet(&self, id: ReplicaId) -> Peer {
+    fn begin(&self, id: ReplicaId) -> Peer {
         let (messages, queued) = mpsc::channel(QUEUE);
         let (addresses, watched) = watch::channel(Vec::new());
         let stream = Stream {
@@ -168,6 +218,7 @@ impl Handle {
             credentials: self.0.credentials.clone(),
             to_core: self.0.to_core.clone(),
             addresses: watched,
+            own: self.0.own.subscribe(),
             tried: 0,
         };
         self.0.runtime.spawn(stream.run(queued));
@@ -198,7 +249,7 @@ impl Handle {
                 let input = Input::SnapshotSent(to, sent.is_ok());
                 let _gone = handle.0.to_core.send(Message::Input(input)).await;
             });
-        } else if let Some(peer) = self.peers().get(&message.to) {
+        } else if let Some(peer) = self.known().peers.get(&message.to) {
             // Where there is no room it is as if it were lost.
             let _lost = peer.messages.try_send(message);
         }
@@ -274,8 +325,8 @@ impl Handle {
 
     fn channel(&self, id: ReplicaId) -> Result<Channel, Status> {
         let unknown = || Status::unavailable(format!("nobody has said where replica {id} is"));
-        let mut peers = self.peers();
-        let peer = peers.get_mut(&id).ok_or_else(unknown)?;
+        let mut known = self.known();
+        let peer = known.peers.get_mut(&id).ok_or_else(unknown)?;
         let address = peer.addresses.borrow().first().cloned().ok_or_else(unknown)?;
         if let Some((known, channel)) = &peer.channel
             && *known == address
@@ -288,8 +339,8 @@ impl Handle {
         Ok(channel)
     }
 
-    fn peers(&self) -> std::sync::MutexGuard<'_, BTreeMap<ReplicaId, Peer>> {
-        self.0.peers.lock().unwrap_or_else(PoisonError::into_inner)
+    fn known(&self) -> std::sync::MutexGuard<'_, Known> {
+        self.0.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -310,6 +361,8 @@ struct Stream {
     credentials: Rotating,
     to_core: mpsc::Sender<Message>,
     addresses: watch::Receiver<Vec<Arc<str>>>,
+    /// Where this replica answers.
+    own: watch::Receiver<Arc<str>>,
     /// Counts up: where several addresses are known, they are tried in turn.
     tried: usize,
 }
@@ -353,6 +406,7 @@ impl Stream {
         let call = async move { client.talk(ReceiverStream::new(stream)).await.map(drop) };
         let mut call = std::pin::pin!(call);
         let mut next = Some(first);
+        let mut own = self.own.borrow().to_string();
         loop {
             let Some(message) = next.take() else {
                 tokio::select! {
@@ -370,7 +424,8 @@ impl Stream {
                 }
                 continue;
             };
-            let parcel = together(message, queued);
+            let messages = together(message, queued);
+            let parcel = v1::Talking { messages, address: std::mem::take(&mut own) };
             let sending = tokio::time::timeout(PATIENCE, parcels.send(parcel));
             tokio::select! {
                 ended = &mut call => return ended,
@@ -385,7 +440,10 @@ impl Stream {
 }
 
 /// As much of what waits as goes together.
-fn together(first: ReplicaMessage, queued: &mut mpsc::Receiver<ReplicaMessage>) -> v1::Talking {
+fn together(
+    first: ReplicaMessage,
+    queued: &mut mpsc::Receiver<ReplicaMessage>,
+) -> Vec<v1::ReplicaMessage> {
     let mut bytes = 0;
     let mut messages = Vec::new();
     let mut next = Some(first);
@@ -395,12 +453,72 @@ fn together(first: ReplicaMessage, queued: &mut mpsc::Receiver<ReplicaMessage>) 
         let full = messages.len() >= TOGETHER || bytes >= TOGETHER_BYTES;
         next = if full { None } else { queued.try_recv().ok() };
     }
-    v1::Talking { messages }
+    messages
 }
 
 fn size(message: &ReplicaMessage) -> usize {
     match &message.body {
         Body::Consensus(consensus) => consensus.entries.iter().map(|entry| entry.data.len()).sum(),
         _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rpc::{Authority, Identity, Validity};
+
+    use super::*;
+
+    fn peers(hints: &[(u64, &str)]) -> Peers {
+        let place = tempfile::tempdir().expect("a directory");
+        let authority = Authority::create(place.path(), "test").expect("an authority");
+        let validity = Validity::lasting(Duration::from_secs(60));
+        let credentials = authority.issue(&Identity::Master, validity).expect("a certificate");
+        let credentials = Rotating::new(credentials).expect("a certificate");
+        let hints = hints.iter().map(|(id, at)| (ReplicaId(*id), Arc::from(*at))).collect();
+        start(&credentials, (ReplicaId(7), ""), hints, mpsc::channel(1).0).expect("a thread")
+    }
+
+    impl Handle {
+        /// Where somebody is, as far as that is known.
+        fn at(&self, id: u64) -> Vec<String> {
+            let known = self.known();
+            let addresses =
+                known.peers.get(&ReplicaId(id)).map(|peer| peer.addresses.borrow().clone());
+            addresses.unwrap_or_default().iter().map(ToString::to_string).collect()
+        }
+
+        fn knows(&self, recorded: &[(u64, &str)], last: u64) {
+            let recorded: Vec<(ReplicaId, Arc<str>)> =
+                recorded.iter().map(|(id, at)| (ReplicaId(*id), Arc::from(*at))).collect();
+            self.know(recorded.iter().map(|(id, at)| (*id, at)), ReplicaId(last));
+        }
+    }
+
+    #[test]
+    fn whom_the_cell_does_not_know_yet_is_where_they_say() {
+        let peers = peers(&[(6, "f:1")]);
+        let handle = peers.handle();
+        assert_eq!(handle.at(6), ["f:1"], "as was said at the start");
+        // It catches up, and of the first records nobody is left but the second.
+        handle.knows(&[(1, "a:1"), (2, "b:1")], 2);
+        assert_eq!((handle.at(2), handle.at(6)), (vec!["b:1".to_owned()], Vec::new()));
+        handle.hear(ReplicaId(6), "f:2");
+        handle.hear(ReplicaId(2), "elsewhere:1");
+        assert_eq!(
+            (handle.at(2), handle.at(6)),
+            (vec!["b:1".to_owned()], vec!["f:2".into(), "f:1".into()])
+        );
+        handle.knows(&[(1, "a:1"), (2, "b:1"), (5, "e:1")], 5);
+        assert_eq!(handle.at(6), ["f:2", "f:1"], "still not known");
+        // It is known now, and then it is removed.
+        handle.knows(&[(2, "b:1"), (6, "f:3"), (7, "g:1")], 7);
+        assert_eq!(handle.at(6), ["f:3", "f:1"]);
+        assert_eq!(&**handle.0.own.borrow(), "g:1", "and this replica says where it is itself");
+        handle.knows(&[(2, "b:1"), (7, "g:1")], 7);
+        assert!(handle.at(6).is_empty());
+        // Nobody fills the memory with names.
+        (100..300).for_each(|id| handle.hear(ReplicaId(id), "x:1"));
+        assert_eq!(handle.known().said.len(), SAID_MAX);
     }
 }

@@ -17,6 +17,7 @@ use tokio::sync::Mutex;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::core::{Ask, Message, View};
+use super::machines;
 use super::peers::PARCEL_BYTES_MAX;
 use super::service::{Answer, Service, malformed, unexpected};
 use super::users::Caller;
@@ -97,7 +98,12 @@ impl Replication for Replicas {
     async fn talk(&self, request: Request<Streaming<v1::Talking>>) -> Answer<v1::Talked> {
         self.only_replicas(&request)?;
         let mut parcels = request.into_inner();
-        while let Some(v1::Talking { messages }) = parcels.message().await? {
+        while let Some(v1::Talking { messages, address }) = parcels.message().await? {
+            if let Some(first) = messages.first().filter(|_| !address.is_empty()) {
+                self.listens_to(first.from, first.restore_epoch)?;
+                machines::check_address(&address)?;
+                self.service.peers.hear(ReplicaId(first.from), &address);
+            }
             for message in messages {
                 self.listens_to(message.from, message.restore_epoch)?;
                 self.received(message.try_into().map_err(|error| malformed(&error))?).await?;

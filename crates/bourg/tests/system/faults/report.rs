@@ -1,6 +1,7 @@
 //! What came of it, as people read it.
 
 use std::fmt;
+use std::ops::Range;
 use std::time::Duration;
 
 use super::clients::{Probe, Shared, State};
@@ -62,7 +63,7 @@ fn summary(seed: u64, seconds: u64, episodes: &[Episode], tasks: &Tasks, state: 
         wrong => format!("**{wrong} things are wrong**"),
     };
     let mut in_peace = all.clone();
-    in_peace.retain(|probe| !episodes.iter().any(|episode| is_of(probe, episode)));
+    in_peace.retain(|probe| !windows(episodes).any(|(_, window)| window.contains(&probe.at)));
     let mut took: Vec<Duration> = all.iter().filter_map(|probe| probe.took).collect();
     took.sort_unstable();
     let at = |share: usize| took.get(took.len() * share / 1000).copied().unwrap_or_default();
@@ -92,9 +93,11 @@ fn summary(seed: u64, seconds: u64, episodes: &[Episode], tasks: &Tasks, state: 
     )
 }
 
-/// Whether a probe was made while something was broken or had just been mended.
-fn is_of(probe: &Probe, episode: &Episode) -> bool {
-    (episode.from..episode.to + AFTER).contains(&probe.at)
+/// Each fault with the time that counts as its own: until a moment after it was mended, or until the next.
+fn windows(episodes: &[Episode]) -> impl Iterator<Item = (&Episode, Range<Duration>)> {
+    let begins = episodes.iter().skip(1).map(|next| next.from).chain([Duration::MAX]);
+    let windows = episodes.iter().zip(begins);
+    windows.map(|(episode, next)| (episode, episode.from..next.min(episode.to + AFTER)))
 }
 
 fn share(probes: &[&Probe]) -> String {
@@ -122,15 +125,17 @@ fn faults(episodes: &[Episode], state: &State) -> String {
                     |---|--:|--:|--:|--:|\n"
             .to_owned();
     for kind in Kind::ALL {
-        let of_kind: Vec<&Episode> = episodes.iter().filter(|one| one.kind == kind).collect();
+        let of_kind: Vec<Range<Duration>> = windows(episodes)
+            .filter_map(|(episode, window)| (episode.kind == kind).then_some(window))
+            .collect();
         if of_kind.is_empty() {
             continue;
         }
         let mut pauses = Vec::new();
         let mut probes = Vec::new();
-        for episode in &of_kind {
+        for window in &of_kind {
             let its: Vec<&Probe> =
-                state.probes.iter().filter(|probe| is_of(probe, episode)).collect();
+                state.probes.iter().filter(|probe| window.contains(&probe.at)).collect();
             pauses.push(longest_pause(&its));
             probes.extend(its);
         }

@@ -94,7 +94,8 @@ impl World {
         let mut terminal = Terminal::new();
         // Whatever is started ends with the test.
         terminal.set("BOURG_PARENT", std::process::id().to_string().into());
-        terminal.set("BOURG_LOG", "warn".into());
+        let log = std::env::var("BOURG_FAULTS_LOG").unwrap_or_else(|_| "warn".to_owned());
+        terminal.set("BOURG_LOG", log.into());
         Volume::memory(&terminal.path("disks"), MEMORY_MIB);
         let mut world = Self {
             size,
