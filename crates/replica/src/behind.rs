@@ -4,8 +4,9 @@
 
 use model::{LogIndex, Span, Time};
 
-/// After how many ticks of consensus another one had better lead.
-pub(crate) const PATIENCE_TICKS: u64 = 40;
+/// After how many ticks of consensus another one had better lead: soon enough that a change waits for
+/// less than a second.
+pub(crate) const PATIENCE_TICKS: u64 = 12;
 
 /// A record that the others have and this replica's disk does not, and since when.
 #[derive(Debug, Default)]

@@ -24,7 +24,8 @@ use crate::master::recover;
 #[derive(Debug, Args)]
 pub(crate) struct RestoreArgs {
     /// The data directory of the replica that is left, whose master must not run. Of several, take the
-    /// one whose log goes furthest.
+    /// one whose last record is of the highest term, and of those the one that goes furthest: what
+    /// this says of a copy of each.
     #[arg(long)]
     dir: PathBuf,
 }
@@ -45,7 +46,7 @@ pub(super) fn restore(args: &RestoreArgs) -> Done {
     begin_anew(&data, &mut log, &image, origin)?;
     let name = cell.name().map_or_else(|| "?".to_owned(), ToString::to_string);
     eprintln!(
-        "cell {name} goes on from replica {} alone, as of index {}, restore epoch {epoch}",
+        "cell {name} goes on from replica {} alone, as of index {} in term {term}, restore epoch {epoch}",
         itself.id(),
         cell.index()
     );

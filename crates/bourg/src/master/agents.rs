@@ -1,8 +1,8 @@
 //! The threads that talk to the Borglets: one call for each poll that the core wants made.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, Weak};
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use cell::{Credentials, Machine};
@@ -21,6 +21,12 @@ use super::metrics::Metrics;
 
 /// How long an answer may take beyond the time for which it may be held back.
 const PATIENCE: Duration = Duration::from_secs(3);
+
+/// A machine that is not talked to for so long is another replica's to poll now, or gone: its connection is
+/// let go.
+const UNUSED: Duration = Duration::from_secs(300);
+/// How often that is looked at.
+const LOOK: Duration = Duration::from_secs(60);
 
 /// The threads; they end when this is dropped.
 pub(crate) struct Agents {
@@ -48,6 +54,7 @@ struct Links {
 struct Known {
     address: Arc<str>,
     link: Link,
+    used: Instant,
     /// Why its last poll failed, if it did.
     trouble: Option<Box<str>>,
 }
@@ -67,8 +74,18 @@ pub(crate) fn start(
     let links = Mutex::new(HashMap::new());
     let links = Links { credentials: credentials.clone(), refusals, links };
     let (links, thread) = (Arc::new(links), runtime.handle().clone());
+    thread.spawn(let_go(Arc::downgrade(&links)));
     let handle = Handle { runtime: thread, links, to_core, metrics };
     Ok(Agents { handle, runtime: Some(runtime) })
+}
+
+/// Lets go, for as long as there are links, of those that are not used.
+async fn let_go(links: Weak<Links>) {
+    while let Some(links) = links.upgrade() {
+        links.let_go(Instant::now());
+        drop(links);
+        tokio::time::sleep(LOOK).await;
+    }
 }
 
 impl Agents {
@@ -134,14 +151,18 @@ impl Links {
         said: Option<Arc<Credentials>>,
     ) -> anyhow::Result<BorgletClient<Link>> {
         let mut links = self.links.lock().map_err(|_| anyhow::anyhow!("a thread panicked"))?;
-        let link = match links.get(&machine) {
-            Some(known) if known.address == *address => known.link.clone(),
+        let used = Instant::now();
+        let link = match links.get_mut(&machine) {
+            Some(known) if known.address == *address => {
+                known.used = used;
+                known.link.clone()
+            }
             _ => {
                 // That very machine: a Borglet may speak about itself only.
                 let expect = Expect::Identity(Identity::Borglet(name.to_string()));
                 let link = rpc::transport::link(address, &self.credentials, &expect)?;
                 let (address, trouble) = (Arc::clone(address), None);
-                links.insert(machine, Known { address, link: link.clone(), trouble });
+                links.insert(machine, Known { address, link: link.clone(), used, trouble });
                 link
             }
         };
@@ -153,6 +174,11 @@ impl Links {
         };
         let most = rpc::transport::MAX_STREAM_MESSAGE_BYTES;
         Ok(BorgletClient::new(link).max_decoding_message_size(most).max_encoding_message_size(most))
+    }
+
+    fn let_go(&self, now: Instant) {
+        let Ok(mut links) = self.links.lock() else { return };
+        links.retain(|_, known| now.saturating_duration_since(known.used) <= UNUSED);
     }
 
     fn troubles(&self, machine: MachineId, trouble: Option<String>) {
@@ -184,5 +210,34 @@ impl Links {
             self.refusals.count(cause, || format!("machine {name} at {address}: {why}"));
         }
         anyhow::anyhow!(why)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rpc::{Authority, Validity};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_machine_that_is_not_talked_to_any_more_is_let_go() {
+        let place = tempfile::tempdir().expect("a directory");
+        let authority = Authority::create(place.path(), "test").expect("an authority");
+        let validity = Validity::lasting(Duration::from_secs(60));
+        let credentials = authority.issue(&Identity::Master, validity).expect("a certificate");
+        let credentials = Rotating::new(credentials).expect("a certificate");
+        let links = Links { credentials, refusals: Refusals::default(), links: Mutex::default() };
+        let name = MachineName::new("m1").expect("a name");
+        let talk = || links.client(MachineId(1), &name, &"m1:7801".into(), None).map(drop);
+        talk().expect("an address");
+        let begun = Instant::now();
+        let are = |after: Duration| {
+            links.let_go(begun + after);
+            links.links.lock().expect("no thread panicked").len()
+        };
+        assert_eq!(are(UNUSED - LOOK), 1);
+        assert_eq!(are(UNUSED + LOOK), 0);
+        talk().expect("an address");
+        assert_eq!(are(Duration::ZERO), 1, "it is talked to again");
     }
 }

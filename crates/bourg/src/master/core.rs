@@ -508,7 +508,8 @@ impl Thread {
                 None
             }
             Message::Checkpointed(Ok(Written { needed_from, log_from })) => {
-                self.to_log.send(Task::Truncate(log_from));
+                // Where it is not taken, it goes with the next.
+                let _later = self.to_log.send(Task::Truncate(log_from));
                 Some(self.checkpoints.written(needed_from))
             }
             Message::Checkpointed(Err(error)) => {
@@ -526,7 +527,7 @@ impl Thread {
 
     fn handle(&mut self, output: Output) -> anyhow::Result<()> {
         match output {
-            Output::Persist(persist) => self.to_log.send(Task::Persist(persist)),
+            Output::Persist(persist) => self.to_log.send(Task::Persist(persist))?,
             Output::Reply(ticket, index, outcome) => {
                 self.answers.push((ticket, Ok((index, outcome))));
             }

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -49,10 +49,23 @@ const BYTES_AT_ONCE: usize = 64 << 20;
 const RETRY: Duration = Duration::from_millis(100);
 
 impl ToLog {
-    pub(crate) fn send(&self, task: Task) {
-        self.metrics.log.queue.inc();
-        // The thread ends only after everyone who could send.
-        let _gone = self.tasks.send(task);
+    /// Hands something over. Does not wait: the log's thread may wait for whoever hands it over.
+    ///
+    /// # Errors
+    /// Where so much waits already that the process had better begin anew, from what is durable.
+    pub(crate) fn send(&self, task: Task) -> anyhow::Result<()> {
+        match self.tasks.try_send(task) {
+            Ok(()) => {
+                self.metrics.log.queue.inc();
+                Ok(())
+            }
+            Err(TrySendError::Full(_)) => {
+                let why = self.trouble().unwrap_or_else(|| "the disk is too slow".to_owned());
+                anyhow::bail!("{QUEUE} writes of the log wait: {why}")
+            }
+            // The thread ends only after everyone who could send.
+            Err(TrySendError::Disconnected(_)) => Ok(()),
+        }
     }
 
     /// Why nothing can be made durable now, where that is so.

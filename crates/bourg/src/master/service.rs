@@ -440,7 +440,7 @@ impl Borgmaster for Service {
             };
         }
         let view = self.core.view();
-        let (term, followers) = (view.leads.map_or(0, |term| term.0), view.followers);
+        let (term, followers) = (view.term.0, view.followers);
         let violations = view.violations;
         // The digest takes time in proportion to the cell's size.
         let answer = tokio::task::spawn_blocking(move || {

@@ -37,18 +37,30 @@ fn a_log_on_a_full_disk_goes_on_when_a_checkpoint_covers_its_begin() {
     };
     // Two segments, whose sizes do not depend on how much is written at once.
     for number in 1..=6 {
-        to_log.send(records(number));
+        to_log.send(records(number)).expect("there is room in the queue");
         says(&format!("Persisted({number})"));
     }
     // There is no room for these, until what comes behind them is done.
-    (7..=10).for_each(|number| to_log.send(records(number)));
+    let waits = (7..=10).try_for_each(|number| to_log.send(records(number)));
+    waits.expect("there is room in the queue");
     // Another one had better lead.
     says("Transfer(None)");
     let why = to_log.trouble().expect("it is known already");
     assert!(why.contains("no room"), "{why}");
-    to_log.send(Task::Truncate(LogIndex(7)));
+    to_log.send(Task::Truncate(LogIndex(7))).expect("there is room in the queue");
     says("Persisted(10)");
     assert_eq!(to_log.trouble(), None);
     drop(to_log);
     thread.join().expect("it ends");
+}
+
+#[test]
+fn whoever_hands_over_too_much_does_not_wait() {
+    let (tasks, waiting) = sync_channel(1);
+    let to_log = ToLog { tasks, trouble: Arc::default(), metrics: Arc::default() };
+    to_log.send(records(1)).expect("there is room");
+    let said = to_log.send(records(2)).expect_err("there is none").to_string();
+    assert!(said.ends_with("writes of the log wait: the disk is too slow"), "{said}");
+    waiting.recv().expect("the first is there");
+    to_log.send(records(2)).expect("there is room again");
 }
