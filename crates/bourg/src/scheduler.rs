@@ -40,13 +40,9 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let credentials = Rotating::new(Credentials::read(&options.credentials, &options.stem)?)?;
-        let renewed = Renewed {
-            credentials: credentials.clone(),
-            directory: options.credentials.clone(),
-            stem: options.stem.clone(),
-            masters: Masters::new(options.masters.clone()),
-            joined: false,
-        };
+        let files = (&*options.credentials, &*options.stem);
+        let masters = Masters::new(options.masters.clone());
+        let renewed = Renewed::new(&credentials, files, masters, false);
         let mut renewed = std::pin::pin!(renewed.run());
         let expect = Expect::Role(Role::Master);
         let client = |master: &String| {
