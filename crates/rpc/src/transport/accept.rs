@@ -19,6 +19,7 @@ use tokio_rustls::server::TlsStream;
 use tonic::transport::server::Connected;
 
 use super::peer::FarEnd;
+use super::places::{Place, Places};
 use super::refusals::{Cause, Refusals};
 use super::server::Limits;
 
@@ -34,6 +35,7 @@ pub(super) struct Accept {
     pub(super) cell: Arc<str>,
     pub(super) limits: Limits,
     pub(super) refusals: Refusals,
+    pub(super) places: Places,
     /// Takes the connections that are ready.
     pub(super) connections: mpsc::Sender<io::Result<Connection>>,
     pub(super) closing: watch::Receiver<bool>,
@@ -44,7 +46,8 @@ impl Accept {
     /// its handshake. Connections and handshakes above the limits wait in the system's queue.
     pub(super) async fn run(self, listener: TcpListener) {
         let this = Arc::new(self);
-        let most = this.limits.connections.clamp(1, Semaphore::MAX_PERMITS);
+        let most = this.limits.connections.saturating_add(this.limits.for_masters);
+        let most = most.clamp(1, Semaphore::MAX_PERMITS);
         let permits = Arc::new(Semaphore::new(most));
         let mut handshakes = JoinSet::new();
         loop {
@@ -81,7 +84,19 @@ impl Accept {
         // The first is the peer's own, those behind it lead to the authority.
         let own = certificates.and_then(|chain| chain.first()).map(AsRef::as_ref);
         let far_end = Arc::new(FarEnd::new(address, own, &self.cell, self.refusals.clone()));
-        let connection = Connection::new(stream, far_end, permit, self.closing.clone());
+        let who = far_end.of_cell(&self.cell).ok().map(|peer| peer.identity);
+        let place = match self.places.take(who) {
+            Ok(place) => place,
+            Err(full) => {
+                // While it lingers, others may come.
+                drop(permit);
+                far_end.count(Cause::TooMany, &full.to_string());
+                let _closed = tokio::time::timeout(LINGER, linger(stream)).await;
+                return;
+            }
+        };
+        let held = Held { _permit: permit, _place: place };
+        let connection = Connection::new(stream, far_end, held, self.closing.clone());
         let _gone = self.connections.send(Ok(connection)).await;
     }
 }
@@ -109,31 +124,37 @@ async fn next(
 
 /// Reads what a refused client still sends. Were the connection closed with bytes unread, the system
 /// would tell the client of that, and drop the alert that says why.
-async fn linger(mut stream: TcpStream) -> io::Result<u64> {
+async fn linger(mut stream: impl AsyncRead + AsyncWrite + Unpin) -> io::Result<u64> {
     stream.shutdown().await?;
     tokio::io::copy(&mut stream.take(LINGER_BYTES), &mut tokio::io::sink()).await
 }
 
-/// An accepted connection, with its handshake done. It counts against the limit until it is dropped.
+/// An accepted connection, with its handshake done. It counts against the limits until it is dropped.
 pub(super) struct Connection {
     stream: TlsStream<TcpStream>,
     far_end: Arc<FarEnd>,
     closed: Pin<Box<dyn Future<Output = ()> + Send>>,
+    _held: Held,
+}
+
+/// What a connection has of what there is a limit for.
+struct Held {
     _permit: OwnedSemaphorePermit,
+    _place: Place,
 }
 
 impl Connection {
     fn new(
         stream: TlsStream<TcpStream>,
         far_end: Arc<FarEnd>,
-        permit: OwnedSemaphorePermit,
+        held: Held,
         mut closing: watch::Receiver<bool>,
     ) -> Self {
         let closed = Box::pin(async move {
             // An error says that the server is gone, which closes as well.
             let _ = closing.wait_for(|closing| *closing).await;
         });
-        Self { stream, far_end, closed, _permit: permit }
+        Self { stream, far_end, closed, _held: held }
     }
 
     /// Where the stream has nothing to do, waits for the end of the server too.
