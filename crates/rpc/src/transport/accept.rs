@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use rustls::ServerConfig;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf};
@@ -18,7 +18,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tonic::transport::server::Connected;
 
-use super::peer::FarEnd;
+use super::peer::{FarEnd, Peer};
 use super::places::{Place, Places};
 use super::refusals::{Cause, Refusals};
 use super::server::Limits;
@@ -28,6 +28,8 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// How long, and for how many bytes, a refused connection is kept.
 const LINGER: Duration = Duration::from_secs(1);
 const LINGER_BYTES: u64 = 64 << 10;
+/// How often it is looked whether a certificate has expired: the wall clock may be set.
+const LOOK: Duration = Duration::from_secs(60);
 
 /// What accepts.
 pub(super) struct Accept {
@@ -84,8 +86,9 @@ impl Accept {
         // The first is the peer's own, those behind it lead to the authority.
         let own = certificates.and_then(|chain| chain.first()).map(AsRef::as_ref);
         let far_end = Arc::new(FarEnd::new(address, own, &self.cell, self.refusals.clone()));
-        let who = far_end.of_cell(&self.cell).ok().map(|peer| peer.identity);
-        let place = match self.places.take(who) {
+        let peer = far_end.of_cell(&self.cell).ok();
+        let ends = peer.as_ref().and_then(Peer::ends);
+        let place = match self.places.take(peer.map(|peer| peer.identity)) {
             Ok(place) => place,
             Err(full) => {
                 // While it lingers, others may come.
@@ -96,8 +99,20 @@ impl Accept {
             }
         };
         let held = Held { _permit: permit, _place: place };
-        let connection = Connection::new(stream, far_end, held, self.closing.clone());
+        let connection = Connection::new(stream, far_end, held, self.over(ends));
         let _gone = self.connections.send(Ok(connection)).await;
+    }
+
+    /// When a connection is to be closed: with the server, or after its certificate has expired.
+    fn over(&self, ends: Option<SystemTime>) -> impl Future<Output = ()> + Send + use<> {
+        let mut closing = self.closing.clone();
+        async move {
+            tokio::select! {
+                // An error says that the server is gone, which closes as well.
+                _ = closing.wait_for(|closing| *closing) => {}
+                () = expired(ends) => {}
+            }
+        }
     }
 }
 
@@ -119,6 +134,15 @@ async fn next(
                 tokio::time::sleep(PAUSE).await;
             }
         }
+    }
+}
+
+/// Waits until it is seen that a moment has passed, or for ever. By then requests have been refused,
+/// which says more than a connection that breaks off.
+async fn expired(ends: Option<SystemTime>) {
+    let Some(ends) = ends else { return std::future::pending().await };
+    while SystemTime::now() < ends {
+        tokio::time::sleep(LOOK).await;
     }
 }
 
@@ -148,16 +172,12 @@ impl Connection {
         stream: TlsStream<TcpStream>,
         far_end: Arc<FarEnd>,
         held: Held,
-        mut closing: watch::Receiver<bool>,
+        over: impl Future<Output = ()> + Send + 'static,
     ) -> Self {
-        let closed = Box::pin(async move {
-            // An error says that the server is gone, which closes as well.
-            let _ = closing.wait_for(|closing| *closing).await;
-        });
-        Self { stream, far_end, closed, _held: held }
+        Self { stream, far_end, closed: Box::pin(over), _held: held }
     }
 
-    /// Where the stream has nothing to do, waits for the end of the server too.
+    /// Where the stream has nothing to do, waits for the end of the connection too.
     fn or_closed<T>(
         &mut self,
         polled: Poll<io::Result<T>>,
@@ -220,5 +240,19 @@ impl AsyncWrite for Connection {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_is_closed_within_a_minute_after_its_certificate_has_expired() {
+        let within = |ends| tokio::time::timeout(LOOK * 2, expired(ends));
+        let now = SystemTime::now();
+        assert!(within(Some(now)).await.is_ok());
+        assert!(within(Some(now + LOOK * 60)).await.is_err());
+        assert!(within(None).await.is_err());
     }
 }
