@@ -1,14 +1,14 @@
 //! Certificates that renew themselves in a running process, when a third of their time is left.
 //! Connections that are there stay as they are; those that come show the new one.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use anyhow::Context;
 use proto::v1;
 use rpc::service::enrolment_client::EnrolmentClient;
 use rpc::{Authority, Credentials, Expect, NewKey, Role, Rotating, Validity};
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 use tonic::transport::Channel;
 use tonic::{Request, Response, Status};
 
@@ -56,19 +56,36 @@ impl Masters {
 
 /// A process whose certificate the masters renew.
 pub(crate) struct Renewed {
-    pub(crate) credentials: Rotating,
+    credentials: Rotating,
     /// Where its files are, and what they are called.
-    pub(crate) directory: PathBuf,
-    pub(crate) stem: String,
+    directory: PathBuf,
+    stem: String,
     pub(crate) masters: Masters,
     /// Whether it joined with a token: then its directory has where the masters answer.
-    pub(crate) joined: bool,
+    joined: bool,
+    /// When the certificate in its files expires, where that is not the one in use.
+    old: Option<SystemTime>,
+    /// Whether its directory has other masters than are known.
+    has_old_masters: bool,
 }
 
 impl Renewed {
+    /// With files in a directory, which are called after `stem`.
+    pub(crate) fn new(
+        credentials: &Rotating,
+        (directory, stem): (&Path, &str),
+        masters: Masters,
+        joined: bool,
+    ) -> Self {
+        let (credentials, stem) = (credentials.clone(), stem.to_owned());
+        let directory = directory.to_owned();
+        Self { credentials, directory, stem, masters, joined, old: None, has_old_masters: false }
+    }
+
     /// Renews it for ever.
     pub(crate) async fn run(mut self) -> std::convert::Infallible {
         loop {
+            self.keep().await;
             let credentials = self.credentials.credentials();
             is_due(&credentials).await;
             if self.masters.all().is_empty() {
@@ -104,11 +121,44 @@ impl Renewed {
         let renewed = key.credentials(answer.certificate, ca)?;
         let expires = shown(renewed.expires());
         // Shown before it is kept: what cannot be written is good for this process's life.
-        self.credentials.replace(renewed.clone())?;
+        let old = self.credentials.credentials().expires();
+        self.credentials.replace(renewed)?;
         tracing::info!("renewed the certificate, which expires on {expires}");
-        renewed.write(&self.directory, &self.stem).context("it is not kept")?;
-        if self.masters.told(answer.masters) && self.joined {
-            joining::keep_masters(&self.directory, self.masters.all())?;
+        self.old.get_or_insert(old);
+        self.has_old_masters |= self.masters.told(answer.masters) && self.joined;
+        Ok(())
+    }
+
+    /// Writes what is not in the files yet, again and again, until all of it is there or the
+    /// certificate is due again.
+    async fn keep(&mut self) {
+        while let Err(error) = self.write() {
+            let credentials = self.credentials.credentials();
+            let needed = self.old.unwrap_or_else(|| credentials.expires());
+            let wait = retry_after(needed, SystemTime::now());
+            tracing::warn!(
+                "{error:#}: a process that starts in {} has what was there before, of which the \
+                 certificate expires on {}; it is written again in {} s",
+                self.directory.display(),
+                shown(needed),
+                wait.as_secs()
+            );
+            if timeout(wait, is_due(&credentials)).await.is_ok() {
+                return;
+            }
+        }
+    }
+
+    fn write(&mut self) -> anyhow::Result<()> {
+        if self.old.is_some() {
+            let written = self.credentials.credentials().write(&self.directory, &self.stem);
+            written.context("the renewed certificate is not kept")?;
+            self.old = None;
+        }
+        if self.has_old_masters {
+            let written = joining::keep_masters(&self.directory, self.masters.all());
+            written.context("where the masters answer now is not kept")?;
+            self.has_old_masters = false;
         }
         Ok(())
     }
@@ -202,6 +252,8 @@ fn shown(moment: SystemTime) -> String {
 
 #[cfg(test)]
 mod tests {
+    use rpc::Identity;
+
     use super::*;
 
     #[test]
@@ -222,5 +274,54 @@ mod tests {
             assert_eq!(waits.as_secs(), wait, "{left} s are left");
         }
         assert_eq!(retry_after(now - LOOK, now), RETRY_MIN);
+    }
+
+    /// A machine that joined, and got another certificate and the address of another master a moment
+    /// ago: hardly any time is left until its old one expires.
+    fn renewed(directory: &Path) -> Renewed {
+        let authority = Authority::create(directory, "cc").expect("an authority");
+        let issue = || {
+            let identity = Identity::Borglet("m1".to_owned());
+            authority.issue(&identity, Validity::lasting(LOOK / 2)).expect("a certificate")
+        };
+        let old = issue();
+        old.write(directory, "borglet").expect("there is room");
+        joining::keep_masters(directory, vec!["m1:1".to_owned()]).expect("there is room");
+        let credentials = Rotating::new(old.clone()).expect("credentials");
+        let masters = Masters::new(vec!["m1:1".to_owned()]);
+        let mut renewed = Renewed::new(&credentials, (directory, "borglet"), masters, true);
+        credentials.replace(issue()).expect("it is a renewal");
+        renewed.old = Some(SystemTime::now());
+        renewed.has_old_masters = renewed.masters.told(vec!["m2:1".to_owned()]);
+        renewed
+    }
+
+    #[tokio::test]
+    async fn what_could_not_be_written_is_written_until_it_is_there() {
+        // Something else is where the new key is to be, or where the masters are.
+        for (obstacle, what, is_kept) in [
+            ("borglet.next.key", "the renewed certificate is not kept", false),
+            ("joined.toml.tmp", "where the masters answer now is not kept", true),
+        ] {
+            let place = tempfile::tempdir().expect("a directory");
+            let mut renewed = renewed(place.path());
+            let serial = renewed.credentials.credentials().serial().to_vec();
+            let kept = || Credentials::read(place.path(), "borglet").expect("a certificate");
+            let obstacle = place.path().join(obstacle);
+            std::fs::create_dir(&obstacle).expect("there is room");
+            let error = format!("{:#}", renewed.write().expect_err("it is in the way"));
+            assert!(error.starts_with(what), "{error}");
+            assert!(error.contains(&*place.path().to_string_lossy()), "{error}");
+            {
+                let mut keep = std::pin::pin!(renewed.keep());
+                assert!(timeout(Duration::ZERO, &mut keep).await.is_err(), "it is given up");
+                assert_eq!(kept().serial() == serial, is_kept);
+                std::fs::remove_dir(&obstacle).expect("it is empty");
+                keep.await;
+            }
+            assert_eq!(kept().serial(), serial);
+            assert_eq!(joining::masters(place.path()).expect("they are kept"), ["m2:1", "m1:1"]);
+            assert!(renewed.old.is_none() && !renewed.has_old_masters);
+        }
     }
 }

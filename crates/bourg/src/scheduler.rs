@@ -40,31 +40,31 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let credentials = Rotating::new(Credentials::read(&options.credentials, &options.stem)?)?;
-        let renewed = Renewed {
-            credentials: credentials.clone(),
-            directory: options.credentials.clone(),
-            stem: options.stem.clone(),
-            masters: Masters::new(options.masters.clone()),
-            joined: false,
-        };
+        let files = (&*options.credentials, &*options.stem);
+        let masters = Masters::new(options.masters.clone());
+        let renewed = Renewed::new(&credentials, files, masters, false);
         let mut renewed = std::pin::pin!(renewed.run());
         let expect = Expect::Role(Role::Master);
         let client = |master: &String| {
             let channel = rpc::transport::connect(master, &credentials, &expect)?;
             let most = rpc::transport::MAX_STREAM_MESSAGE_BYTES;
-            Ok(SchedulingClient::new(channel).max_decoding_message_size(most))
+            Ok::<_, rpc::Error>(SchedulingClient::new(channel).max_decoding_message_size(most))
         };
-        let clients = options.masters.iter().map(client).collect::<Result<Vec<_>, rpc::Error>>()?;
+        // An address that is none is said at once.
+        options.masters.iter().try_for_each(|master| client(master).map(drop))?;
         let mut stop = std::pin::pin!(async {
             shutdown::requested().await;
             notify::stopping();
         });
         // One that is lost, or knows of no leader, is left for the next.
-        for client in clients.iter().cycle() {
+        for master in options.masters.iter().cycle() {
+            // Dialled anew each time: a connection is good for as long as the certificate that it
+            // began with.
+            let client = client(master)?;
             tokio::select! {
                 () = &mut stop => break,
                 never = &mut renewed => match never {},
-                ended = follow(client.clone()) => {
+                ended = follow(client) => {
                     let Err(error) = ended;
                     tracing::info!("{error:#}: the master is followed anew");
                 }
@@ -122,8 +122,9 @@ async fn follow(mut client: SchedulingClient<Channel>) -> anyhow::Result<std::co
             } } => {
                 proposal = None;
                 if let Err(status) = &judged.1 {
+                    let lost = [tonic::Code::Unavailable, tonic::Code::Unauthenticated];
                     anyhow::ensure!(
-                        status.code() != tonic::Code::Unavailable,
+                        !lost.contains(&status.code()),
                         "a proposal was not judged: {}",
                         rpc::transport::explain(status)
                     );

@@ -49,7 +49,8 @@ async fn calls_are_answered_with_messages_of_any_size() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_calls_share_one_connection() {
-    let limits = Limits { connections: 1, calls_per_connection: 7, ..Limits::default() };
+    let limits =
+        Limits { connections: 1, for_masters: 0, calls_per_connection: 7, ..Limits::default() };
     let (running, link, _dir) = linked(limits);
     let calls: Vec<_> = (0..200)
         .map(|number| {
@@ -141,7 +142,8 @@ async fn a_link_finds_a_server_that_came_back() {
 
 #[tokio::test]
 async fn those_who_dial_at_once_dial_once() {
-    let (running, link, _dir) = linked(Limits { connections: 1, ..Limits::default() });
+    let (running, link, _dir) =
+        linked(Limits { connections: 1, for_masters: 0, ..Limits::default() });
     let calls: Vec<_> = (0..50).map(|_| tokio::spawn(ask(link.clone()))).collect();
     for call in calls {
         assert_eq!(within(20, call).await.unwrap().unwrap(), "user/u");
@@ -154,7 +156,7 @@ async fn those_who_dial_at_once_dial_once() {
 #[tokio::test]
 async fn a_link_that_is_dropped_closes_its_connection() {
     let (authority, _dir) = authority();
-    let limits = Limits { connections: 1, ..Limits::default() };
+    let limits = Limits { connections: 1, for_masters: 0, ..Limits::default() };
     let running = Running::start(&issue(&authority, "master"), limits);
     for user in ["user/a", "user/b", "user/c"] {
         let link = to(&running, &issue(&authority, user));

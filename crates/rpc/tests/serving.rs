@@ -64,7 +64,7 @@ async fn handshakes_above_the_limit_wait_for_a_place() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn connections_above_the_limit_wait_for_a_place() {
     let (authority, _dir) = authority();
-    let limits = Limits { connections: 2, ..Limits::default() };
+    let limits = Limits { connections: 2, for_masters: 0, ..Limits::default() };
     let running = Running::start(&issue(&authority, "master"), limits);
     let user = issue(&authority, "user/u");
     let channel = || connect(&running.endpoint(), &user, &MASTER).unwrap();
@@ -76,6 +76,49 @@ async fn connections_above_the_limit_wait_for_a_place() {
     assert!(!third.is_finished());
     drop((first, second));
     assert_eq!(within(20, third).await.unwrap().unwrap(), "user/u");
+    running.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_has_more_connections_than_one_may_have() {
+    let (authority, _dir) = authority();
+    let limits = Limits { connections_of_one: 2, drain: Duration::ZERO, ..Limits::default() };
+    let running = Running::start(&issue(&authority, "master"), limits);
+    let dial = |who| connect(&running.endpoint(), &issue(&authority, who), &MASTER).unwrap();
+    let first = within(20, follow(dial("user/ana"))).await.unwrap();
+    let second = within(20, follow(dial("user/ana"))).await.unwrap();
+    let refused = within(20, ask(dial("user/ana"))).await.unwrap_err();
+    assert_eq!(refused.code(), tonic::Code::Unavailable, "{refused:?}");
+    assert!(explain(&refused).contains("who has too many is not let in"), "{}", explain(&refused));
+    running.counts(&[(Cause::TooMany, 1)]).await;
+
+    // Others have their own, and masters as many as they want.
+    let mut others = Vec::new();
+    for who in ["user/ben", "task/ana/j/0", "master", "master", "master"] {
+        others.push(within(20, follow(dial(who))).await.unwrap());
+    }
+    drop((first, second));
+    let again = async { while ask(dial("user/ana")).await.is_err() {} };
+    within(20, again).await;
+    running.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn masters_get_in_where_all_places_are_taken() {
+    let (authority, _dir) = authority();
+    let limits =
+        Limits { connections: 2, for_masters: 2, drain: Duration::ZERO, ..Limits::default() };
+    let running = Running::start(&issue(&authority, "master"), limits);
+    let dial = |who| connect(&running.endpoint(), &issue(&authority, who), &MASTER).unwrap();
+    let _streams = [
+        within(20, follow(dial("user/ana"))).await.unwrap(),
+        within(20, follow(dial("user/ben"))).await.unwrap(),
+    ];
+    for _ in 0..3 {
+        assert!(within(20, ask(dial("user/eve"))).await.is_err());
+    }
+    assert_eq!(within(20, ask(dial("master"))).await.unwrap(), "master");
+    running.counts(&[(Cause::TooMany, 3)]).await;
     running.stop().await.unwrap();
 }
 

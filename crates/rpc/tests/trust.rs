@@ -6,11 +6,11 @@ mod support;
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use rcgen::{CertificateParams, DnType, Issuer, KeyPair, SanType};
 use rpc::transport::{Cause, Limits, explain, is_distrust};
-use rpc::{Authority, Credentials, Expect, Identity, Role, Validity};
+use rpc::{Authority, Credentials, Expect, Identity, Role, Rotating, Validity};
 use support::{CELL, HOUR, Running, Stranger, ask, authority, connect, follow, issue, within};
 use tonic::Code;
 use tonic::transport::Endpoint;
@@ -96,6 +96,52 @@ async fn expired_and_future_certificates_are_refused() {
     let text = refused(&expired, &issue(&authority, "user/u"), &MASTER).await;
     let wanted = "ADDRESS is not trusted: its certificate is not valid now: certificate expired";
     assert!(text.starts_with(wanted), "{text}");
+}
+
+#[tokio::test]
+async fn a_connection_is_good_for_as_long_as_the_certificate_that_it_began_with() {
+    let (authority, running, _dir) = master();
+    let now = SystemTime::now();
+    let soon = Validity { from: now - HOUR, until: now + Duration::from_secs(3) };
+    let mut connected = Vec::new();
+    for identity in ["user/u", "task/u/j/0", "scheduler/s", "borglet/m1", "join/master/2", "master"]
+    {
+        let credentials = authority.issue(&identity.parse().unwrap(), soon).unwrap();
+        let credentials = Rotating::new(credentials).unwrap();
+        let dial = rpc::transport::connect(&running.endpoint(), &credentials, &MASTER);
+        let channel = dial.unwrap();
+        let first = within(20, ask(channel.clone())).await;
+        assert_eq!(first.is_ok(), identity != "join/master/2", "{identity}: {first:?}");
+        connected.push((identity, credentials, channel));
+    }
+    let expired = async {
+        while SystemTime::now() < soon.until {
+            tokio::task::yield_now().await;
+        }
+    };
+    within(20, expired).await;
+    for (identity, credentials, channel) in connected {
+        let asked = within(20, ask(channel.clone())).await;
+        if identity == "master" {
+            // It renews its own without dialling again.
+            assert_eq!(asked.unwrap(), identity);
+            continue;
+        }
+        let said = format!(
+            "the certificate of {identity} has expired since it connected: connect again with a \
+             renewed certificate"
+        );
+        // A stream is a request as well, and the same connection stays what it is.
+        credentials.replace(issue(&authority, identity)).unwrap();
+        for status in [asked.unwrap_err(), within(20, follow(channel)).await.unwrap_err()] {
+            assert_eq!((status.code(), status.message()), (Code::Unauthenticated, &*said));
+        }
+        let again = rpc::transport::connect(&running.endpoint(), &credentials, &MASTER).unwrap();
+        let asked = within(20, ask(again)).await;
+        assert_eq!(asked.is_ok(), identity != "join/master/2", "{identity}: {asked:?}");
+    }
+    running.counts(&[(Cause::Expired, 10), (Cause::WrongRole, 2)]).await;
+    running.stop().await.unwrap();
 }
 
 /// A certificate that the cell's authority signed, with the given URIs: what `issue` never makes.

@@ -133,13 +133,9 @@ async fn join(options: &Options) -> anyhow::Result<Credentials> {
 fn renewed(options: &Options, credentials: &Rotating) -> anyhow::Result<Renewed> {
     let kept = joining::masters(&options.credentials)?;
     let joined = !kept.is_empty();
-    Ok(Renewed {
-        credentials: credentials.clone(),
-        directory: options.credentials.clone(),
-        stem: options.stem.clone(),
-        masters: Masters::new([&options.masters[..], &kept].concat()),
-        joined,
-    })
+    let files = (&*options.credentials, &*options.stem);
+    let masters = Masters::new([&options.masters[..], &kept].concat());
+    Ok(Renewed::new(credentials, files, masters, joined))
 }
 
 /// Ends the tasks of a Borglet that is dead and will not come back to do so.

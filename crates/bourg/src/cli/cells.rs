@@ -186,8 +186,8 @@ impl Connection {
     /// What a failed call means. That our certificate has expired is known here, whatever was said.
     fn failure(&self, status: Status) -> Failure {
         use tonic::Code as Grpc;
-        let unanswered = [Grpc::Unavailable, Grpc::Unknown, Grpc::Cancelled];
-        if SystemTime::now() < self.expires || !unanswered.contains(&status.code()) {
+        let refused = [Grpc::Unavailable, Grpc::Unknown, Grpc::Cancelled, Grpc::Unauthenticated];
+        if SystemTime::now() < self.expires || !refused.contains(&status.code()) {
             return status.into();
         }
         let (directory, said) = (self.directory.display(), rpc::transport::explain(&status));

@@ -23,6 +23,9 @@ use super::{gate, health};
 
 /// The service of gRPC's reflection.
 const REFLECTION: &str = "grpc.reflection.v1.ServerReflection";
+/// The largest message of whoever joins or renews: a signing request and an address, each of which
+/// is bounded by less.
+const ENROLMENT_BYTES_MAX: usize = 16 << 10;
 /// The services that a master has.
 const SERVICES: [&str; 6] = [
     borgmaster_server::SERVICE_NAME,
@@ -49,6 +52,7 @@ impl Service {
         let users = BorgmasterServer::new(self.clone()).max_encoding_message_size(most);
         let direct = users.clone();
         let joining = EnrolmentServer::new(self.clone());
+        let joining = joining.max_decoding_message_size(ENROLMENT_BYTES_MAX);
         let held = Routes::new(users).add_service(scheduling).add_service(joining);
         let held = held.into_axum_router();
         let held = held.layer(from_fn_with_state(self.core.clone(), gate::pass));

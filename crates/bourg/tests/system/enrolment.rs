@@ -14,6 +14,7 @@ use crate::cell::{Cell, Role};
 use crate::eventually::until;
 use crate::pages::{Of, metrics, value};
 use crate::processes;
+use crate::security::refused;
 use crate::terminal::Terminal;
 
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -238,6 +239,28 @@ fn a_schedulers_certificate_renews_itself() {
     until("it has another certificate", || serial() != old);
     cell.write("hello.bcl", JOB);
     cell.ok("bourg run hello.bcl");
+}
+
+#[test]
+fn a_scheduler_outlives_the_certificate_that_it_connected_with() {
+    let cell = Cell::start();
+    let directory = cell.directory().join("scheduler");
+    let validity = Validity::lasting(Duration::from_secs(9));
+    let authority = Authority::open(cell.path("cell/master/tls")).expect("the cell's authority");
+    let first = authority.issue(&Identity::Scheduler("main".to_owned()), validity);
+    let first = first.expect("a certificate");
+    first.write(&directory, "scheduler").expect("it can be written");
+    cell.kill(Role::Scheduler);
+    until("it has another certificate", || {
+        let read = Credentials::read(&directory, "scheduler").expect("a certificate");
+        read.serial() != first.serial()
+    });
+    until("the first one has expired", || SystemTime::now() > first.expires());
+    cell.write("hello.bcl", JOB);
+    cell.ok("bourg run hello.bcl");
+    until("it has proposed with the first one", || refused(&cell, Of::Master, "expired") > 0);
+    until("it runs", || cell.ok("bourg status -o state") == "running\n");
+    assert_eq!(cell.ok("bourg cell -o schedulers"), "1\n");
 }
 
 /// An address where nobody listens.

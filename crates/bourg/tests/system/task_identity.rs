@@ -256,7 +256,13 @@ fn a_machine_gets_certificates_for_its_own_tasks_that_want_one() {
     let bad = Code::InvalidArgument;
     denied(ask(&machine, &good, None), bad, "", "it is not said which instance");
     denied(ask(&machine, "nonsense", asks), bad, "", "");
-    denied(ask(&machine, &"x".repeat(100_000), asks), bad, "", "characters");
+    denied(ask(&machine, &"x".repeat(10_000), asks), bad, "", "characters");
+    denied(
+        ask(&machine, &"x".repeat(20_000), asks),
+        Code::OutOfRange,
+        "",
+        "message length too large",
+    );
     // A certificate that no master has issued, by whoever has the authority's key.
     cell.ok("mkdir forged && cp cell/client/cell.toml forged");
     let forged = issued(&cell, &task);

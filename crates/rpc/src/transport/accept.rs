@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use rustls::ServerConfig;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf};
@@ -18,7 +18,8 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tonic::transport::server::Connected;
 
-use super::peer::FarEnd;
+use super::peer::{FarEnd, Peer};
+use super::places::{Place, Places};
 use super::refusals::{Cause, Refusals};
 use super::server::Limits;
 
@@ -27,6 +28,8 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// How long, and for how many bytes, a refused connection is kept.
 const LINGER: Duration = Duration::from_secs(1);
 const LINGER_BYTES: u64 = 64 << 10;
+/// How often it is looked whether a certificate has expired: the wall clock may be set.
+const LOOK: Duration = Duration::from_secs(60);
 
 /// What accepts.
 pub(super) struct Accept {
@@ -34,6 +37,7 @@ pub(super) struct Accept {
     pub(super) cell: Arc<str>,
     pub(super) limits: Limits,
     pub(super) refusals: Refusals,
+    pub(super) places: Places,
     /// Takes the connections that are ready.
     pub(super) connections: mpsc::Sender<io::Result<Connection>>,
     pub(super) closing: watch::Receiver<bool>,
@@ -44,7 +48,8 @@ impl Accept {
     /// its handshake. Connections and handshakes above the limits wait in the system's queue.
     pub(super) async fn run(self, listener: TcpListener) {
         let this = Arc::new(self);
-        let most = this.limits.connections.clamp(1, Semaphore::MAX_PERMITS);
+        let most = this.limits.connections.saturating_add(this.limits.for_masters);
+        let most = most.clamp(1, Semaphore::MAX_PERMITS);
         let permits = Arc::new(Semaphore::new(most));
         let mut handshakes = JoinSet::new();
         loop {
@@ -81,8 +86,33 @@ impl Accept {
         // The first is the peer's own, those behind it lead to the authority.
         let own = certificates.and_then(|chain| chain.first()).map(AsRef::as_ref);
         let far_end = Arc::new(FarEnd::new(address, own, &self.cell, self.refusals.clone()));
-        let connection = Connection::new(stream, far_end, permit, self.closing.clone());
+        let peer = far_end.of_cell(&self.cell).ok();
+        let ends = peer.as_ref().and_then(Peer::ends);
+        let place = match self.places.take(peer.map(|peer| peer.identity)) {
+            Ok(place) => place,
+            Err(full) => {
+                // While it lingers, others may come.
+                drop(permit);
+                far_end.count(Cause::TooMany, &full.to_string());
+                let _closed = tokio::time::timeout(LINGER, linger(stream)).await;
+                return;
+            }
+        };
+        let held = Held { _permit: permit, _place: place };
+        let connection = Connection::new(stream, far_end, held, self.over(ends));
         let _gone = self.connections.send(Ok(connection)).await;
+    }
+
+    /// When a connection is to be closed: with the server, or after its certificate has expired.
+    fn over(&self, ends: Option<SystemTime>) -> impl Future<Output = ()> + Send + use<> {
+        let mut closing = self.closing.clone();
+        async move {
+            tokio::select! {
+                // An error says that the server is gone, which closes as well.
+                _ = closing.wait_for(|closing| *closing) => {}
+                () = expired(ends) => {}
+            }
+        }
     }
 }
 
@@ -107,36 +137,47 @@ async fn next(
     }
 }
 
+/// Waits until it is seen that a moment has passed, or for ever. By then requests have been refused,
+/// which says more than a connection that breaks off.
+async fn expired(ends: Option<SystemTime>) {
+    let Some(ends) = ends else { return std::future::pending().await };
+    while SystemTime::now() < ends {
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
 /// Reads what a refused client still sends. Were the connection closed with bytes unread, the system
 /// would tell the client of that, and drop the alert that says why.
-async fn linger(mut stream: TcpStream) -> io::Result<u64> {
+async fn linger(mut stream: impl AsyncRead + AsyncWrite + Unpin) -> io::Result<u64> {
     stream.shutdown().await?;
     tokio::io::copy(&mut stream.take(LINGER_BYTES), &mut tokio::io::sink()).await
 }
 
-/// An accepted connection, with its handshake done. It counts against the limit until it is dropped.
+/// An accepted connection, with its handshake done. It counts against the limits until it is dropped.
 pub(super) struct Connection {
     stream: TlsStream<TcpStream>,
     far_end: Arc<FarEnd>,
     closed: Pin<Box<dyn Future<Output = ()> + Send>>,
+    _held: Held,
+}
+
+/// What a connection has of what there is a limit for.
+struct Held {
     _permit: OwnedSemaphorePermit,
+    _place: Place,
 }
 
 impl Connection {
     fn new(
         stream: TlsStream<TcpStream>,
         far_end: Arc<FarEnd>,
-        permit: OwnedSemaphorePermit,
-        mut closing: watch::Receiver<bool>,
+        held: Held,
+        over: impl Future<Output = ()> + Send + 'static,
     ) -> Self {
-        let closed = Box::pin(async move {
-            // An error says that the server is gone, which closes as well.
-            let _ = closing.wait_for(|closing| *closing).await;
-        });
-        Self { stream, far_end, closed, _permit: permit }
+        Self { stream, far_end, closed: Box::pin(over), _held: held }
     }
 
-    /// Where the stream has nothing to do, waits for the end of the server too.
+    /// Where the stream has nothing to do, waits for the end of the connection too.
     fn or_closed<T>(
         &mut self,
         polled: Poll<io::Result<T>>,
@@ -199,5 +240,19 @@ impl AsyncWrite for Connection {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_is_closed_within_a_minute_after_its_certificate_has_expired() {
+        let within = |ends| tokio::time::timeout(LOOK * 2, expired(ends));
+        let now = SystemTime::now();
+        assert!(within(Some(now)).await.is_ok());
+        assert!(within(Some(now + LOOK * 60)).await.is_err());
+        assert!(within(None).await.is_err());
     }
 }

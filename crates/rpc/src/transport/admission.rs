@@ -4,6 +4,7 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::SystemTime;
 
 use tonic::Status;
 use tonic::body::Body;
@@ -26,13 +27,23 @@ impl<S> Admission<S> {
         Self { services, cell: cell.into() }
     }
 
-    /// Refuses a request that does not come from an identity of the cell, whatever it is for, and one
-    /// of a joining identity that is not for the service that takes it in.
-    fn admit(&self, request: &http::Request<Body>) -> Result<(), Status> {
+    /// Refuses a request that does not come from an identity of the cell, or comes with a certificate
+    /// that has expired since its connection was made, whatever it is for, and one of a joining identity
+    /// that is not for the service that takes it in.
+    fn admit(&self, request: &http::Request<Body>, now: SystemTime) -> Result<(), Status> {
         let far_end = request.extensions().get::<Arc<FarEnd>>();
         let far_end = far_end.ok_or_else(|| Status::unauthenticated("no certificate"))?;
         let peer = far_end.of_cell(&self.cell);
         let peer = peer.map_err(|(_, why)| Status::unauthenticated(why))?;
+        if peer.ends().is_some_and(|ends| ends <= now) {
+            let why = format!(
+                "the certificate of {} has expired since it connected: connect again with a renewed \
+                 certificate",
+                peer.identity
+            );
+            far_end.count(Cause::Expired, &why);
+            return Err(Status::unauthenticated(why));
+        }
         if matches!(peer.identity, Identity::Joining(_)) && !is_enrolment(request.uri().path()) {
             let joining = peer.identity;
             let why = format!("{joining} may join and nothing else: use what it got by that");
@@ -57,7 +68,7 @@ where
     }
 
     fn call(&mut self, request: http::Request<Body>) -> Self::Future {
-        match self.admit(&request) {
+        match self.admit(&request, SystemTime::now()) {
             Ok(()) => Box::pin(self.services.call(request)),
             Err(status) => Box::pin(std::future::ready(Ok(refusal(&request, status)))),
         }

@@ -193,7 +193,11 @@ impl fmt::Display for Failed {
             Why::Distrusted(what) => {
                 write!(f, "{address} does not take the certificate of {what}")
             }
-            Why::Closed => write!(f, "{address} closed the connection before it said anything"),
+            Why::Closed => write!(
+                f,
+                "{address} closed the connection before it said anything: it ends, or has as many \
+                 connections as it takes (who has too many is not let in)"
+            ),
             Why::Broken(error) => write!(f, "the TLS handshake with {address} failed: {error}"),
         }
     }

@@ -22,6 +22,7 @@ mod client;
 mod dial;
 mod link;
 mod peer;
+mod places;
 mod refusals;
 mod server;
 mod tls;

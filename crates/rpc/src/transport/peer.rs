@@ -35,6 +35,14 @@ pub struct Peer {
     pub address: SocketAddr,
 }
 
+impl Peer {
+    /// When its connection ends at the latest: with its certificate. A master goes on with a connection
+    /// when its certificate is renewed, everybody else dials anew.
+    pub(super) fn ends(&self) -> Option<SystemTime> {
+        (self.identity != Identity::Master).then_some(self.expires)
+    }
+}
+
 /// The peer, from the certificate that TLS has verified.
 ///
 /// # Errors

@@ -34,6 +34,8 @@ pub enum Cause {
     UsedToken,
     /// The task whose certificate they show has ended.
     Ended,
+    /// They have as many connections as they may, or all together have.
+    TooMany,
     /// They did not take this server for the one that they wanted.
     Distrusted,
     /// Their handshake took too long.
@@ -44,7 +46,7 @@ pub enum Cause {
 
 impl Cause {
     /// Every cause, in the order of their numbers.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::NoCertificate,
         Self::WrongAuthority,
         Self::Expired,
@@ -55,6 +57,7 @@ impl Cause {
         Self::WrongIdentity,
         Self::UsedToken,
         Self::Ended,
+        Self::TooMany,
         Self::Distrusted,
         Self::Slow,
         Self::NoTls,
@@ -74,6 +77,7 @@ impl Cause {
             Self::WrongIdentity => "wrong_identity",
             Self::UsedToken => "used_token",
             Self::Ended => "ended",
+            Self::TooMany => "too_many",
             Self::Distrusted => "distrusted",
             Self::Slow => "slow",
             Self::NoTls => "no_tls",
@@ -123,6 +127,7 @@ impl fmt::Display for Cause {
             Self::WrongIdentity => "with the certificate of somebody else",
             Self::UsedToken => "with a join token that another key has used",
             Self::Ended => "with the certificate of a task that has ended",
+            Self::TooMany => "above the number of connections that there may be",
             Self::Distrusted => "that do not trust this server",
             Self::Slow => "whose handshake took too long",
             Self::NoTls => "that speak no TLS that is understood here",

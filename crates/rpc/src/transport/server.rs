@@ -14,6 +14,7 @@ use tonic::transport::Server;
 
 use super::accept::Accept;
 use super::admission::Admission;
+use super::places::Places;
 use super::refusals::Refusals;
 use super::{KEEP_ALIVE_TIMEOUT, SERVER_KEEP_ALIVE_INTERVAL};
 use crate::{Error, Result, Rotating};
@@ -24,8 +25,13 @@ const MAX_HEADER_BYTES: u32 = 64 << 10;
 /// What a server bears.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Open connections, those in their handshake included. Further ones wait unaccepted.
+    /// Open connections of all but masters. Whoever comes further is refused after the handshake.
     pub connections: usize,
+    /// Those of one identity, other than masters. Further ones are refused after the handshake.
+    pub connections_of_one: usize,
+    /// Open connections beyond [`Self::connections`], to which masters alone come. Where as many are
+    /// open as both together, those in their handshake included, further ones wait unaccepted.
+    pub for_masters: usize,
     /// Handshakes at once. Further connections wait unaccepted.
     pub handshakes: usize,
     /// Calls in flight on one connection. A client waits for a place before it sends one more.
@@ -41,6 +47,8 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             connections: 4096,
+            connections_of_one: 256,
+            for_masters: 64,
             handshakes: 1024,
             calls_per_connection: 1024,
             handshake: Duration::from_secs(5),
@@ -82,6 +90,7 @@ where
         cell: cell.as_str().into(),
         limits,
         refusals: refusals.clone(),
+        places: Places::new(limits.connections, limits.connections_of_one),
         connections,
         closing: watch_closing,
     };
