@@ -46,7 +46,10 @@ impl Service {
             let id = MachineId(machine.id);
             let by = master::owner(id, &view.active);
             machine.polled_by = by.map_or(0, |replica| replica.0);
-            machine.not_reached = self.agents.trouble(id).unwrap_or_default();
+            // Of one that was handed on, another knows.
+            let mine = by == Some(view.me);
+            let trouble = if mine { self.agents.trouble(id) } else { None };
+            machine.not_reached = trouble.unwrap_or_default();
         }
     }
 
