@@ -365,7 +365,7 @@ struct MasterArgs {
     #[arg(long, default_value = "30d", value_name = "TIME", value_parser = validity)]
     certificate_validity: std::time::Duration,
     /// Where other replicas and clients reach it; otherwise where it listens.
-    #[arg(long, value_name = "HOST:PORT")]
+    #[arg(long, value_name = "HOST:PORT", value_parser = dialled)]
     address: Option<String>,
     /// Stay at this level of the state machine or below, as an older build would.
     #[arg(long, value_name = "LEVEL", default_value_t = ::cell::LEVEL.0, hide_default_value = true,
@@ -398,7 +398,7 @@ struct BorgletArgs {
     #[arg(long, value_name = "TOKEN")]
     join: Option<Given>,
     /// Where the masters reach it when it joins; otherwise where it listens.
-    #[arg(long, value_name = "HOST:PORT")]
+    #[arg(long, value_name = "HOST:PORT", value_parser = dialled)]
     address: Option<String>,
     /// The directory with its certificate, borglet.pem and borglet.key. Default: the data directory.
     #[arg(long)]
@@ -444,6 +444,12 @@ struct ExampleBatchArgs {
     /// Where the generator begins.
     #[arg(long, default_value_t = 0)]
     seed: u64,
+}
+
+/// An address that others dial.
+fn dialled(text: &str) -> Result<String, String> {
+    rpc::transport::check_address(text).map_err(|error| error.to_string())?;
+    Ok(text.to_owned())
 }
 
 /// For how long a certificate may be valid that renews itself: three seconds to a year.

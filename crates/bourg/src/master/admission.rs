@@ -269,7 +269,7 @@ impl Admission {
         }
         let load = Load { requests: 1, bytes };
         waiting.add(by, load);
-        Ok(Counted { admission: Arc::clone(self), by: by.cloned(), load })
+        Ok(Counted { admission: Arc::clone(self), asked, by: by.cloned(), load })
     }
 
     fn lock(&self) -> MutexGuard<'_, Waiting> {
@@ -333,8 +333,16 @@ impl Admission {
 #[derive(Debug)]
 pub(crate) struct Counted {
     admission: Arc<Admission>,
+    asked: Asked,
     by: Option<UserName>,
     load: Load,
+}
+
+impl Counted {
+    /// What it counts as.
+    pub(super) fn asked(&self) -> Asked {
+        self.asked
+    }
 }
 
 impl Drop for Counted {

@@ -1,5 +1,6 @@
 //! Asking the leader: a question goes to this replica's core where it leads, and else to whoever does.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use cell::{Mutation, Op, Outcome, Reply, RequestId};
@@ -8,11 +9,12 @@ use proto::v1;
 use tokio::time::Instant;
 use tonic::{Code, Status};
 
+use super::admission::{Asked, Counted};
 use super::core::{Answered, Ask, NotTaken, View};
-use super::gate;
 use super::rejections::rejected;
 use super::service::{SMALL_BYTES, Service, malformed, unexpected};
 use super::users::Caller;
+use super::{bounds, gate};
 
 /// For how long a leader is looked for, and asked again.
 pub(super) const LEADER_PATIENCE: Duration = Duration::from_secs(10);
@@ -24,12 +26,22 @@ impl Service {
     /// is not known what became of it, it is asked again: a request is done once, however often it is
     /// sent.
     pub(super) async fn ask(&self, ask: Ask, bytes: usize) -> Result<(LogIndex, Outcome), Status> {
+        let counted = self.count(&ask, bytes)?;
+        self.ask_counted(ask, counted).await
+    }
+
+    /// The same for what counts already, and goes on to until it is answered.
+    async fn ask_counted(
+        &self,
+        ask: Ask,
+        counted: Arc<Counted>,
+    ) -> Result<(LogIndex, Outcome), Status> {
         let until = Instant::now() + LEADER_PATIENCE;
         loop {
             let asked = match self.leader(until).await? {
-                None => self.ask_here(None, ask.clone(), bytes).await,
+                None => self.ask_here(None, ask.clone(), Arc::clone(&counted)).await,
                 Some(leader) => tokio::select! {
-                    answer = self.forward(leader, &ask, bytes) => answer,
+                    answer = self.forward(leader, &ask) => answer,
                     () = self.leads_no_longer(leader) => Err(Status::unavailable(
                         "the leader that was asked leads no longer",
                     )),
@@ -72,13 +84,8 @@ impl Service {
     }
 
     /// Asks the leader elsewhere, and waits until this replica's view has the answer too.
-    async fn forward(
-        &self,
-        leader: ReplicaId,
-        ask: &Ask,
-        bytes: usize,
-    ) -> Result<(LogIndex, Outcome), Status> {
-        let (_, _counted) = self.core.count(ask, bytes)?;
+    async fn forward(&self, leader: ReplicaId, ask: &Ask) -> Result<(LogIndex, Outcome), Status> {
+        bounds::check(ask).map_err(Status::invalid_argument)?;
         let (by, op) = match ask {
             Ask::OpenSession(by) => (Some(by), Op::OpenSession { user: by.user.clone() }),
             Ask::Request(id, by, mutation) => {
@@ -110,22 +117,44 @@ impl Service {
         let _late = tokio::time::timeout(LEADER_PATIENCE, seen).await;
     }
 
-    /// Asks this replica's core, with as many bytes as the question takes; for a term or for any.
-    pub(super) async fn ask_here(
+    /// Counts a question by a message of so many bytes, from before anything is waited for until it is
+    /// answered.
+    pub(super) fn count(&self, ask: &Ask, bytes: usize) -> Result<Arc<Counted>, Status> {
+        let counted = self.core.count(ask, bytes.max(SMALL_BYTES));
+        counted.map_err(|not_taken| self.not_taken(not_taken))
+    }
+
+    /// The same for a change before it is known what exactly it is.
+    pub(super) fn count_change(
         &self,
-        in_term: Option<Term>,
-        ask: Ask,
+        by: Option<&Caller>,
         bytes: usize,
-    ) -> Result<(LogIndex, Outcome), Status> {
-        let answered = self.core.ask_in(in_term, ask, bytes).await;
-        let answered: Answered = answered.map_err(|not_taken| match not_taken {
+    ) -> Result<Arc<Counted>, Status> {
+        let counted = self.core.count_as(Asked::Change, by, bytes.max(SMALL_BYTES));
+        counted.map_err(|not_taken| self.not_taken(not_taken))
+    }
+
+    fn not_taken(&self, not_taken: NotTaken) -> Status {
+        match not_taken {
             NotTaken::Overloaded(shed) => shed.into(),
             NotTaken::NoRoom(why) => {
                 self.metrics.no_room.inc();
                 Status::resource_exhausted(format!("nothing can be changed now, only read: {why}"))
             }
+            NotTaken::Invalid(why) => Status::invalid_argument(why),
             NotTaken::Stopping => Status::unavailable("the master stops"),
-        })?;
+        }
+    }
+
+    /// Asks this replica's core, for a term or for any.
+    pub(super) async fn ask_here(
+        &self,
+        in_term: Option<Term>,
+        ask: Ask,
+        counted: Arc<Counted>,
+    ) -> Result<(LogIndex, Outcome), Status> {
+        let answered = self.core.ask_in(in_term, ask, counted).await;
+        let answered: Answered = answered.map_err(|not_taken| self.not_taken(not_taken))?;
         answered.map_err(|refusal| match refusal {
             replica::Refusal::Overloaded => Status::resource_exhausted(refusal.to_string()),
             replica::Refusal::Level { .. } => Status::failed_precondition(refusal.to_string()),
@@ -133,17 +162,8 @@ impl Service {
         })
     }
 
+    /// Has what a message of so many bytes asks for done.
     pub(super) async fn mutate(
-        &self,
-        id: Option<v1::RequestId>,
-        by: Caller,
-        mutation: Mutation,
-    ) -> Result<(LogIndex, Reply), Status> {
-        self.mutate_by(id, by, mutation, SMALL_BYTES).await
-    }
-
-    /// The same by a message of so many bytes.
-    pub(super) async fn mutate_by(
         &self,
         id: Option<v1::RequestId>,
         by: Caller,
@@ -162,15 +182,17 @@ impl Service {
         &self,
         id: Option<v1::RequestId>,
         by: Caller,
+        bytes: usize,
         find: impl Fn(&View) -> Result<T, Status>,
         mutation: impl Fn(&T) -> Result<Mutation, Status>,
     ) -> Result<(T, LogIndex, Reply), Status> {
         let id = given(id)?;
+        let counted = self.count_change(Some(&by), bytes)?;
         let view = self.core.view();
         if let (Some(term), Ok(found)) = (view.leads, find(&view)) {
             drop(view);
             let ask = Ask::Request(id, by.clone(), mutation(&found)?);
-            match self.ask_here(Some(term), ask, SMALL_BYTES).await {
+            match self.ask_here(Some(term), ask, Arc::clone(&counted)).await {
                 Err(status) if may_be_answered(&status) => {}
                 answered => {
                     let (index, reply) = self.replied(answered?)?;
@@ -180,7 +202,7 @@ impl Service {
         }
         let found = find(&*gate::newest(&self.core).await?)?;
         let ask = Ask::Request(id, by, mutation(&found)?);
-        let (index, reply) = self.replied(self.ask(ask, SMALL_BYTES).await?)?;
+        let (index, reply) = self.replied(self.ask_counted(ask, counted).await?)?;
         Ok((found, index, reply))
     }
 
@@ -208,7 +230,7 @@ impl Service {
         };
         let id = Some(RequestId { session, sequence: 1 }.into());
         let used = Mutation::UseCapability { capability, collection };
-        self.mutate_by(id, by.clone(), used, SMALL_BYTES).await.map(drop)
+        self.mutate(id, by.clone(), used, SMALL_BYTES).await.map(drop)
     }
 }
 
@@ -221,3 +243,6 @@ fn given(id: Option<v1::RequestId>) -> Result<RequestId, Status> {
 fn may_be_answered(status: &Status) -> bool {
     status.code() == Code::Unavailable || rpc::transport::is_broken(status)
 }
+
+#[cfg(test)]
+mod tests;

@@ -22,7 +22,7 @@ pub(crate) use super::records::Records;
 use super::threads::Part;
 use super::users::Caller;
 pub(crate) use super::view::View;
-use super::{agents, peers, rescheduling};
+use super::{agents, bounds, peers, rescheduling};
 use crate::checkpoint::Origin;
 use crate::clock::Clock;
 
@@ -74,7 +74,8 @@ pub(crate) struct Asker {
     /// What is asked is to be done in this term or not at all.
     in_term: Option<Term>,
     answer: oneshot::Sender<Answered>,
-    counted: Counted,
+    /// Shared with whoever asks, where that may ask again.
+    counted: Arc<Counted>,
     since: Instant,
 }
 
@@ -116,6 +117,8 @@ pub(crate) enum NotTaken {
     Overloaded(Shed),
     /// Nothing can be made durable now.
     NoRoom(String),
+    /// It is refused whatever is in the cell.
+    Invalid(String),
     /// The process ends.
     Stopping,
 }
@@ -148,20 +151,23 @@ impl Core {
 
     /// Asks by a message of so many bytes, unless the core has too much to do.
     pub(crate) async fn ask(&self, ask: Ask, bytes: usize) -> Result<Answered, NotTaken> {
-        self.ask_in(None, ask, bytes).await
+        let counted = self.count(&ask, bytes)?;
+        self.ask_in(None, ask, counted).await
     }
 
-    /// The same, to be done in one term of this replica's or not at all.
+    /// The same for what counts already, to be done in one term of this replica's or not at all. All
+    /// that anybody asks comes this way, and nothing is proposed that is refused here.
     pub(super) async fn ask_in(
         &self,
         in_term: Option<Term>,
         ask: Ask,
-        bytes: usize,
+        counted: Arc<Counted>,
     ) -> Result<Answered, NotTaken> {
         if let Some(why) = self.to_log.trouble() {
             return Err(NotTaken::NoRoom(why));
         }
-        let (asked, counted) = self.count(&ask, bytes).map_err(NotTaken::Overloaded)?;
+        bounds::check(&ask).map_err(NotTaken::Invalid)?;
+        let asked = counted.asked();
         let (answer, mut answered) = oneshot::channel();
         let asker = Asker { in_term, answer, counted, since: Instant::now() };
         self.to_core.try_send(Message::Ask(ask, asker)).map_err(|error| match error {
@@ -185,11 +191,25 @@ impl Core {
     }
 
     /// Counts a question of so many bytes among what waits, for as long as what is given lives.
-    pub(super) fn count(&self, ask: &Ask, bytes: usize) -> Result<(Asked, Counted), Shed> {
+    pub(super) fn count(&self, ask: &Ask, bytes: usize) -> Result<Arc<Counted>, NotTaken> {
         let view = self.view();
         let asked = Asked::of(ask, &view.cell, view.now());
-        let counted = self.admission.admit(asked, ask.by().map(|by| &by.user), bytes)?;
-        Ok((asked, counted))
+        self.count_as(asked, ask.by(), bytes)
+    }
+
+    /// The same before it is known what exactly is asked.
+    pub(super) fn count_as(
+        &self,
+        asked: Asked,
+        by: Option<&Caller>,
+        bytes: usize,
+    ) -> Result<Arc<Counted>, NotTaken> {
+        let counted = self.admission.admit(asked, by.map(|by| &by.user), bytes);
+        counted.map(Arc::new).map_err(|shed| match self.to_log.trouble() {
+            // What waits does so for the disk.
+            Some(why) => NotTaken::NoRoom(why),
+            None => NotTaken::Overloaded(shed),
+        })
     }
 
     /// Hands something over, as soon as there is room for it.
@@ -302,13 +322,17 @@ impl Core {
 impl Core {
     /// A core that takes nothing out of its queue, of so many places.
     pub(super) fn held(queue: usize) -> (Self, mpsc::Receiver<Message>) {
-        let (to_core, from_all) = mpsc::channel(queue);
-        let cell = Cell::empty();
-        let origin = Origin { term: Term(0), restore_epoch: 0 };
-        let clock = Clock::start();
-        let view = View::first(cell, origin, ReplicaId(1), clock);
         // What nobody publishes any more can be read all the same.
-        let (view, ended) = (watch::channel(Arc::new(view)).1, watch::channel(None).1);
+        Self::held_at(queue, watch::channel(Arc::new(View::of(Cell::empty()))).1)
+    }
+
+    /// The same, with views that somebody publishes.
+    pub(super) fn held_at(
+        queue: usize,
+        view: watch::Receiver<Arc<View>>,
+    ) -> (Self, mpsc::Receiver<Message>) {
+        let (to_core, from_all) = mpsc::channel(queue);
+        let ended = watch::channel(None).1;
         let limits = super::admission::Limits { requests: queue, bytes: queue << 20 };
         let admission = Admission::new(limits);
         (Self { to_core, view, ended, to_log: ToLog::idle(), admission }, from_all)

@@ -8,6 +8,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use cell::{Cell, Certificate, Mutation, Op, Outcome, Rejection, Reply};
 use model::{KeyDigest, LogIndex, MachineName, ReplicaId, Serial, Span, Time};
+use prost::Message as _;
 use proto::v1;
 use proto::v1::issue_token_request::Joins;
 use rpc::service::enrolment_server::Enrolment;
@@ -15,10 +16,10 @@ use rpc::transport::{Cause, Peer};
 use rpc::{Identity, Joining, SigningRequest, Validity};
 use tonic::{Request, Response, Status};
 
+use super::bounds::check_address;
 use super::core::Ask;
-use super::machines::check_address;
 use super::rejections::rejected;
-use super::service::{Answer, SMALL_BYTES, Service, unexpected};
+use super::service::{Answer, Service, unexpected};
 use super::users::Caller;
 use super::views;
 
@@ -76,6 +77,7 @@ impl Service {
         asked: v1::IssueTokenRequest,
     ) -> Answer<v1::IssueTokenResponse> {
         let invalid = |error: &dyn std::fmt::Display| Status::invalid_argument(error.to_string());
+        let bytes = asked.encoded_len();
         let joins = asked.joins.ok_or_else(|| invalid(&"it is not said who joins"))?;
         let validity = asked.validity.ok_or_else(|| invalid(&"it is not said for how long"))?;
         let validity = proto::span(&validity).map_err(|error| invalid(&error))?;
@@ -94,7 +96,7 @@ impl Service {
             }
         };
         let identity = Identity::Joining(joining);
-        let (index, token) = match self.mutate(Some(id), by, mutation).await? {
+        let (index, token) = match self.mutate(Some(id), by, mutation, bytes).await? {
             (index, Reply::TokenIssued(token)) => (index, token),
             (_, other) => return Err(unexpected(&other)),
         };
@@ -111,10 +113,11 @@ impl Service {
         by: Caller,
         asked: v1::RevokeMachineRequest,
     ) -> Answer<v1::RevokeMachineResponse> {
+        let bytes = asked.encoded_len();
         let machine = MachineName::new(&asked.machine);
         let machine = machine.map_err(|error| Status::invalid_argument(error.to_string()))?;
         let mutation = Mutation::RevokeMachine { machine: machine.clone() };
-        let (index, known) = match self.mutate(asked.id, by, mutation).await? {
+        let (index, known) = match self.mutate(asked.id, by, mutation, bytes).await? {
             (index, Reply::MachineRevoked { known }) => (index, known),
             (_, other) => return Err(unexpected(&other)),
         };
@@ -142,12 +145,13 @@ impl Service {
     }
 
     /// Has the cell judge what a machine asks, and counts it where it is refused.
-    async fn enrolment<T>(
+    async fn enrolment<T: prost::Message>(
         &self,
         request: &Request<T>,
         op: Op,
     ) -> Result<(LogIndex, Reply), Status> {
-        let rejection = match self.ask(Ask::Enrolment(op), SMALL_BYTES).await? {
+        let bytes = request.get_ref().encoded_len();
+        let rejection = match self.ask(Ask::Enrolment(op), bytes).await? {
             (index, Outcome::Request(Ok(reply))) => return Ok((index, reply)),
             (_, Outcome::Request(Err(rejection))) => rejection,
             (_, other) => return Err(unexpected(&other)),
@@ -176,7 +180,6 @@ impl Enrolment for Service {
             return Err(rpc::transport::refuse(&request, Cause::WrongRole, why));
         };
         let v1::EnrolRequest { signing_request, address } = request.get_ref();
-        check_address(address)?;
         let token = serial(&peer)?;
         let wanted = Wanted::with(signing_request, &token)?;
         let op = Op::Enrol {
@@ -280,7 +283,9 @@ fn serial(peer: &Peer) -> Result<Serial, Status> {
 /// Where the replicas answer, as far as the cell knows.
 pub(super) fn masters(cell: &Cell) -> Vec<String> {
     let there = cell.replicas().filter(|replica| {
-        replica.member != cell::Member::Waiting && !replica.leaving && !replica.address.is_empty()
+        // What no token can hold may have been recorded by an older build.
+        let is_known = check_address(&replica.address).is_ok();
+        replica.member != cell::Member::Waiting && !replica.leaving && is_known
     });
     there.map(|replica| replica.address.to_string()).collect()
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use cell::{Mutation, Reply, attribute};
 use model::{GcuFactor, MachineId, MachineName};
+use prost::Message as _;
 use proto::v1;
 use proto::v1::change_machine_request::{Change, SetAttributes};
 use tonic::{Response, Status};
@@ -12,24 +13,13 @@ use super::reads::Reads;
 use super::service::{Answer, Service, unexpected};
 use super::users::Caller;
 
-/// Refuses what is no address of a process that others dial.
-pub(super) fn check_address(address: &str) -> Result<(), Status> {
-    let port = address.rsplit_once(':').filter(|(host, _)| !host.is_empty());
-    if port.is_none_or(|(_, port)| !port.parse::<u16>().is_ok_and(|port| port > 0)) {
-        return Err(Status::invalid_argument(format!(
-            "'{}' is no address: use host:port, such as m1.example:7801",
-            address.escape_debug()
-        )));
-    }
-    Ok(())
-}
-
 impl Service {
     pub(super) async fn change_a_machine(
         &self,
         by: Caller,
         asked: v1::ChangeMachineRequest,
     ) -> Answer<v1::ChangeMachineResponse> {
+        let bytes = asked.encoded_len();
         let machine = MachineName::new(&asked.machine)
             .map_err(|error| Status::invalid_argument(error.to_string()))?;
         let change = asked.change.ok_or_else(|| Status::invalid_argument("no change is asked"))?;
@@ -41,7 +31,7 @@ impl Service {
                 Mutation::SetAttributes { machine, changes: attributes(said)? }
             }
         };
-        let (index, leaving) = match self.mutate(asked.id, by, mutation).await? {
+        let (index, leaving) = match self.mutate(asked.id, by, mutation, bytes).await? {
             (index, Reply::Drained { tasks }) => (index, tasks),
             (index, Reply::Done) => (index, 0),
             (_, other) => return Err(unexpected(&other)),
@@ -56,7 +46,10 @@ impl Service {
             let id = MachineId(machine.id);
             let by = master::owner(id, &view.active);
             machine.polled_by = by.map_or(0, |replica| replica.0);
-            machine.not_reached = self.agents.trouble(id).unwrap_or_default();
+            // Of one that was handed on, another knows.
+            let mine = by == Some(view.me);
+            let trouble = if mine { self.agents.trouble(id) } else { None };
+            machine.not_reached = trouble.unwrap_or_default();
         }
     }
 
@@ -65,6 +58,7 @@ impl Service {
         by: Caller,
         asked: v1::SetPlatformRequest,
     ) -> Answer<v1::SetPlatformResponse> {
+        let bytes = asked.encoded_len();
         let v1::SetPlatformRequest { id, platform, factor_milli } = asked;
         let factor = GcuFactor::from_milli(factor_milli)
             .map_err(|error| Status::invalid_argument(error.to_string()))?;
@@ -73,7 +67,8 @@ impl Service {
             let is_it = |machine: &&_| platform_of(machine) == Some(&platform);
             view.cell.machines().map(AsRef::as_ref).filter(is_it).count()
         };
-        match self.mutate(id, by, Mutation::SetPlatform { platform, factor }).await? {
+        let mutation = Mutation::SetPlatform { platform, factor };
+        match self.mutate(id, by, mutation, bytes).await? {
             (index, Reply::Done) => Ok(Response::new(v1::SetPlatformResponse {
                 index: index.0,
                 machines: u32::try_from(of_it).unwrap_or(u32::MAX),

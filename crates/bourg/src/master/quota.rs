@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use cell::{Cell, Grant, Mutation, Reply, Shortfall, Total};
 use model::{Band, CollectionId, GrantId, Resources, Span, Time, UserName};
+use prost::Message as _;
 use proto::v1;
 use proto::v1::change_quota_request::Change;
 use spec::JobSpec;
@@ -27,6 +28,7 @@ impl Service {
         asked: v1::ChangeQuotaRequest,
     ) -> Answer<v1::ChangeQuotaResponse> {
         use v1::op::request::Mutation as Message;
+        let bytes = asked.encoded_len();
         let change = asked.change.ok_or_else(|| Status::invalid_argument("no change is asked"))?;
         let message = match change {
             Change::Grant(grant) => Message::GrantQuota(grant),
@@ -35,7 +37,7 @@ impl Service {
             Change::Meter(on) => Message::MeterQuota(on),
         };
         let mutation = Mutation::try_from(message).map_err(|error| malformed(&error))?;
-        let (index, grant) = match self.mutate(asked.id, by, mutation).await? {
+        let (index, grant) = match self.mutate(asked.id, by, mutation, bytes).await? {
             (index, Reply::Granted(grant)) => (index, grant.0),
             (index, Reply::Done) => (index, 0),
             (_, other) => return Err(unexpected(&other)),
@@ -49,10 +51,11 @@ impl Service {
         asked: v1::ChangeCapabilityRequest,
     ) -> Answer<v1::ChangeCapabilityResponse> {
         use v1::op::request::Mutation as Message;
+        let bytes = asked.encoded_len();
         let change = asked.change.ok_or_else(|| Status::invalid_argument("no change is asked"))?;
         let mutation = Mutation::try_from(Message::SetCapability(change));
         let mutation = mutation.map_err(|error| malformed(&error))?;
-        match self.mutate(asked.id, by, mutation).await? {
+        match self.mutate(asked.id, by, mutation, bytes).await? {
             (index, Reply::Done) => {
                 Ok(Response::new(v1::ChangeCapabilityResponse { index: index.0 }))
             }

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use cell::{Member, Mutation, Reply};
 use model::ReplicaId;
+use prost::Message as _;
 use proto::v1;
 use proto::v1::change_replicas_request::Change;
 use tokio::time::Instant;
 use tonic::{Response, Status};
 
 use super::core::{Message, View};
-use super::machines;
 use super::service::{Answer, Service, unexpected};
 use super::users::Caller;
 
@@ -24,15 +24,13 @@ impl Service {
         by: Caller,
         asked: v1::ChangeReplicasRequest,
     ) -> Answer<v1::ChangeReplicasResponse> {
+        let bytes = asked.encoded_len();
         let change = asked.change.ok_or_else(|| Status::invalid_argument("no change is asked"))?;
         let (mutation, which) = match change {
-            Change::Add(address) => {
-                machines::check_address(&address)?;
-                (Mutation::AddReplica { address }, 0)
-            }
+            Change::Add(address) => (Mutation::AddReplica { address }, 0),
             Change::Remove(id) => (Mutation::RemoveReplica { replica: ReplicaId(id) }, id),
         };
-        let (index, replica) = match self.mutate(asked.id, by, mutation).await? {
+        let (index, replica) = match self.mutate(asked.id, by, mutation, bytes).await? {
             (index, Reply::ReplicaAdded(id)) => (index, id.0),
             (index, Reply::Done) => (index, which),
             (_, other) => return Err(unexpected(&other)),

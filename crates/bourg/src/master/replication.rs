@@ -123,6 +123,7 @@ impl Replication for Replicas {
             return Err(Status::invalid_argument("a snapshot begins with its message"));
         };
         self.listens_to(message.from, message.restore_epoch)?;
+        meant_for(self.service.core.view().me, ReplicaId(message.to))?;
         let mut image = Vec::new();
         while let Some(part) = parts.message().await? {
             let Some(Part::Image(piece)) = part.part else {
@@ -154,7 +155,8 @@ impl Replication for Replicas {
             }
             _ => return Err(Status::invalid_argument("nobody may ask for that operation")),
         };
-        match self.service.ask_here(None, ask, bytes).await? {
+        let counted = self.service.count(&ask, bytes)?;
+        match self.service.ask_here(None, ask, counted).await? {
             (index, Outcome::Request(answer)) => {
                 let answer = Some((&answer).into());
                 Ok(Response::new(v1::ForwardResponse { index: index.0, answer }))
@@ -179,6 +181,18 @@ impl Replication for Replicas {
         told.map_err(|()| Status::unavailable("the master stops"))?;
         Ok(Response::new(v1::YieldResponse {}))
     }
+}
+
+/// Refuses a snapshot for another replica, as one gets that answers where the other did: it would take
+/// the place of this one's own checkpoints.
+fn meant_for(me: ReplicaId, to: ReplicaId) -> Result<(), Status> {
+    if to != me {
+        return Err(Status::invalid_argument(format!(
+            "the snapshot is for replica {to}, and this is replica {me}: bourg master list says where \
+             each is expected"
+        )));
+    }
+    Ok(())
 }
 
 /// Reads the cell of a snapshot and makes it durable as a checkpoint, before consensus hears of it.
@@ -206,5 +220,21 @@ impl View {
     /// The replica that leads, where it is not this one.
     pub(super) fn leads_elsewhere(&self) -> Option<ReplicaId> {
         self.leader.filter(|leader| *leader != self.me)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_snapshot_for_another_replica_is_refused() {
+        assert!(meant_for(ReplicaId(2), ReplicaId(2)).is_ok());
+        let refused = meant_for(ReplicaId(2), ReplicaId(3)).expect_err("it is for another");
+        assert_eq!(
+            refused.message(),
+            "the snapshot is for replica 3, and this is replica 2: bourg master list says where each \
+             is expected"
+        );
     }
 }

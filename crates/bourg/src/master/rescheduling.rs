@@ -1,6 +1,7 @@
 //! The circuit breaker as operators meet it: said in the log, and lifted by a request.
 
 use cell::{Cell, MachineState, Mutation, Reply, Rescheduling};
+use prost::Message as _;
 use proto::v1;
 use tonic::Response;
 
@@ -13,7 +14,8 @@ impl Service {
         by: Caller,
         asked: v1::ResumeReschedulingRequest,
     ) -> Answer<v1::ResumeReschedulingResponse> {
-        let (index, reply) = self.mutate(asked.id, by, Mutation::ResumeRescheduling).await?;
+        let bytes = asked.encoded_len();
+        let (index, reply) = self.mutate(asked.id, by, Mutation::ResumeRescheduling, bytes).await?;
         let Reply::Done = reply else { return Err(unexpected(&reply)) };
         let view = self.core.view();
         let (mut machines, mut tasks) = (0, 0);

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 
-use super::core::Ask;
+use super::core::{Ask, Following};
 use super::service::{Answer, STREAM_QUEUE, Service, Streamed, malformed, unexpected};
 
 /// The size of a piece of the cell's image on its way to a scheduler.
@@ -32,13 +32,14 @@ impl Scheduling for Service {
         let name = self.scheduler(&request)?;
         self.leader(Instant::now() + LEADERLESS_MAX).await?;
         let following = self.core.follow().await;
-        let mut following = following.ok_or_else(|| Status::unavailable("the master stops"))?;
-        tracing::info!("scheduler {name} follows from index {}", following.cell.index());
+        let following = following.ok_or_else(|| Status::unavailable("the master stops"))?;
+        let Following { cell, mut entries } = following;
+        tracing::info!("scheduler {name} follows from index {}", cell.index());
         let (to_scheduler, stream) = mpsc::channel(STREAM_QUEUE);
         let core = self.core.clone();
         tokio::spawn(async move {
             use v1::followed::What;
-            let cell = following.cell.clone();
+            // The cell of this moment ends with its image: who follows does so for as long as it runs.
             let pieces = tokio::task::spawn_blocking(move || image_pieces(&cell)).await;
             let pieces = pieces.unwrap_or_default().into_iter().map(What::Image);
             for what in pieces.chain([What::ImageComplete(true)]) {
@@ -50,7 +51,7 @@ impl Scheduling for Service {
             let mut alone = std::pin::pin!(core.led_by_nobody(LEADERLESS_MAX));
             let ended = loop {
                 let entry = tokio::select! {
-                    entry = following.entries.recv() => entry,
+                    entry = entries.recv() => entry,
                     () = to_scheduler.closed() => return,
                     () = &mut alone => {
                         break Status::unavailable("this replica hears of no leader: follow another");
@@ -82,6 +83,7 @@ impl Scheduling for Service {
             self.scheduler(&request)?;
         }
         let bytes = request.get_ref().encoded_len();
+        let counted = self.count_change(None, bytes)?;
         if by != Identity::Master
             && let Some(leader) = self.leader(Instant::now() + PATIENCE).await?
         {
@@ -95,7 +97,7 @@ impl Scheduling for Service {
             .map(TryInto::try_into)
             .collect::<Result<_, _>>()
             .map_err(|error| malformed(&error))?;
-        match self.ask_here(None, Ask::Propose(assignments), bytes).await? {
+        match self.ask_here(None, Ask::Propose(assignments), counted).await? {
             (index, Outcome::Assigned(judged)) => {
                 let refused = judged.iter().map(|judged| match judged {
                     Ok(()) => String::new(),

@@ -28,7 +28,7 @@ use super::reads::{Reads, selection};
 use super::rejections::rejected;
 use super::tasks::{self, split};
 use super::watching::Kept;
-use super::{agents, changes, machines, peers, quota, routes, views};
+use super::{agents, changes, following, peers, quota, routes};
 
 /// The services of a master.
 #[derive(Clone)]
@@ -52,7 +52,7 @@ pub(super) type Streamed<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Sen
 
 /// The metadata of a refusal that says after how many milliseconds to ask again.
 pub(crate) const RETRY_AFTER: &str = "retry-after-ms";
-/// What a request counts for that has no description in it, in bytes.
+/// What a request counts for at least, in bytes: with its message goes what is known of who asked.
 pub(super) const SMALL_BYTES: usize = 256;
 /// How many messages of a stream may wait for a slow reader.
 pub(super) const STREAM_QUEUE: usize = 64;
@@ -164,7 +164,7 @@ impl Borgmaster for Service {
         let changes = before.map(|job| changes::changes(&job.spec, &spec)).unwrap_or_default();
         drop(view);
         let mutation = Mutation::Submit(Arc::new(spec));
-        match self.mutate_by(id, by, mutation, bytes).await? {
+        match self.mutate(id, by, mutation, bytes).await? {
             (index, Reply::Submitted { collection, submission }) => {
                 Ok(Response::new(v1::SubmitResponse {
                     index: index.0,
@@ -185,6 +185,7 @@ impl Borgmaster for Service {
 
     async fn kill(&self, request: Request<v1::KillRequest>) -> Answer<v1::KillResponse> {
         let by = self.anyone(&request).await?;
+        let bytes = request.get_ref().encoded_len();
         let (v1::KillRequest { id, job, tasks }, asked) = split(request);
         let (tasks, address) = (selection(tasks)?, job.unwrap_or_default());
         let me = by.user.clone();
@@ -195,7 +196,7 @@ impl Borgmaster for Service {
             self.own(&by, &asked, || tasks::may_touch(&me, job))?;
             Ok(Mutation::Kill { collection: job.id, tasks: tasks.clone() })
         };
-        match self.mutate_found(id, by.clone(), find, kill).await? {
+        match self.mutate_found(id, by.clone(), bytes, find, kill).await? {
             (job, index, Reply::Killed { tasks }) => Ok(Response::new(v1::KillResponse {
                 index: index.0,
                 killed: tasks,
@@ -210,11 +211,11 @@ impl Borgmaster for Service {
         request: Request<v1::AddMachineRequest>,
     ) -> Answer<v1::AddMachineResponse> {
         let by = self.caller(&request)?;
+        let bytes = request.get_ref().encoded_len();
         let v1::AddMachineRequest { id, name, address } = request.into_inner();
-        machines::check_address(&address)?;
         let name =
             MachineName::new(&name).map_err(|error| Status::invalid_argument(error.to_string()))?;
-        match self.mutate(id, by, Mutation::AddMachine { name, address }).await? {
+        match self.mutate(id, by, Mutation::AddMachine { name, address }, bytes).await? {
             (index, Reply::MachineAdded(machine)) => {
                 Ok(Response::new(v1::AddMachineResponse { index: index.0, machine: machine.0 }))
             }
@@ -367,37 +368,10 @@ impl Borgmaster for Service {
         let caller = self.anyone(&request).await?;
         let user = &caller.user;
         let asked = request.into_inner().job.unwrap_or_default();
-        let mut views = self.core.watch();
         let view = self.core.view();
-        let id = Reads { cell: &view.cell, now: view.now(), me: user }.find(&asked)?.id;
+        let job = Reads { cell: &view.cell, now: view.now(), me: user }.find(&asked)?.id;
         drop(view);
-        let (to_client, stream) = mpsc::channel(STREAM_QUEUE);
-        tokio::spawn(async move {
-            let mut last = None;
-            loop {
-                let view = Arc::clone(&views.borrow_and_update());
-                let Some(job) = view.cell.job(id) else { break };
-                let status = views::job_status(&view.cell, job, true);
-                if last.as_ref() != Some(&status) {
-                    last = Some(status.clone());
-                    let (index, time) = (view.cell.index().0, view.now().0);
-                    let message = v1::StatusResponse { index, time, jobs: vec![status] };
-                    if to_client.send(Ok(message)).await.is_err() {
-                        break;
-                    }
-                }
-                let dead = !job.is_alive();
-                drop(view);
-                tokio::select! {
-                    changed = views.changed() => if changed.is_err() { break },
-                    () = to_client.closed() => break,
-                }
-                if dead {
-                    break;
-                }
-            }
-        });
-        let stream: Streamed<_> = Box::pin(ReceiverStream::new(stream));
+        let stream: Streamed<_> = Box::pin(following::follow(self.core.watch(), job)?);
         Ok(self.while_accepted(caller, Response::new(stream)))
     }
 

@@ -7,6 +7,7 @@ use std::time::UNIX_EPOCH;
 
 use cell::{Cell, Mutation, Reply};
 use model::{Serial, Time, UserName};
+use prost::Message as _;
 use proto::v1;
 use rpc::Identity;
 use rpc::transport::Cause;
@@ -149,13 +150,14 @@ impl Service {
         asked: v1::AddUserRequest,
     ) -> Answer<v1::AddUserResponse> {
         let invalid = |error: &dyn std::fmt::Display| Status::invalid_argument(error.to_string());
+        let bytes = asked.encoded_len();
         let user = UserName::new(&asked.name).map_err(|error| invalid(&error))?;
         let validity = asked.validity.ok_or_else(|| invalid(&"it is not said for how long"))?;
         let validity = proto::span(&validity).map_err(|error| invalid(&error))?;
         let id = asked.id.ok_or_else(|| invalid(&"a request needs its id"))?;
         let wanted = Wanted::by_request(&asked.signing_request, id)?;
         let mutation = Mutation::AddUser { user: user.clone(), serial: wanted.serial, validity };
-        let (index, certificate) = match self.mutate(Some(id), by, mutation).await? {
+        let (index, certificate) = match self.mutate(Some(id), by, mutation, bytes).await? {
             (index, Reply::UserAdded(certificate)) => (index, certificate),
             (_, other) => return Err(unexpected(&other)),
         };
@@ -172,11 +174,12 @@ impl Service {
         by: Caller,
         asked: v1::RevokeUserRequest,
     ) -> Answer<v1::RevokeUserResponse> {
+        let bytes = asked.encoded_len();
         let user = UserName::new(&asked.name);
         let user = user.map_err(|error| Status::invalid_argument(error.to_string()))?;
         let nearest = nearest(&self.core.view().cell, &user);
         let mutation = Mutation::RevokeUser { user: user.clone() };
-        let (index, known) = match self.mutate(asked.id, by, mutation).await? {
+        let (index, known) = match self.mutate(asked.id, by, mutation, bytes).await? {
             (index, Reply::UserRevoked { known }) => (index, known),
             (_, other) => return Err(unexpected(&other)),
         };

@@ -55,6 +55,13 @@ impl View {
         }
     }
 
+    /// Of a cell, on replica 1.
+    #[cfg(test)]
+    pub(super) fn of(cell: Cell) -> Self {
+        let origin = Origin { term: Term(0), restore_epoch: 0 };
+        Self::first(cell, origin, ReplicaId(1), Clock::start())
+    }
+
     /// Now, as the cell counts time: ages are told by it.
     pub(crate) fn now(&self) -> Time {
         self.clock.now()

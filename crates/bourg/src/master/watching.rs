@@ -33,7 +33,7 @@ const FOLLOWERS_MAX: usize = 256;
 /// How many messages may wait for a slow reader.
 const QUEUE: usize = 4;
 /// How long a reader may take nothing before it is given up.
-const STALLED: Duration = Duration::from_secs(30);
+pub(super) const STALLED: Duration = Duration::from_secs(30);
 
 /// Where the events are, and how to see that there are more.
 #[derive(Clone)]

@@ -7,7 +7,7 @@ use spec::{JobReference, JobSpec};
 
 use super::alloc::Entered;
 use super::quota::charge;
-use super::{Events, cut, ids_used_up};
+use super::{Events, ids_used_up, texts};
 use crate::lifecycle::Transition;
 use crate::state::Tallied;
 use crate::state::bounds::TASKS_MAX;
@@ -31,10 +31,7 @@ impl Cell {
         spec: &Arc<JobSpec>,
         events: &mut Events,
     ) -> Result<Reply, Rejection> {
-        if let Some(problem) = spec.problems().first() {
-            // It is kept with the session's answers, and may quote what is wrong.
-            return Err(Rejection::Invalid(cut(&problem.to_string())));
-        }
+        texts::description(spec)?;
         if let Some((what, level)) = Op::beyond_level_1(spec)
             && self.level < level
         {

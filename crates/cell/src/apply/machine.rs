@@ -6,10 +6,8 @@ use std::sync::Arc;
 use model::{Capability, End, GcuFactor, MachineId, MachineName, MachineReport, Span, UserName};
 
 use super::task::Again;
-use super::{Events, ids_used_up};
-use crate::state::bounds::{
-    ATTRIBUTE_CHARACTERS_MAX, ATTRIBUTES_MAX, MACHINES_MAX, PLATFORMS_MAX, REASON_CHARACTERS_MAX,
-};
+use super::{Events, ids_used_up, texts};
+use crate::state::bounds::{ATTRIBUTE_CHARACTERS_MAX, ATTRIBUTES_MAX, MACHINES_MAX, PLATFORMS_MAX};
 use crate::{
     Cell, Death, Drain, EventKind, EvictionCause, LOST_MACHINES, Machine, MachineState, Rejection,
     Reply, StopReason, Subject, attribute,
@@ -51,7 +49,7 @@ impl Cell {
         address: &str,
         events: &mut Events,
     ) -> Result<MachineId, Rejection> {
-        text("a machine's address", address, false)?;
+        texts::machine_address(address)?;
         let known = self.machine_names.get(name).copied();
         if let Some(other) = self.machine_addresses.get(address)
             && Some(*other) != known
@@ -196,10 +194,7 @@ impl Cell {
     ) -> Result<Reply, Rejection> {
         let capability = Capability::DrainMachines;
         self.only_holders(by, capability, || format!("drain machine {name}"))?;
-        if reason.chars().count() > REASON_CHARACTERS_MAX || reason.chars().any(char::is_control) {
-            let most = REASON_CHARACTERS_MAX as u64;
-            return Err(Rejection::BadText { what: "a reason".to_owned(), most });
-        }
+        texts::reason(reason)?;
         let id = self.machine_id(name)?;
         let drain = Drain { since: self.time, by: by.clone(), reason: reason.to_owned() };
         let (mut instances, mut drained) = (Vec::new(), false);
@@ -280,10 +275,7 @@ impl Cell {
         events: &mut Events,
     ) -> Result<Reply, Rejection> {
         self.only_administrators(by, || format!("say anything of machine {name}"))?;
-        for (name, value) in changes {
-            text("an attribute's name", name, false)?;
-            text("an attribute's value", value.as_deref().unwrap_or_default(), true)?;
-        }
+        texts::attributes(changes)?;
         let id = self.machine_id(name)?;
         let Some(machine) = self.machines.get(id) else { return Ok(Reply::Done) };
         let mut said = BTreeMap::clone(&machine.operator_attributes);
@@ -312,7 +304,7 @@ impl Cell {
         events: &mut Events,
     ) -> Result<Reply, Rejection> {
         self.only_administrators(by, || "say how much a platform's cores do".to_owned())?;
-        text("a platform", platform, false)?;
+        texts::platform(platform)?;
         let known = self.platforms.get(platform).copied().unwrap_or_default();
         if known == factor {
             return Ok(Reply::Done);
@@ -339,15 +331,6 @@ impl Cell {
         }
         Ok(Reply::Done)
     }
-}
-
-pub(super) fn text(what: &str, text: &str, may_be_empty: bool) -> Result<(), Rejection> {
-    let long = text.chars().count() > ATTRIBUTE_CHARACTERS_MAX;
-    if long || text.chars().any(char::is_control) || (text.is_empty() && !may_be_empty) {
-        let most = ATTRIBUTE_CHARACTERS_MAX as u64;
-        return Err(Rejection::BadText { what: what.to_owned(), most });
-    }
-    Ok(())
 }
 
 /// What a machine says, with attributes of a bounded number and length, as the cell keeps it.

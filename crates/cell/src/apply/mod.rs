@@ -15,6 +15,7 @@ mod rescheduling;
 mod reserve;
 mod settle;
 mod task;
+mod texts;
 mod update;
 mod user;
 

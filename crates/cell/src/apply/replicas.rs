@@ -5,14 +5,10 @@ use std::sync::Arc;
 
 use model::{Level, ReplicaId, UserName};
 
-use super::machine::text;
-use super::{Events, ids_used_up};
+use super::{Events, ids_used_up, texts};
 use crate::state::FIRST;
 use crate::state::bounds::REPLICAS_MAX;
 use crate::{Cell, EventKind, Member, MemberChange, REPLICAS, Rejection, Replica, Reply, Subject};
-
-/// What an address is, where it is none.
-const ADDRESS: &str = "a replica's address";
 
 impl Cell {
     pub(super) fn add_replica(
@@ -22,7 +18,7 @@ impl Cell {
         events: &mut Events,
     ) -> Result<Reply, Rejection> {
         self.may_change_replicas(by, || format!("add a replica at {}", address.escape_debug()))?;
-        text(ADDRESS, address, false)?;
+        texts::replica_address(address)?;
         let there = |replica: &&Replica| *replica.address == *address && !replica.leaving;
         if let Some(other) = self.replicas().find(there) {
             return Err(Rejection::ReplicaAddressTaken(other.id));
@@ -100,7 +96,7 @@ impl Cell {
         if self.level < REPLICAS {
             return;
         }
-        let address = if text(ADDRESS, address, false).is_ok() { address } else { "" };
+        let address = if texts::replica_address(address).is_ok() { address } else { "" };
         if id == FIRST && self.record_first(address, level, events) {
             return;
         }

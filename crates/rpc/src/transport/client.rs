@@ -50,16 +50,34 @@ pub(super) fn dial(endpoint: &str, credentials: &Rotating, expect: &Expect) -> R
     }))
 }
 
+/// Refuses what is no address that [`connect`] takes: `HOST:PORT`, and nothing before or behind it.
+///
+/// # Errors
+/// [`Error::BadEndpoint`].
+pub fn check_address(address: &str) -> Result<()> {
+    host_and_port(address).map(drop).map_err(|why| bad(address, why))
+}
+
 /// An `https` URI, whatever was given.
 fn uri(endpoint: &str) -> Result<Uri> {
-    let bad = |why: String| Error::BadEndpoint { endpoint: endpoint.to_owned(), why };
     let address = endpoint.strip_prefix("https://").unwrap_or(endpoint);
-    let uri = format!("https://{address}").parse::<Uri>().map_err(|e| bad(e.to_string()))?;
-    if uri.path() != "/" || uri.query().is_some() || address.contains(['@', '/']) {
-        return Err(bad("it has more than a host and a port".to_owned()));
+    host_and_port(address).map_err(|why| bad(endpoint, why))
+}
+
+fn bad(endpoint: &str, why: String) -> Error {
+    Error::BadEndpoint { endpoint: endpoint.to_owned(), why }
+}
+
+/// The URI of an address, or why it is none.
+fn host_and_port(address: &str) -> std::result::Result<Uri, String> {
+    let uri = format!("https://{address}").parse::<Uri>().map_err(|error| error.to_string())?;
+    let whole = uri.authority().is_some_and(|authority| authority.as_str() == address);
+    if !whole || address.contains('@') {
+        return Err("it has more than a host and a port".to_owned());
     }
-    if uri.host().is_none_or(str::is_empty) || uri.port_u16().is_none() {
-        return Err(bad("it has no host or no valid port".to_owned()));
+    let port = uri.port_u16().filter(|port| *port > 0);
+    if uri.host().is_none_or(str::is_empty) || port.is_none() {
+        return Err("it has no host or no valid port".to_owned());
     }
     Ok(uri)
 }
@@ -84,8 +102,31 @@ mod tests {
             "localhost:99999",
             "unix:/x",
             "localhost:",
+            "localhost:0",
+            "m 2:7800",
+            "m2:7800 ",
+            "m2/x:7800",
+            "m2:7800/",
+            "m2?x:7800",
+            "m2:7800#x",
+            "a@m2:7800",
+            "::1:7800",
+            "[::1:7800",
+            "m\u{fc}:7800",
+            "m2\u{7f}:7800",
+            "m2\n:7800",
         ] {
             assert!(matches!(uri(bad), Err(Error::BadEndpoint { .. })), "{bad:?}");
+            assert!(matches!(check_address(bad), Err(Error::BadEndpoint { .. })), "{bad:?}");
         }
+        assert!(check_address("https://m1.example:443").is_err(), "more than a host and a port");
+    }
+
+    #[test]
+    fn what_is_an_address_can_be_in_a_join_token() {
+        let accepted = (0..=0x17f_u32)
+            .filter_map(char::from_u32)
+            .filter(|character| check_address(&format!("m{character}:1")).is_ok());
+        assert_eq!(accepted.filter(|character| !character.is_ascii_graphic()).count(), 0);
     }
 }

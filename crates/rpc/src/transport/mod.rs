@@ -30,7 +30,7 @@ mod tls;
 use std::error::Error as StdError;
 use std::time::Duration;
 
-pub use client::connect;
+pub use client::{check_address, connect};
 #[cfg(fuzzing)]
 pub use link::hear;
 pub use link::{Answer, Link, link};

@@ -162,7 +162,8 @@ fn ask(user: &str, priority: Option<&str>) -> Ask {
         Some(priority) => {
             let priority = priority.parse().expect("a priority");
             let name = "web".parse().expect("a name");
-            Mutation::Submit(Arc::new(JobSpec::of(name, priority, 1, TaskSpec::of(Vec::new()))))
+            let task = TaskSpec::of(vec!["sleep".to_owned()]);
+            Mutation::Submit(Arc::new(JobSpec::of(name, priority, 1, task)))
         }
         None => Mutation::Kill { collection: CollectionId(1), tasks: TaskSelection::All },
     };

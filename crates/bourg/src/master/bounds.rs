@@ -1,0 +1,35 @@
+//! What is refused before it is proposed: texts beyond the cell's bounds, and addresses that nobody could
+//! dial. What is proposed is in the log, whatever the cell then says to it.
+
+use cell::{Mutation, Op};
+
+use super::core::Ask;
+
+/// Why a question is not proposed, if it is not.
+pub(super) fn check(ask: &Ask) -> Result<(), String> {
+    let within = match ask {
+        Ask::Request(_, _, mutation) => mutation.within_bounds(),
+        Ask::Enrolment(op) => op.within_bounds(),
+        Ask::OpenSession(_) | Ask::Propose(_) => Ok(()),
+    };
+    within.map_err(|rejection| rejection.to_string())?;
+    address(ask).map_or(Ok(()), check_address)
+}
+
+/// Refuses what is no address of a process that others dial.
+pub(super) fn check_address(address: &str) -> Result<(), String> {
+    rpc::transport::check_address(address).map_err(|error| error.to_string())
+}
+
+/// The address that is said in a question.
+fn address(ask: &Ask) -> Option<&str> {
+    match ask {
+        Ask::Request(
+            _,
+            _,
+            Mutation::AddMachine { address, .. } | Mutation::AddReplica { address },
+        )
+        | Ask::Enrolment(Op::Enrol { address, .. }) => Some(address),
+        _ => None,
+    }
+}

@@ -1,0 +1,134 @@
+//! A job as it changes, for whoever watches it.
+
+use std::sync::Arc;
+
+use model::CollectionId;
+use proto::v1;
+use tokio::sync::mpsc::error::SendTimeoutError;
+use tokio::sync::{mpsc, watch};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::Status;
+
+use super::core::View;
+use super::service::STREAM_QUEUE;
+use super::views;
+use super::watching::STALLED;
+
+/// What a watcher is sent.
+type Sent = Result<v1::StatusResponse, Status>;
+
+/// What there is to see of a job, as often as it changes, until it is dead or gone.
+pub(super) fn follow(
+    views: watch::Receiver<Arc<View>>,
+    job: CollectionId,
+) -> Result<ReceiverStream<Sent>, Status> {
+    // One place more: how it ends.
+    let (to_client, stream) = mpsc::channel(STREAM_QUEUE + 1);
+    let no_room = |_| Status::internal("a queue that is new has no room: report this");
+    let end = to_client.clone().try_reserve_owned().map_err(no_room)?;
+    tokio::spawn(async move {
+        if let Err(status) = send_changes(views, job, to_client).await {
+            end.send(Err(status));
+        }
+    });
+    Ok(ReceiverStream::new(stream))
+}
+
+async fn send_changes(
+    mut views: watch::Receiver<Arc<View>>,
+    job: CollectionId,
+    to_client: mpsc::Sender<Sent>,
+) -> Result<(), Status> {
+    let mut last = None;
+    loop {
+        // No view outlives this: it would keep the cell of that moment for as long as a reader takes.
+        let seen = {
+            let view = Arc::clone(&views.borrow_and_update());
+            look(&view, job)
+        };
+        let Some((message, dead)) = seen else { return Ok(()) };
+        if last.as_ref() != Some(&message.jobs) {
+            last = Some(message.jobs.clone());
+            match to_client.send_timeout(Ok(message), STALLED).await {
+                Ok(()) => {}
+                Err(SendTimeoutError::Closed(_)) => return Ok(()),
+                Err(SendTimeoutError::Timeout(_)) => {
+                    return Err(Status::deadline_exceeded(format!(
+                        "the watcher took nothing for {} seconds: watch again",
+                        STALLED.as_secs()
+                    )));
+                }
+            }
+        }
+        tokio::select! {
+            changed = views.changed() => if changed.is_err() { return Ok(()) },
+            () = to_client.closed() => return Ok(()),
+        }
+        if dead {
+            return Ok(());
+        }
+    }
+}
+
+/// A job in a view, if it is there, and whether it is dead.
+fn look(view: &View, job: CollectionId) -> Option<(v1::StatusResponse, bool)> {
+    let job = view.cell.job(job)?;
+    let status = views::job_status(&view.cell, job, true);
+    let (index, time) = (view.cell.index().0, view.now().0);
+    Some((v1::StatusResponse { index, time, jobs: vec![status] }, !job.is_alive()))
+}
+
+#[cfg(test)]
+mod tests {
+    use cell::{Cell, Mutation, Op, RequestId};
+    use model::{SessionId, Time};
+    use spec::{JobSpec, TaskSpec};
+
+    use super::*;
+
+    /// Submits job ana/web, or updates it, with a priority.
+    fn submit(cell: &mut Cell, priority: &str) {
+        let sequence = cell.index().0;
+        let (name, priority) = ("web".parse().expect("a name"), priority.parse().expect("one"));
+        let spec = JobSpec::of(name, priority, 1, TaskSpec::of(vec!["sleep".to_owned()]));
+        let id = RequestId { session: SessionId(1), sequence };
+        let by = "ana".parse().expect("a name");
+        let mutation = Mutation::Submit(Arc::new(spec));
+        cell.apply(Time(3), &Op::Request { id, by, mutation });
+    }
+
+    #[tokio::test]
+    async fn a_watcher_that_takes_nothing_keeps_no_cell_of_the_past() {
+        let mut cell = Cell::empty();
+        let ana = || "ana".parse().expect("a name");
+        let name = "lab".parse().expect("a name");
+        cell.apply(Time(1), &Op::Found { name, administrator: ana() });
+        cell.apply(Time(2), &Op::OpenSession { user: ana() });
+        submit(&mut cell, "1");
+        let job = cell.jobs().next().expect("the job").id;
+        let (publish, views) = watch::channel(Arc::new(View::of(cell.clone())));
+        let (to_client, mut stream) = mpsc::channel(1);
+        let sending = tokio::spawn(send_changes(views, job, to_client));
+        let mut past = Vec::new();
+        for priority in ["2", "3", "4"] {
+            tokio::task::yield_now().await;
+            submit(&mut cell, priority);
+            past.push(Arc::downgrade(&publish.send_replace(Arc::new(View::of(cell.clone())))));
+        }
+        tokio::task::yield_now().await;
+        assert!(!sending.is_finished(), "it waits for the watcher");
+        assert_eq!(past.iter().filter(|view| view.upgrade().is_some()).count(), 0);
+        let mut seen = Vec::new();
+        for _ in 0..3 {
+            let message = stream.recv().await.expect("a change").expect("of the job");
+            seen.extend(
+                message.jobs.into_iter().map(|job| job.spec.expect("its description").priority),
+            );
+        }
+        assert_eq!(
+            seen,
+            [Some(1), Some(2), Some(4)],
+            "what was new while it took nothing came as one"
+        );
+    }
+}

@@ -1,0 +1,234 @@
+//! The bounds of what is said in words. What exceeds them is refused by every cell, whatever is in it:
+//! whoever proposes a request can look before, and keeps the log free of it.
+
+use std::collections::BTreeMap;
+
+use model::MachineName;
+use spec::JobSpec;
+
+use super::cut;
+use crate::state::bounds::{ATTRIBUTE_CHARACTERS_MAX, ATTRIBUTES_MAX, REASON_CHARACTERS_MAX};
+use crate::{Mutation, Op, Rejection};
+
+/// What the texts are called.
+const MACHINE_ADDRESS: &str = "a machine's address";
+const REPLICA_ADDRESS: &str = "a replica's address";
+/// How many attributes can be said at once: all that a machine has are replaced by others.
+const CHANGES_MAX: usize = 2 * ATTRIBUTES_MAX;
+
+impl Op {
+    /// Whether what it says in words is within the bounds that hold in every cell: see
+    /// [`Mutation::within_bounds`].
+    ///
+    /// # Errors
+    /// With what is not, in words of bounded length.
+    pub fn within_bounds(&self) -> Result<(), Rejection> {
+        match self {
+            Self::Request { mutation, .. } => mutation.within_bounds(),
+            Self::Enrol { address, .. } => machine_address(address),
+            // What the others say is the master's own, or names.
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Mutation {
+    /// Whether its texts, and its description, are within the bounds that hold in every cell.
+    ///
+    /// # Errors
+    /// With what is not, in words of bounded length. A cell would refuse it too, once it is in the log.
+    pub fn within_bounds(&self) -> Result<(), Rejection> {
+        match self {
+            Self::Submit(spec) => description(spec),
+            Self::AddMachine { address, .. } => machine_address(address),
+            Self::AddReplica { address } => replica_address(address),
+            Self::DrainMachine { reason, .. } => self::reason(reason),
+            Self::SetAttributes { machine, changes } => {
+                few(machine, changes)?;
+                attributes(changes)
+            }
+            Self::SetPlatform { platform, .. } => self::platform(platform),
+            // Names, numbers and digests are bounded by their types, ranges of tasks where they are asked
+            // for.
+            Self::Kill { .. }
+            | Self::UndrainMachine { .. }
+            | Self::RemoveMachine { .. }
+            | Self::AddUser { .. }
+            | Self::RevokeUser { .. }
+            | Self::ResumeRescheduling
+            | Self::GrantQuota { .. }
+            | Self::RevokeQuota { .. }
+            | Self::Oversell { .. }
+            | Self::MeterQuota { .. }
+            | Self::UseCapability { .. }
+            | Self::SetCapability { .. }
+            | Self::IssueToken { .. }
+            | Self::IssueReplicaToken { .. }
+            | Self::RevokeMachine { .. }
+            | Self::RemoveReplica { .. } => Ok(()),
+        }
+    }
+}
+
+pub(super) fn description(spec: &JobSpec) -> Result<(), Rejection> {
+    match spec.problems().first() {
+        None => Ok(()),
+        // It is kept with the session's answers, and may quote what is wrong.
+        Some(problem) => Err(Rejection::Invalid(cut(&problem.to_string()))),
+    }
+}
+
+pub(super) fn machine_address(address: &str) -> Result<(), Rejection> {
+    text(MACHINE_ADDRESS, address, false)
+}
+
+pub(super) fn replica_address(address: &str) -> Result<(), Rejection> {
+    text(REPLICA_ADDRESS, address, false)
+}
+
+pub(super) fn platform(platform: &str) -> Result<(), Rejection> {
+    text("a platform", platform, false)
+}
+
+pub(super) fn reason(reason: &str) -> Result<(), Rejection> {
+    if reason.chars().count() > REASON_CHARACTERS_MAX || reason.chars().any(char::is_control) {
+        let most = REASON_CHARACTERS_MAX as u64;
+        return Err(Rejection::BadText { what: "a reason".to_owned(), most });
+    }
+    Ok(())
+}
+
+pub(super) fn attributes(changes: &BTreeMap<String, Option<String>>) -> Result<(), Rejection> {
+    for (name, value) in changes {
+        text("an attribute's name", name, false)?;
+        text("an attribute's value", value.as_deref().unwrap_or_default(), true)?;
+    }
+    Ok(())
+}
+
+/// A cell that is asked all the same takes more: most of them change nothing then.
+fn few(machine: &MachineName, changes: &BTreeMap<String, Option<String>>) -> Result<(), Rejection> {
+    let said = changes.len();
+    if said > CHANGES_MAX {
+        return Err(Rejection::Impossible(format!(
+            "{said} attributes of {machine} are said at once: say at most {CHANGES_MAX}"
+        )));
+    }
+    Ok(())
+}
+
+fn text(what: &str, text: &str, may_be_empty: bool) -> Result<(), Rejection> {
+    let long = text.chars().count() > ATTRIBUTE_CHARACTERS_MAX;
+    if long || text.chars().any(char::is_control) || (text.is_empty() && !may_be_empty) {
+        let most = ATTRIBUTE_CHARACTERS_MAX as u64;
+        return Err(Rejection::BadText { what: what.to_owned(), most });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use model::{GcuFactor, MachineId, SessionId, Time};
+    use spec::TaskSpec;
+
+    use super::*;
+    use crate::{Cell, LEVEL, Outcome, RequestId};
+
+    /// A cell of root's with machine m1.
+    fn cell() -> Cell {
+        let mut cell = Cell::empty();
+        let name = "lab".parse().expect("a name");
+        let administrator = "root".parse().expect("a name");
+        cell.apply(Time(1), &Op::Found { name, administrator });
+        cell.apply(Time(2), &Op::RaiseLevel { to: LEVEL });
+        cell.apply(Time(3), &Op::OpenSession { user: "root".parse().expect("a name") });
+        let m1 = Mutation::AddMachine { name: machine(), address: "m1:1".to_owned() };
+        assert_eq!(apply(&mut cell, m1), Ok(crate::Reply::MachineAdded(MachineId(1))));
+        cell
+    }
+
+    fn apply(cell: &mut Cell, mutation: Mutation) -> Result<crate::Reply, Rejection> {
+        let id = RequestId { session: SessionId(1), sequence: cell.index().0 };
+        let op = Op::Request { id, by: "root".parse().expect("a name"), mutation };
+        match cell.apply(Time(4), &op).outcome {
+            Outcome::Request(answer) => answer,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn machine() -> MachineName {
+        "m1".parse().expect("a name")
+    }
+
+    fn job(argument: String) -> Mutation {
+        let (name, priority) =
+            ("web".parse().expect("a name"), "free".parse().expect("a priority"));
+        let task = TaskSpec::of(vec!["sh".to_owned(), argument]);
+        Mutation::Submit(Arc::new(JobSpec::of(name, priority, 1, task)))
+    }
+
+    fn drain(reason: String) -> Mutation {
+        Mutation::DrainMachine { machine: machine(), reason }
+    }
+
+    fn set(changes: impl IntoIterator<Item = (String, Option<String>)>) -> Mutation {
+        Mutation::SetAttributes { machine: machine(), changes: changes.into_iter().collect() }
+    }
+
+    fn platform(platform: String) -> Mutation {
+        Mutation::SetPlatform { platform, factor: GcuFactor::from_milli(2_000).expect("twice") }
+    }
+
+    #[test]
+    fn what_is_too_long_for_every_cell_is_told_before() {
+        let long = |characters: usize| "x".repeat(characters);
+        let named = |name: String| (name, None);
+        let at = |address: String| Mutation::AddMachine { name: machine(), address };
+        let replica = |address: String| Mutation::AddReplica { address };
+        let words = |what: &str, most| {
+            format!("{what} must be 1 to {most} characters, none of them a control character")
+        };
+        for (mutation, says) in [
+            (at(long(257)), words("a machine's address", 256)),
+            (at(String::new()), words("a machine's address", 256)),
+            (replica(long(257)), words("a replica's address", 256)),
+            (replica("m\n:1".to_owned()), words("a replica's address", 256)),
+            (drain(long(1_001)), words("a reason", 1_000)),
+            (drain("\u{1b}[31m".to_owned()), words("a reason", 1_000)),
+            (set([named(long(257))]), words("an attribute's name", 256)),
+            (set([("a".to_owned(), Some(long(257)))]), words("an attribute's value", 256)),
+            (platform(long(257)), words("a platform", 256)),
+            (
+                job(long(200 << 10)),
+                "the job description is not valid: cmd: has 204802 bytes, at most 131072 are allowed"
+                    .to_owned(),
+            ),
+        ] {
+            let told = mutation.within_bounds().expect_err("too long");
+            assert_eq!(told.to_string(), says);
+            assert_eq!(apply(&mut cell(), mutation), Err(told), "the cell says the same");
+        }
+        let many = set((0..513).map(|number| named(number.to_string())));
+        let told = many.within_bounds().expect_err("too many").to_string();
+        assert_eq!(told, "513 attributes of m1 are said at once: say at most 512");
+    }
+
+    #[test]
+    fn what_is_as_long_as_it_may_be_is_taken() {
+        let long = |characters: usize| "\u{e9}".repeat(characters);
+        for mutation in [
+            Mutation::AddMachine { name: machine(), address: long(256) },
+            Mutation::AddReplica { address: long(256) },
+            drain(long(1_000)),
+            drain(String::new()),
+            set((0..256).map(|number| (number.to_string(), Some(long(256))))),
+            platform(long(256)),
+            job(long(1_000)),
+        ] {
+            assert_eq!(mutation.within_bounds(), Ok(()), "{mutation:?}");
+            assert!(apply(&mut cell(), mutation.clone()).is_ok(), "{mutation:?}");
+        }
+    }
+}
