@@ -463,8 +463,6 @@ impl<C: Codec> Replica<C> {
         let next = members::next(&self.cell, &self.settings, self.node.raft.prs());
         match next {
             None => {}
-            // Whoever was chosen first is waited for: of several that are told to lead, none may win.
-            Some(members::Step::Resign) if self.node.raft.lead_transferee.is_some() => {}
             Some(members::Step::Resign) => self.transfer(None),
             Some(members::Step::Propose(op)) => {
                 let proposed = self.propose(now, &op, None);
@@ -591,8 +589,7 @@ impl<C: Codec> Replica<C> {
         self.stamped = self.stamped.max(cell.time());
         (self.cell, self.applied_term) = (cell, term);
         // What waited to be applied is part of it.
-        self.committed.clear();
-        self.agreeing.clear();
+        (self.committed, self.agreeing) = Default::default();
         self.members.proposed = None;
         self.began(now, term);
         outputs.push(Output::Restored { term, restore_epoch: self.restore_epoch });

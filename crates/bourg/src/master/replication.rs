@@ -16,8 +16,8 @@ use rpc::transport::Cause;
 use tokio::sync::Mutex;
 use tonic::{Request, Response, Status, Streaming};
 
+use super::bounds;
 use super::core::{Ask, Message, View};
-use super::machines;
 use super::peers::PARCEL_BYTES_MAX;
 use super::service::{Answer, Service, malformed, unexpected};
 use super::users::Caller;
@@ -101,7 +101,7 @@ impl Replication for Replicas {
         while let Some(v1::Talking { messages, address }) = parcels.message().await? {
             if let Some(first) = messages.first().filter(|_| !address.is_empty()) {
                 self.listens_to(first.from, first.restore_epoch)?;
-                machines::check_address(&address)?;
+                bounds::check_address(&address).map_err(Status::invalid_argument)?;
                 self.service.peers.hear(ReplicaId(first.from), &address);
             }
             for message in messages {

@@ -113,7 +113,9 @@ impl<C: Codec> Replica<C> {
 
     /// Lets another replica lead, where this one does.
     pub(super) fn transfer(&mut self, to: Option<ReplicaId>) {
-        if self.role != StateRole::Leader {
+        // Whoever was chosen first is waited for: of several that are told to lead, none may win.
+        let under_way = to.is_none() && self.node.raft.lead_transferee.is_some();
+        if self.role != StateRole::Leader || under_way {
             return;
         }
         let best = || members::successor(&self.cell, self.settings.id, self.node.raft.prs());

@@ -47,7 +47,7 @@ impl Held {
         let agents =
             agents::start(&credentials, refusals.clone(), to_core.clone(), Arc::clone(&metrics))
                 .expect("the agents");
-        let peers = peers::start(&credentials, ReplicaId(1), BTreeMap::new(), to_core);
+        let peers = peers::start(&credentials, (ReplicaId(1), ""), BTreeMap::new(), to_core);
         let peers = peers.expect("the peers");
         let service = Service::new(
             core,
