@@ -62,6 +62,8 @@ pub(crate) struct State {
     pub(super) digests: BTreeMap<u64, String>,
     /// Jobs that run, acknowledged.
     pub(crate) ran: Vec<String>,
+    /// The lives of their tasks that were followed by another.
+    pub(crate) again: Vec<String>,
     pub(crate) probes: Vec<Probe>,
     pub(crate) judged: u64,
 }

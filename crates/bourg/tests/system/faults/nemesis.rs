@@ -199,6 +199,16 @@ impl Tasks {
                 }
             }
         }
+        // Where a Borglet was killed before it had started anything, there is another life.
+        let again = std::mem::take(&mut shared.state().again);
+        for life in again {
+            match self.lives.get(&life) {
+                Some((_, 1..)) => {
+                    shared.is_wrong(format!("{life} was started, and its task was run again"));
+                }
+                _ => shared.count("task that was not started", "run again"),
+            }
+        }
     }
 
     /// How many lives of tasks there were.
