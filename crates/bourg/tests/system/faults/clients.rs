@@ -58,8 +58,6 @@ pub(crate) struct State {
     pub(crate) wrong: Vec<String>,
     /// How often what was asked ended how.
     pub(crate) counts: BTreeMap<(&'static str, &'static str), u64>,
-    /// The digest of the cell at an index.
-    pub(super) digests: BTreeMap<u64, String>,
     /// Jobs that run, acknowledged.
     pub(crate) ran: Vec<String>,
     /// The lives of their tasks that were followed by another.
