@@ -62,6 +62,6 @@ const INTRODUCTION: &str = "\
 
 What `cargo xtask soak --real` came to last (see [faults.md](faults.md)). This page is written by that
 command. A change is tried every 100 ms; what is acknowledged within a second of it counts as there. It
-is a fault's from its begin until a second after its end, or until the next. The longest pause of a fault is the longest
-time in it in which nothing was acknowledged.
+is a fault's from its begin until a second after its end, or until the next. The longest pause of a
+fault is the longest time in it in which nothing was acknowledged.
 ";
