@@ -27,8 +27,8 @@ const MAX_ANSWERS: usize = 1_000;
 const FEW_STREAMS: usize = 4;
 /// The largest window there can be, and the last stream.
 const MAX_31_BITS: u32 = u32::MAX >> 1;
-/// How many streams may be open before the server has said so.
-const FIRST_STREAMS: usize = 100;
+/// How many streams may be open where the server's settings say nothing of it.
+const USUAL_STREAMS: usize = 100;
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const HEADER_TABLE_SIZE: u16 = 1;
@@ -133,7 +133,7 @@ impl Session {
             send_window: STREAM_WINDOW.into(),
             first_send_window: STREAM_WINDOW.into(),
             send_frame: MAX_PAYLOAD_OCTETS,
-            most_streams: FIRST_STREAMS,
+            most_streams: USUAL_STREAMS,
             receive_window: CONNECTION_WINDOW,
             block: None,
             has_settings: false,
@@ -167,7 +167,9 @@ impl Session {
         self.ended.is_some() || (self.users == 0 || is_over) && self.out.is_empty()
     }
 
-    /// Opens a stream, once there is a place for it: `block` is its header block.
+    /// Opens a stream, once there is a place for it: `block` is its header block. Before the server's
+    /// settings have come there is none: it may take fewer streams than were opened by then, and refuse
+    /// the others.
     pub(super) fn poll_open(
         &mut self,
         context: &Context<'_>,
@@ -181,7 +183,7 @@ impl Session {
             return Poll::Ready(Err(Fate::Unseen));
         }
         let under_way = self.streams.iter().filter(|stream| !stream.is_complete).count();
-        if under_way >= self.most_streams {
+        if !self.has_settings || under_way >= self.most_streams {
             if !self.waiting.iter().any(|it| it.will_wake(context.waker())) {
                 self.waiting.push(context.waker().clone());
             }
