@@ -39,7 +39,7 @@ const PARCELS: usize = 4;
 pub(super) const PARCEL_BYTES_MAX: usize = 128 << 20;
 /// How long a replica that cannot be reached is left alone.
 const PAUSE: Duration = Duration::from_millis(100);
-/// How long one may take to take in what is sent.
+/// How long one may take to answer when it is connected to, and to take in what is sent.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// How long a snapshot may take on its way, to be taken in included.
 const SNAPSHOT_PATIENCE: Duration = Duration::from_secs(600);
@@ -345,7 +345,7 @@ impl Handle {
 }
 
 fn connect(address: &str, credentials: &Rotating) -> Result<Channel, Status> {
-    rpc::transport::connect(address, credentials, &Expect::Role(Role::Master))
+    rpc::transport::connect_within(PATIENCE, address, credentials, &Expect::Role(Role::Master))
         .map_err(|error| Status::unavailable(error.to_string()))
 }
 

@@ -1,12 +1,13 @@
 //! Connecting to a server that must be who it is expected to be.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustls::pki_types::ServerName;
 use tonic::codegen::http::Uri;
 use tonic::transport::{Channel, Endpoint};
 
-use super::dial::{Dial, Target};
+use super::dial::{Dial, Patience, Target};
 use super::{CLIENT_KEEP_ALIVE_INTERVAL, KEEP_ALIVE_TIMEOUT};
 use crate::{Error, Expect, Result, Rotating};
 
@@ -24,16 +25,45 @@ use crate::{Error, Expect, Result, Rotating};
 /// # Panics
 /// Outside of a tokio runtime.
 pub fn connect(endpoint: &str, credentials: &Rotating, expect: &Expect) -> Result<Channel> {
+    channel(endpoint, dial(endpoint, credentials, expect, Patience::Usual)?)
+}
+
+/// The same to a server that is missed soon: a connection that takes longer than `patience` to be made,
+/// or on which what is sent does not arrive for as long, is given up.
+///
+/// While a network is cut TCP sends ever more rarely what does not arrive, and a connection over which
+/// that happens is silent for up to as long again after the network is mended. A new one is not.
+///
+/// # Errors
+/// [`Error::BadEndpoint`].
+///
+/// # Panics
+/// Outside of a tokio runtime.
+pub fn connect_within(
+    patience: Duration,
+    endpoint: &str,
+    credentials: &Rotating,
+    expect: &Expect,
+) -> Result<Channel> {
+    channel(endpoint, dial(endpoint, credentials, expect, Patience::Short(patience))?)
+}
+
+fn channel(endpoint: &str, dial: Dial) -> Result<Channel> {
     let channel = Endpoint::from(uri(endpoint)?)
         .http2_keep_alive_interval(CLIENT_KEEP_ALIVE_INTERVAL)
         .keep_alive_timeout(KEEP_ALIVE_TIMEOUT)
         .keep_alive_while_idle(true)
-        .connect_with_connector_lazy(dial(endpoint, credentials, expect)?);
+        .connect_with_connector_lazy(dial);
     Ok(channel)
 }
 
 /// What dials `endpoint`.
-pub(super) fn dial(endpoint: &str, credentials: &Rotating, expect: &Expect) -> Result<Dial> {
+pub(super) fn dial(
+    endpoint: &str,
+    credentials: &Rotating,
+    expect: &Expect,
+    patience: Patience,
+) -> Result<Dial> {
     let uri = uri(endpoint)?;
     let me = credentials.credentials();
     let name = expect.host_name(me.cell());
@@ -47,6 +77,7 @@ pub(super) fn dial(endpoint: &str, credentials: &Rotating, expect: &Expect) -> R
         expect: expect.clone(),
         name,
         tls: Arc::clone(&credentials.tls().client),
+        patience,
     }))
 }
 

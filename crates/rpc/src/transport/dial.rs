@@ -6,8 +6,10 @@ use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use hyper_util::rt::TokioIo;
+use nix::sys::socket::{setsockopt, sockopt};
 use rustls::pki_types::ServerName;
 use rustls::{AlertDescription, CertificateError, ClientConfig};
 use tokio::io::AsyncBufReadExt as _;
@@ -35,6 +37,27 @@ pub(super) struct Target {
     /// The host name that the server's certificate must have.
     pub(super) name: ServerName<'static>,
     pub(super) tls: Arc<ClientConfig>,
+    /// How long it may take to answer, and, where it is to be missed soon, how long what was sent may
+    /// not arrive.
+    pub(super) patience: Patience,
+}
+
+/// What is borne of a server that does not answer.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Patience {
+    /// It has [`CONNECT_TIMEOUT`] to answer. Whether it is there later is for keep-alives to find out.
+    Usual,
+    /// It has so long to answer, and whatever is sent so long to arrive.
+    Short(Duration),
+}
+
+impl Patience {
+    fn to_connect(self) -> Duration {
+        match self {
+            Self::Usual => CONNECT_TIMEOUT,
+            Self::Short(patience) => patience,
+        }
+    }
 }
 
 impl Dial {
@@ -48,12 +71,13 @@ impl Dial {
 
     pub(super) async fn dial(&self) -> Result<TlsStream<TcpStream>, Failed> {
         let failed = |why| Failed { address: self.0.address.clone(), why };
-        let limit = |why| move |_elapsed| failed(why);
-        let stream = tokio::time::timeout(CONNECT_TIMEOUT, self.reach()).await;
-        let stream = stream.map_err(limit(Why::NoAnswer("TCP connection")))?;
+        let patience = self.0.patience.to_connect();
+        let late = |what| move |_elapsed| failed(Why::NoAnswer(what, patience));
+        let stream = tokio::time::timeout(patience, self.reach()).await;
+        let stream = stream.map_err(late("TCP connection"))?;
         let stream = stream.map_err(|error| failed(Why::Unreachable(Arc::new(error))))?;
-        let stream = tokio::time::timeout(CONNECT_TIMEOUT, self.shake_hands(stream)).await;
-        stream.map_err(limit(Why::NoAnswer("TLS handshake")))?.map_err(failed)
+        let stream = tokio::time::timeout(patience, self.shake_hands(stream)).await;
+        stream.map_err(late("TLS handshake"))?.map_err(failed)
     }
 
     /// What it is to a caller that the server's certificate is not accepted any more.
@@ -65,6 +89,10 @@ impl Dial {
     async fn reach(&self) -> io::Result<TcpStream> {
         let stream = TcpStream::connect(&self.0.address).await?;
         stream.set_nodelay(true)?;
+        if let Patience::Short(patience) = self.0.patience {
+            let milliseconds = u32::try_from(patience.as_millis()).unwrap_or(u32::MAX);
+            setsockopt(&stream, sockopt::TcpUserTimeout, &milliseconds)?;
+        }
         Ok(stream)
     }
 
@@ -148,8 +176,8 @@ pub(super) struct Failed {
 enum Why {
     /// Nobody listens, or there is no way there.
     Unreachable(Arc<io::Error>),
-    /// What took too long.
-    NoAnswer(&'static str),
+    /// What took longer than it may.
+    NoAnswer(&'static str, Duration),
     /// Its certificate is not what it should be: what it is instead.
     Distrusts(Cause, String),
     /// It does not take ours: whose, and what it says of it.
@@ -182,10 +210,10 @@ impl fmt::Display for Failed {
         let Self { address, why } = self;
         match why {
             Why::Unreachable(error) => write!(f, "cannot connect to {address}: {error}"),
-            Why::NoAnswer(what) => write!(
+            Why::NoAnswer(what, patience) => write!(
                 f,
                 "{address} does not answer: its {what} takes longer than {} s",
-                CONNECT_TIMEOUT.as_secs()
+                patience.as_secs_f64()
             ),
             Why::Distrusts(_, what) => {
                 write!(f, "{address} is not trusted: its certificate {what}")
@@ -199,6 +227,34 @@ impl fmt::Display for Failed {
                  connections as it takes (who has too many is not let in)"
             ),
             Why::Broken(error) => write!(f, "the TLS handshake with {address} failed: {error}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nix::sys::socket::getsockopt;
+
+    use super::*;
+    use crate::transport::client;
+    use crate::{Authority, Role, Rotating, Validity};
+
+    #[tokio::test]
+    async fn the_kernel_gives_up_what_does_not_arrive_where_a_server_is_missed_soon() {
+        let place = tempfile::tempdir().unwrap();
+        let authority = Authority::create(place.path(), "test").unwrap();
+        let validity = Validity::lasting(Duration::from_secs(60));
+        let credentials = Rotating::new(authority.issue(&Identity::Master, validity).unwrap());
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let expect = Expect::Role(Role::Master);
+        for (patience, milliseconds) in
+            [(Patience::Usual, 0), (Patience::Short(Duration::from_secs(2)), 2_000)]
+        {
+            let dial =
+                client::dial(&address, credentials.as_ref().unwrap(), &expect, patience).unwrap();
+            let stream = dial.reach().await.unwrap();
+            assert_eq!(getsockopt(&stream, sockopt::TcpUserTimeout).unwrap(), milliseconds);
         }
     }
 }

@@ -10,8 +10,9 @@
 //! partition. A call has no deadline of its own; a caller sets one with
 //! [`tonic::Request::set_timeout`], and leaves it off for a stream that is to stay.
 //!
-//! There are two clients: [`connect`] gives tonic's channel, and [`link`](fn@link) a lean one for
-//! connections of which there are thousands.
+//! There are two clients: [`connect`] gives tonic's channel ([`connect_within`] one that is given up
+//! soon where nothing arrives), and [`link`](fn@link) a lean one for connections of which there are
+//! thousands.
 //!
 //! Limits of messages are the generated services' to set (`max_decoding_message_size`), from the
 //! constants here.
@@ -30,7 +31,7 @@ mod tls;
 use std::error::Error as StdError;
 use std::time::Duration;
 
-pub use client::{check_address, connect};
+pub use client::{check_address, connect, connect_within};
 #[cfg(fuzzing)]
 pub use link::hear;
 pub use link::{Answer, Link, link};

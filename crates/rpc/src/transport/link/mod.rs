@@ -34,7 +34,7 @@ pub use self::fuzzing::hear;
 
 use self::connection::{Connection, Handle, Stream};
 use self::session::{Fate, Piece};
-use super::dial::{Dial, Failed};
+use super::dial::{Dial, Failed, Patience};
 use crate::{Expect, Result, Rotating, certificate};
 
 /// A link to one server. Clones share it.
@@ -78,7 +78,7 @@ type Dialled = Result<Open, Failed>;
 /// # Errors
 /// [`crate::Error::BadEndpoint`].
 pub fn link(endpoint: &str, credentials: &Rotating, expect: &Expect) -> Result<Link> {
-    let dial = super::client::dial(endpoint, credentials, expect)?;
+    let dial = super::client::dial(endpoint, credentials, expect, Patience::Usual)?;
     let shared = Arc::new(Shared { dial, current: Mutex::new(Current::None) });
     Ok(Link { shared, accepts: None })
 }
