@@ -36,6 +36,7 @@ const TOOLS: &[Tool] = &[
         package: "util-linux",
         needed_by: "bourg/tests/system/faults/network.rs",
     },
+    Tool { program: "bash", package: "bash", needed_by: "bourg/tests/system/faults/starts.rs" },
     Tool {
         program: "fsfreeze",
         package: "util-linux",

@@ -264,7 +264,7 @@ fn a_scheduler_outlives_the_certificate_that_it_connected_with() {
 }
 
 /// An address where nobody listens.
-fn free_address() -> String {
+pub(crate) fn free_address() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     listener.local_addr().expect("an address").to_string()
 }

@@ -41,6 +41,7 @@ mod reflection;
 mod relations;
 mod replicas;
 mod restart;
+mod restored;
 mod rootless;
 mod security;
 mod shown;

@@ -1,6 +1,6 @@
 //! Processes and cgroups of a cell, as the kernel knows them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -42,6 +42,21 @@ fn in_cgroup(parent: &str) -> BTreeMap<i32, Vec<String>> {
     let of = |path: &Path| fs::read_to_string(path.join("cgroup")).unwrap_or_default();
     let inside = all().filter(|(_, path)| of(path).contains(parent));
     inside.map(|(pid, path)| (pid, words(&path, "environ"))).collect()
+}
+
+/// The TCP connections of a process that are made: of each its own port and the other end's.
+pub(crate) fn connections(pid: i32) -> BTreeSet<(u16, u16)> {
+    let sockets = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    let name = |entry: fs::DirEntry| fs::read_link(entry.path()).ok()?.to_str().map(str::to_owned);
+    let sockets: BTreeSet<String> = sockets.filter_map(name).collect();
+    let table = fs::read_to_string(format!("/proc/{pid}/net/tcp")).unwrap_or_default();
+    let port = |place: &str| u16::from_str_radix(place.rsplit(':').next()?, 16).ok();
+    let made = table.lines().filter_map(|line| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let [_, own, other, "01", _, _, _, _, _, inode, ..] = words[..] else { return None };
+        sockets.contains(&format!("socket:[{inode}]")).then_some((port(own)?, port(other)?))
+    });
+    made.collect()
 }
 
 /// The processes of a user, by pid, with their environment.

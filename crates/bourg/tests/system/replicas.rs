@@ -192,6 +192,50 @@ fn machines_are_polled_by_several_replicas_and_by_others_when_one_is_gone() {
 }
 
 #[test]
+fn an_election_alone_dials_no_machine_again() {
+    let cell = Three::start();
+    let _machines = ["m2", "m3", "m4"].map(|name| Machine::start(&cell, name));
+    let table: Value = serde_json::from_str(&cell.ok("bourg machines -o json")).expect("JSON");
+    let port = |machine: &Value| machine["address"].as_str()?.rsplit(':').next()?.parse().ok();
+    let ports: BTreeSet<u16> = table.as_array().expect("a list").iter().filter_map(port).collect();
+    assert_eq!(ports.len(), 4);
+    // Of each replica's process, from which port and to which machine.
+    let links = |replicas: &[u64]| -> BTreeSet<(i32, u16, u16)> {
+        let of = |id: &u64| {
+            let pid = cell.pid(*id);
+            processes::connections(pid).into_iter().map(move |(own, other)| (pid, own, other))
+        };
+        replicas.iter().flat_map(of).filter(|(.., other)| ports.contains(other)).collect()
+    };
+    let runs = |name: &str| {
+        let text = format!("(import 'borg.libsonnet').batch('{name}', tasks=8, cmd=['true'])");
+        cell.write("probe.bcl", text);
+        cell.ok("bourg run probe.bcl --detach");
+        cell.job(name, "is finished", |job| job["state"] == "finished");
+    };
+    runs("first");
+    let before = links(&[1, 2, 3]);
+    let linked: BTreeSet<u16> = before.iter().map(|(.., machine)| *machine).collect();
+    assert_eq!(linked, ports, "each machine is somebody's");
+    let linking: BTreeSet<i32> = before.iter().map(|(pid, ..)| *pid).collect();
+    assert!(linking.len() > 1, "several replicas poll: {before:?}");
+    let leader = cell.leader();
+    for to in [leader % 3 + 1, (leader + 1) % 3 + 1, leader] {
+        cell.ok(&format!("bourg master transfer {to}"));
+        until("the other leads", || cell.leader() == to);
+        runs(&format!("while-{to}-leads"));
+        assert_eq!(links(&[1, 2, 3]), before, "replica {to} leads");
+    }
+    // Nor do those dial again whose leader is gone.
+    let others: Vec<u64> = (1..=3).filter(|id| *id != leader).collect();
+    let before = links(&others);
+    processes::signal(cell.pid(leader), Signal::SIGKILL);
+    runs("after");
+    let after = links(&others);
+    assert!(before.is_subset(&after), "{before:?} became {after:?}");
+}
+
+#[test]
 fn one_that_is_removed_ends_and_is_not_started_again() {
     let mut cell = Three::start();
     cell.ok("bourg run $EXAMPLES/hello.bcl");

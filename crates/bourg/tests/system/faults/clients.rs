@@ -60,10 +60,12 @@ pub(crate) struct State {
     pub(crate) counts: BTreeMap<(&'static str, &'static str), u64>,
     /// Jobs that run, acknowledged.
     pub(crate) ran: Vec<String>,
-    /// The lives of their tasks that were followed by another.
-    pub(crate) again: Vec<String>,
+    /// The tasks of those that have finished: each the name of its job and its index.
+    pub(crate) finished: Vec<String>,
     pub(crate) probes: Vec<Probe>,
     pub(crate) judged: u64,
+    /// Jobs of which nothing is asked any more and of which it is known what they are to be, for ever.
+    settled: BTreeMap<String, Job>,
 }
 
 /// A job, and what was asked of it.
@@ -504,9 +506,28 @@ pub(crate) async fn judge(shared: Arc<Shared>) {
             judge_one(&shared, &mut caller, &job).await;
         }
         if ends && shared.state().keys.is_empty() {
-            return;
+            return look_again(&shared, &mut caller).await;
         }
         tokio::time::sleep(Duration::from_millis(300)).await;
+    }
+}
+
+/// Reads every job again that was judged: it is what it was then, whatever has happened since.
+async fn look_again(shared: &Arc<Shared>, caller: &mut Caller) {
+    let settled = std::mem::take(&mut shared.state().settled);
+    for (job, settled) in settled {
+        let how = How { consistent: true, patience: Duration::from_secs(30), ..USUAL };
+        match caller.read(how, &job, None).await {
+            Outcome::Done((_, found)) if found == settled => {
+                shared.count("job that was judged before", "is what it was");
+            }
+            Outcome::Done((_, found)) => {
+                shared.is_wrong(format!("{job} was {settled:?}, and is {found:?} in the end"));
+            }
+            Outcome::Refused(_) | Outcome::Unknown => {
+                shared.is_wrong(format!("{job} was {settled:?}, and cannot be read in the end"));
+            }
+        }
     }
 }
 
@@ -524,7 +545,19 @@ async fn judge_one(shared: &Arc<Shared>, caller: &mut Caller, job: &str) {
         shared.is_wrong(format!("{job}: {wrong}: {:#?}", key.history));
     }
     shared.state().judged += 1;
-    if let (Job::Alive(_), Some(id)) = (found, caller.request_id().await) {
-        let _whatever = perform(caller, USUAL, job, Asked::Kill, Some(id)).await;
+    let settled = match found {
+        Job::Alive(version) => kill(caller, job).await.then_some(Job::Dead(version)),
+        found => Some(found),
+    };
+    // What was asked and not answered may be done still.
+    if let Some(settled) = settled.filter(|_| key.unknown == 0) {
+        shared.state().settled.insert(job.to_owned(), settled);
     }
+}
+
+/// Whether a job is dead by now.
+async fn kill(caller: &mut Caller, job: &str) -> bool {
+    let Some(id) = caller.request_id().await else { return false };
+    let killed = perform(caller, USUAL, job, Asked::Kill, Some(id)).await;
+    matches!(killed, Outcome::Done(_))
 }

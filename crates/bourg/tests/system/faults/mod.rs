@@ -7,6 +7,7 @@
 //! - [`world`]: the cell on them
 //! - [`plan`] and [`nemesis`]: what breaks, and who breaks it
 //! - [`clients`] and [`bystanders`]: who goes on meanwhile
+//! - [`starts`]: how often tasks were started
 //! - [`history`]: whether what they were told can be true
 //! - [`report`]: what came of it
 //! - [`scenes`]: what was found to be wrong, each alone
@@ -19,6 +20,7 @@ mod network;
 mod plan;
 mod report;
 mod scenes;
+mod starts;
 mod volume;
 mod world;
 
@@ -87,7 +89,8 @@ fn real_replicas_stand_faults_and_nothing_acknowledged_is_lost() {
         client.join().expect("a client does not panic");
     }
     tasks.look(&world, &shared);
-    let report = Report::new(seed, seconds, &episodes, &world, &tasks, &shared);
+    let started = tasks.were_started(&shared);
+    let report = Report::new(seed, seconds, &episodes, &world, started, &shared);
     println!("{report}");
     if let Some(path) = std::env::var_os("BOURG_FAULTS_REPORT") {
         std::fs::write(path, report.to_string()).expect("the report can be written");

@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::clients::Shared;
 use super::network::Host;
 use super::plan::{Fault, Kind};
+use super::starts::{Starts, counted};
 use super::world::World;
 use crate::eventually::until;
 use crate::random::Random;
@@ -151,8 +152,7 @@ fn replaces_one(world: &mut World, fault: &Fault, dies: Host) {
 /// What runs on the machines, and must go on.
 pub(crate) struct Tasks {
     steady: Vec<BTreeMap<u32, i32>>,
-    /// Of each life of a task, on which machine it was, and how often it was started.
-    lives: BTreeMap<String, (usize, usize)>,
+    starts: Starts,
 }
 
 const STEADY: u32 = 4;
@@ -161,12 +161,14 @@ impl Tasks {
     /// Starts tasks that run on.
     #[track_caller]
     pub(crate) fn start(world: &World) -> Self {
+        let starts = Starts::listen();
+        let cmd = serde_json::json!(counted("while :; do sleep 1; done"));
         world.write(
             "steady.bcl",
             &format!(
-                "(import 'borg.libsonnet').batch('steady', tasks={STEADY}, cmd=[
-                   'sh', '-c', 'echo started; while :; do sleep 1; done'
-                 ]) {{ priority: 'free', cpu: 0.01, ram: '16 MiB' }}"
+                "(import 'borg.libsonnet').batch('steady', tasks={STEADY}, cmd={cmd}) {{
+                   priority: 'free', cpu: 0.01, ram: '16 MiB'
+                 }}"
             ),
         );
         world.ok("bourg run --detach steady.bcl");
@@ -176,10 +178,11 @@ impl Tasks {
         until("its tasks run", || {
             running().iter().map(BTreeMap::len).sum::<usize>() == STEADY as usize
         });
-        Self { steady: running(), lives: BTreeMap::new() }
+        until("they have said so", || starts.so_far().len() == STEADY as usize);
+        Self { steady: running(), starts }
     }
 
-    /// Looks at the machines: the same tasks run, and none was started twice.
+    /// Looks at the machines: the same tasks run.
     pub(crate) fn look(&mut self, world: &World, shared: &Shared) {
         for (number, machine) in world.machines.iter().enumerate() {
             let now = machine.tasks("steady");
@@ -187,32 +190,22 @@ impl Tasks {
                 let before = std::mem::replace(&mut self.steady[number], now.clone());
                 shared.is_wrong(format!("on machine {number} {before:?} became {now:?}"));
             }
-            for (life, written) in machine.written() {
-                let starts = written.matches("started").count();
-                let known = self.lives.entry(life.clone()).or_insert((number, starts));
-                if known.0 != number {
-                    shared.is_wrong(format!("{life} was started on both machines"));
-                }
-                known.1 = known.1.max(starts);
-                if starts > 1 {
-                    shared.is_wrong(format!("{life} was started {starts} times"));
-                }
-            }
-        }
-        // Where a Borglet was killed before it had started anything, there is another life.
-        let again = std::mem::take(&mut shared.state().again);
-        for life in again {
-            match self.lives.get(&life) {
-                Some((_, 1..)) => {
-                    shared.is_wrong(format!("{life} was started, and its task was run again"));
-                }
-                _ => shared.count("task that was not started", "run again"),
-            }
         }
     }
 
-    /// How many lives of tasks there were.
-    pub(crate) fn lives(&self) -> usize {
-        self.lives.len()
+    /// When all is over: every task that has finished, or runs still, was started once. How many there
+    /// were.
+    pub(crate) fn were_started(self, shared: &Shared) -> usize {
+        let started = self.starts.in_the_end();
+        let steady = (0..STEADY).map(|index| format!("steady/{index}"));
+        let mut missing: Vec<String> = shared.state().finished.drain(..).chain(steady).collect();
+        missing.retain(|task| !started.contains_key(task));
+        for task in missing {
+            shared.is_wrong(format!("{task} was never started"));
+        }
+        for (task, times) in started.iter().filter(|(_, times)| **times > 1) {
+            shared.is_wrong(format!("{task} was started {times} times"));
+        }
+        started.len()
     }
 }

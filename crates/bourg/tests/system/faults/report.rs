@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use super::clients::{Probe, Shared, State};
-use super::nemesis::{Episode, Tasks};
+use super::nemesis::Episode;
 use super::plan::Kind;
 use super::world::World;
 
@@ -23,11 +23,11 @@ impl Report {
         seconds: u64,
         episodes: &[Episode],
         world: &World,
-        tasks: &Tasks,
+        started: usize,
         shared: &Shared,
     ) -> Self {
         let state = shared.state();
-        let mut text = summary(seed, seconds, episodes, tasks, &state);
+        let mut text = summary(seed, seconds, episodes, started, &state);
         text += &faults(episodes, &state);
         text += &operations(&state);
         if !world.ended.is_empty() {
@@ -52,7 +52,7 @@ impl fmt::Display for Report {
     }
 }
 
-fn summary(seed: u64, seconds: u64, episodes: &[Episode], tasks: &Tasks, state: &State) -> String {
+fn summary(seed: u64, seconds: u64, episodes: &[Episode], started: usize, state: &State) -> String {
     let all: Vec<&Probe> = state.probes.iter().collect();
     let verdict = match state.wrong.len() {
         0 => {
@@ -74,7 +74,7 @@ fn summary(seed: u64, seconds: u64, episodes: &[Episode], tasks: &Tasks, state: 
          | faults | {} |\n\
          | verdict | {verdict} |\n\
          | jobs whose histories were judged | {} |\n\
-         | lives of tasks that were looked at | {} |\n\
+         | tasks that were started, each once | {} |\n\
          | changes tried, every 100 ms | {} |\n\
          | of them acknowledged within 1 s | {} |\n\
          | of those at times without a fault | {} |\n\
@@ -82,7 +82,7 @@ fn summary(seed: u64, seconds: u64, episodes: &[Episode], tasks: &Tasks, state: 
          | longest time without one | {:.1} s |\n",
         episodes.len(),
         state.judged,
-        tasks.lives(),
+        started,
         all.len(),
         share(&all),
         share(&in_peace),

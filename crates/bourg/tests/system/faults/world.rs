@@ -65,16 +65,6 @@ impl Machine {
     pub(crate) fn tasks(&self, job: &str) -> BTreeMap<u32, i32> {
         processes::tasks(&self.cgroup, job)
     }
-
-    /// What each life of a task that it knows has written, by the life's name.
-    pub(crate) fn written(&self) -> BTreeMap<String, String> {
-        let lives = std::fs::read_dir(self.directory.join("tasks")).into_iter().flatten().flatten();
-        let written = lives.filter_map(|life| {
-            let text = std::fs::read_to_string(life.path().join("logs/stdout.000001")).ok()?;
-            Some((life.file_name().to_string_lossy().into_owned(), text))
-        });
-        written.collect()
-    }
 }
 
 /// Where a replica on a host answers.
