@@ -2,18 +2,27 @@
 //! everybody agrees, and the read waits until this replica has applied that much. All that wait
 //! when a round begins share it.
 
+use std::collections::VecDeque;
+
 use model::{LogIndex, ReplicaId, Span, Time};
 
 use crate::Ticket;
 
-/// For how many ticks of consensus a round may go without an answer.
+/// For how many ticks of consensus a round may go without an answer before there is another: its
+/// question, or the answer, may be lost.
 const ROUND_TICKS: u64 = 4;
+/// How many rounds may be without an answer. The oldest of more shares the answer of the next, so that
+/// answers that take longer than so many rounds never come: nobody waits for as long.
+const ROUNDS_MAX: usize = 64;
 
 /// Reads that wait.
 #[derive(Debug, Default)]
 pub(crate) struct Reads {
     waiting: Vec<Ticket>,
-    round: Option<Round>,
+    /// Those that are without an answer, the oldest first.
+    rounds: VecDeque<Round>,
+    /// When the newest of them began.
+    asked: Time,
     /// Those whose round is over, until their index is applied.
     confirmed: Vec<(LogIndex, Vec<Ticket>)>,
     last: u64,
@@ -22,16 +31,15 @@ pub(crate) struct Reads {
 #[derive(Debug)]
 struct Round {
     context: Vec<u8>,
-    since: Time,
     tickets: Vec<Ticket>,
 }
 
 impl Reads {
     /// How many wait.
     pub(crate) fn len(&self) -> usize {
-        let round = self.round.as_ref().map_or(0, |round| round.tickets.len());
+        let asked: usize = self.rounds.iter().map(|round| round.tickets.len()).sum();
         let confirmed: usize = self.confirmed.iter().map(|(_, tickets)| tickets.len()).sum();
-        self.waiting.len() + round + confirmed
+        self.waiting.len() + asked + confirmed
     }
 
     pub(crate) fn ask(&mut self, ticket: Ticket) {
@@ -42,38 +50,44 @@ impl Reads {
     /// wait, or once more where no answer came. No other replica ever has the same, nor this one in
     /// another life: answers may come late, and to a process that did not ask.
     pub(crate) fn question(&mut self, now: Time, tick: Span, me: ReplicaId) -> Option<Vec<u8>> {
-        let tickets = match self.round.take() {
-            Some(round) if now.since(round.since) < tick.saturating_mul(ROUND_TICKS) => {
-                self.round = Some(round);
-                return None;
-            }
-            // Those who came meanwhile can share the next one: it begins after they asked.
-            Some(mut late) => {
-                late.tickets.append(&mut self.waiting);
-                late.tickets
-            }
-            None => std::mem::take(&mut self.waiting),
+        let is_due = match self.rounds.is_empty() {
+            true => !self.waiting.is_empty(),
+            // Those who come meanwhile can share the next one: it begins after they asked.
+            false => now.since(self.asked) >= tick.saturating_mul(ROUND_TICKS),
         };
-        if tickets.is_empty() {
+        if !is_due {
             return None;
         }
         self.last += 1;
+        self.asked = now;
         let context: Vec<u8> = [me.0, now.0, self.last].map(u64::to_le_bytes).concat();
-        self.round = Some(Round { context: context.clone(), since: now, tickets });
+        let mut tickets = std::mem::take(&mut self.waiting);
+        if self.rounds.len() >= ROUNDS_MAX
+            && let Some(mut oldest) = self.rounds.pop_front()
+        {
+            let next = self.rounds.front_mut().map_or(&mut tickets, |round| &mut round.tickets);
+            next.append(&mut oldest.tickets);
+        }
+        self.rounds.push_back(Round { context: context.clone(), tickets });
         Some(context)
     }
 
     /// There is somebody to ask now: what had no answer is asked again at once.
     pub(crate) fn again(&mut self) {
-        if let Some(round) = &mut self.round {
-            round.since = Time::ZERO;
-        }
+        self.asked = Time::ZERO;
     }
 
-    /// The leader's answer to the question with this context.
+    /// The leader's answer to the question with this context, which is true for those too who asked
+    /// before it was put.
     pub(crate) fn answered(&mut self, context: &[u8], index: LogIndex) {
-        let asked = self.round.take_if(|round| round.context == context);
-        self.confirmed.extend(asked.map(|round| (index, round.tickets)));
+        let Some(newest) = self.rounds.iter().position(|round| round.context == context) else {
+            return;
+        };
+        let answered = self.rounds.drain(..=newest).flat_map(|round| round.tickets);
+        self.confirmed.push((index, answered.collect()));
+        if self.rounds.iter().all(|round| round.tickets.is_empty()) {
+            self.rounds.clear();
+        }
     }
 
     /// Those that can be answered now that so much is applied.
@@ -100,14 +114,54 @@ mod tests {
         reads.ask(Ticket(3));
         assert_eq!(reads.question(at(199), tick, me), None, "it waits for its answer");
         let second = reads.question(at(200), tick, me).expect("it is put again");
-        reads.answered(&first, LogIndex(5));
-        assert_eq!(reads.readable(LogIndex(9)).count(), 0, "too late: others share the next one");
+        assert_eq!(reads.question(at(399), tick, me), None);
         reads.answered(&second, LogIndex(7));
         assert_eq!(reads.len(), 3);
         assert_eq!(reads.readable(LogIndex(6)).count(), 0, "not applied yet");
         let readable: Vec<_> = reads.readable(LogIndex(7)).collect();
         assert_eq!(readable, [Ticket(1), Ticket(2), Ticket(3)]);
+        reads.answered(&first, LogIndex(5));
         assert_eq!((reads.len(), reads.question(at(900), tick, me)), (0, None));
+    }
+
+    /// As where a majority takes a second for every sync, and answers no sooner.
+    #[test]
+    fn an_answer_that_comes_after_the_question_was_repeated_is_an_answer() {
+        let tick = Span::from_millis(50);
+        let me = ReplicaId(1);
+        let mut reads = Reads::default();
+        let mut asked = VecDeque::new();
+        let mut answered = Vec::new();
+        for ms in (0..5_000).step_by(50) {
+            reads.ask(Ticket(ms));
+            let now = Time::ZERO + Span::from_millis(ms);
+            asked.extend(reads.question(now, tick, me).map(|context| (ms, context)));
+            while let Some((_, context)) = asked.pop_front_if(|(then, _)| *then + 1_000 <= ms) {
+                reads.answered(&context, LogIndex(1));
+            }
+            answered.extend(reads.readable(LogIndex(1)).map(|Ticket(then)| ms - then));
+        }
+        assert!(answered.len() > 70, "{answered:?}");
+        assert_eq!(
+            answered.iter().max(),
+            Some(&1_150),
+            "a question's time and that to the next one"
+        );
+    }
+
+    #[test]
+    fn questions_without_an_answer_are_bounded_and_nobody_is_lost() {
+        let tick = Span::from_millis(50);
+        let mut reads = Reads::default();
+        let mut newest = Vec::new();
+        for round in 1..=200 {
+            reads.ask(Ticket(round));
+            let now = Time::ZERO + Span::from_millis(200 * round);
+            newest = reads.question(now, tick, ReplicaId(1)).expect("a question");
+        }
+        assert_eq!((reads.rounds.len(), reads.len()), (ROUNDS_MAX, 200));
+        reads.answered(&newest, LogIndex(1));
+        assert_eq!(reads.readable(LogIndex(1)).count(), 200);
     }
 
     #[test]
