@@ -39,6 +39,7 @@ mod routes;
 mod saving;
 mod scheduling;
 mod service;
+mod summary;
 mod tally;
 mod tasks;
 mod threads;

@@ -26,6 +26,7 @@ use super::metrics::{Metrics, Requests};
 use super::past::Past;
 use super::reads::{Reads, selection};
 use super::rejections::rejected;
+use super::summary::Summary;
 use super::tasks::{self, split};
 use super::watching::Kept;
 use super::{agents, changes, following, peers, quota, routes};
@@ -45,6 +46,7 @@ pub(crate) struct Service {
     pub(super) metrics: Arc<Metrics>,
     pub(super) requests: Arc<Requests>,
     pub(super) registry: Arc<Registry>,
+    summary: Summary,
 }
 
 pub(super) type Answer<T> = Result<Response<T>, Status>;
@@ -82,6 +84,7 @@ impl Service {
             metrics,
             requests,
             registry,
+            summary: Summary::default(),
         }
     }
 
@@ -413,16 +416,23 @@ impl Borgmaster for Service {
                 other => Err(unexpected(&other)),
             };
         }
+        let (asked_at, core, me) = (self.core.view().cell.index(), self.core.clone(), user.clone());
+        let make = move || {
+            let view = core.view();
+            Reads { cell: &view.cell, now: view.now(), me: &me }.cell_status()
+        };
+        let answer = self.summary.since(asked_at, make).await?;
+        // What changes while nothing is done, and who asks.
         let view = self.core.view();
-        let (term, followers) = (view.term.0, view.followers);
-        let violations = view.violations;
-        // The digest takes time in proportion to the cell's size.
-        let answer = tokio::task::spawn_blocking(move || {
-            Reads { cell: &view.cell, now: view.now(), me: &user }.cell_status()
-        });
-        let answer = answer.await.map_err(|error| Status::internal(error.to_string()))?;
-        let schedulers = u32::try_from(followers).unwrap_or(u32::MAX);
-        Ok(Response::new(v1::CellStatusResponse { schedulers, term, violations, ..answer }))
+        let is_newest = view.cell.index().0 == answer.index;
+        Ok(Response::new(v1::CellStatusResponse {
+            time: if is_newest { view.now().0 } else { answer.time },
+            schedulers: u32::try_from(view.followers).unwrap_or(u32::MAX),
+            term: view.term.0,
+            violations: view.violations,
+            user: user.to_string(),
+            ..answer
+        }))
     }
 
     async fn events(&self, request: Request<v1::EventsRequest>) -> Answer<Self::EventsStream> {
