@@ -3,7 +3,7 @@
 //!
 //! What waits for the core is counted, from when it is taken until it is answered, in number and in
 //! bytes. The more waits, the more is refused, the least important first, and with a time after which
-//! to ask again. What a user has waiting counts twice for that user: one alone finds half of the room,
+//! to ask again. What somebody has waiting counts twice for them: one alone finds half of the room,
 //! several find equal parts, and as much as each has stays free for the next who comes (dynamic
 //! thresholds; Choudhury and Hahne, 1998). The last part of the core's queue is for machines and for
 //! the master itself: however much users ask, a machine's report finds room. Reads are answered from
@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use cell::{Cell, Mutation, Total};
-use model::{Band, Time, UserName};
+use model::{Band, Serial, Time, UserName};
 use spec::JobSpec;
 use tonic::Status;
 
@@ -53,6 +53,15 @@ impl Load {
             bytes: self.bytes.saturating_sub(less.bytes),
         }
     }
+}
+
+/// Whose requests count together.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Party {
+    /// A user's, and those of tasks of theirs.
+    User(UserName),
+    /// Those with one certificate: a join token's, or a machine's that renews it.
+    Certificate(Serial),
 }
 
 /// What is asked, by how important it is.
@@ -154,7 +163,7 @@ fn retry_after(excess: usize, answered_per_second: u64) -> Duration {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shed {
     asked: Asked,
-    /// How many requests its user has waiting, where it is because of them.
+    /// How many requests whoever asks has waiting, where it is because of them.
     own: Option<usize>,
     /// After how long to ask again.
     pub(crate) retry_after: Duration,
@@ -172,7 +181,7 @@ impl std::fmt::Display for Shed {
             ),
             Some(own) => write!(
                 f,
-                "{own} requests of yours wait already, which is one user's part of what may wait, and \
+                "{own} requests of yours wait already, which is one's part of what may wait, and \
                  the master takes no {what} of yours for a moment: ask again in {ms} ms"
             ),
         }
@@ -200,33 +209,33 @@ pub(crate) struct Admission {
     shed_by: [AtomicU64; Asked::ALL.len()],
 }
 
-/// What waits, of all and of every user who has anything waiting.
+/// What waits, of all and of everybody who has anything waiting.
 #[derive(Debug, Default)]
 struct Waiting {
     all: Load,
-    of_users: BTreeMap<UserName, Load>,
+    of_parties: BTreeMap<Party, Load>,
 }
 
 impl Waiting {
-    fn of(&self, user: Option<&UserName>) -> Load {
-        user.and_then(|user| self.of_users.get(user)).copied().unwrap_or_default()
+    fn of(&self, party: Option<&Party>) -> Load {
+        party.and_then(|party| self.of_parties.get(party)).copied().unwrap_or_default()
     }
 
-    fn add(&mut self, user: Option<&UserName>, load: Load) {
+    fn add(&mut self, party: Option<&Party>, load: Load) {
         self.all = self.all.plus(load);
-        if let Some(user) = user {
-            let own = self.of_users.entry(user.clone()).or_default();
+        if let Some(party) = party {
+            let own = self.of_parties.entry(party.clone()).or_default();
             *own = own.plus(load);
         }
     }
 
-    fn remove(&mut self, user: Option<&UserName>, load: Load) {
+    fn remove(&mut self, party: Option<&Party>, load: Load) {
         self.all = self.all.minus(load);
-        let Some(user) = user else { return };
-        let rest = self.of(Some(user)).minus(load);
-        match self.of_users.get_mut(user) {
+        let Some(party) = party else { return };
+        let rest = self.of(Some(party)).minus(load);
+        match self.of_parties.get_mut(party) {
             Some(own) if rest.requests > 0 => *own = rest,
-            _ => drop(self.of_users.remove(user)),
+            _ => drop(self.of_parties.remove(party)),
         }
     }
 }
@@ -252,24 +261,25 @@ impl Admission {
         })
     }
 
-    /// Takes a question of a user, or of a scheduler where there is none, of so many bytes. It counts
+    /// Takes a question of somebody, or of a scheduler where there is none, of so many bytes. It counts
     /// as long as what is given lives.
     pub(crate) fn admit(
         self: &Arc<Self>,
         asked: Asked,
-        by: Option<&UserName>,
+        by: Option<Party>,
         bytes: usize,
     ) -> Result<Counted, Shed> {
         let mut waiting = self.lock();
-        let (all, own) = (waiting.all, waiting.of(by));
+        let (all, own) = (waiting.all, waiting.of(by.as_ref()));
         if let Some(excess) = excess(asked, all.plus(own), self.limits) {
             drop(waiting);
             let too_much_of_all = self::excess(asked, all, self.limits).is_some();
             return Err(self.shed(asked, (!too_much_of_all).then_some(own.requests), excess));
         }
         let load = Load { requests: 1, bytes };
-        waiting.add(by, load);
-        Ok(Counted { admission: Arc::clone(self), asked, by: by.cloned(), load })
+        waiting.add(by.as_ref(), load);
+        drop(waiting);
+        Ok(Counted { admission: Arc::clone(self), asked, by, load })
     }
 
     fn lock(&self) -> MutexGuard<'_, Waiting> {
@@ -298,7 +308,7 @@ impl Admission {
         })
     }
 
-    /// Refuses; because of how many of the user's own, where it is that.
+    /// Refuses; because of how many of their own, where it is that.
     pub(crate) fn shed(&self, asked: Asked, own: Option<usize>, excess: usize) -> Shed {
         let (waiting, _) = self.waiting();
         if let Some((_, count)) = Asked::ALL.iter().zip(&self.shed_by).find(|(of, _)| **of == asked)
@@ -334,7 +344,7 @@ impl Admission {
 pub(crate) struct Counted {
     admission: Arc<Admission>,
     asked: Asked,
-    by: Option<UserName>,
+    by: Option<Party>,
     load: Load,
 }
 

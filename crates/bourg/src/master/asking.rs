@@ -9,7 +9,7 @@ use proto::v1;
 use tokio::time::Instant;
 use tonic::{Code, Status};
 
-use super::admission::{Asked, Counted};
+use super::admission::{Asked, Counted, Party};
 use super::core::{Answered, Ask, NotTaken, View};
 use super::rejections::rejected;
 use super::service::{SMALL_BYTES, Service, malformed, unexpected};
@@ -130,6 +130,7 @@ impl Service {
         by: Option<&Caller>,
         bytes: usize,
     ) -> Result<Arc<Counted>, Status> {
+        let by = by.map(|by| Party::User(by.user.clone()));
         let counted = self.core.count_as(Asked::Change, by, bytes.max(SMALL_BYTES));
         counted.map_err(|not_taken| self.not_taken(not_taken))
     }

@@ -11,7 +11,7 @@ use model::{LogIndex, ReplicaId, Term};
 use replica::{Founding, Input, LogEntry, Output, Recovered, Refusal, Replica, Settings, Ticket};
 use tokio::sync::{mpsc, oneshot, watch};
 
-use super::admission::{Admission, Asked, Counted, Shed};
+use super::admission::{Admission, Asked, Counted, Party, Shed};
 use super::checkpoint::{Checkpoints, Written};
 use super::events::Recorder;
 use super::itself::Dismissed;
@@ -60,10 +60,15 @@ pub(crate) enum Ask {
 }
 
 impl Ask {
-    /// The user who asks; a machine that joins and a scheduler are none.
-    fn by(&self) -> Option<&Caller> {
+    /// Whose it is; nobody's where it is a scheduler's.
+    fn by(&self) -> Option<Party> {
         match self {
-            Self::OpenSession(by) | Self::Request(_, by, _) => Some(by),
+            Self::OpenSession(by) | Self::Request(_, by, _) => Some(Party::User(by.user.clone())),
+            Self::Enrolment(
+                Op::Enrol { token: serial, .. }
+                | Op::JoinReplica { token: serial, .. }
+                | Op::RenewMachine { old: serial, .. },
+            ) => Some(Party::Certificate(*serial)),
             Self::Enrolment(_) | Self::Propose(_) => None,
         }
     }
@@ -201,10 +206,10 @@ impl Core {
     pub(super) fn count_as(
         &self,
         asked: Asked,
-        by: Option<&Caller>,
+        by: Option<Party>,
         bytes: usize,
     ) -> Result<Arc<Counted>, NotTaken> {
-        let counted = self.admission.admit(asked, by.map(|by| &by.user), bytes);
+        let counted = self.admission.admit(asked, by, bytes);
         counted.map(Arc::new).map_err(|shed| match self.to_log.trouble() {
             // What waits does so for the disk.
             Some(why) => NotTaken::NoRoom(why),

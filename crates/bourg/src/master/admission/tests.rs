@@ -64,38 +64,46 @@ fn how_long_to_wait_comes_of_how_much_waits_and_how_fast_it_is_done() {
     }
 }
 
+fn user(name: &str) -> Option<Party> {
+    Some(Party::User(UserName::new(name).expect("a name")))
+}
+
 #[test]
-fn what_a_user_has_waiting_counts_twice_for_that_user() {
+fn what_somebody_has_waiting_counts_twice_for_them() {
     let admission = Admission::new(Limits { requests: 80, bytes: 80_000 });
     let mut held: Vec<Counted> = Vec::new();
-    // As many changes as are taken of a user, of seven eighths of 80 requests.
-    for (user, taken) in
-        [("ana", 35), ("ana", 0), ("bo", 18), ("cy", 9), ("ana", 0), ("bo", 0), ("di", 4)]
-    {
-        let user = UserName::new(user).expect("a name");
+    let token = Some(Party::Certificate(Serial([7; Serial::BYTES])));
+    // As many changes as are taken of each, of seven eighths of 80 requests.
+    for (party, taken) in [
+        (user("ana"), 35),
+        (user("ana"), 0),
+        (token.clone(), 18),
+        (user("cy"), 9),
+        (user("ana"), 0),
+        (token, 0),
+        (user("di"), 4),
+    ] {
         let before = held.len();
-        while let Ok(counted) = admission.admit(Asked::Change, Some(&user), 1) {
+        while let Ok(counted) = admission.admit(Asked::Change, party.clone(), 1) {
             held.push(counted);
         }
-        assert_eq!(held.len() - before, taken, "{user}");
+        assert_eq!(held.len() - before, taken, "{party:?}");
     }
     // Ana is told so; whoever asks next finds room, and so does a scheduler.
-    let ana = UserName::new("ana").expect("a name");
-    let said = admission.admit(Asked::Change, Some(&ana), 1).expect_err("too much").to_string();
+    let said = admission.admit(Asked::Change, user("ana"), 1).expect_err("too much").to_string();
     assert!(said.starts_with("35 requests of yours wait already"), "{said}");
-    let eve = UserName::new("eve").expect("a name");
-    held.extend(admission.admit(Asked::Change, Some(&eve), 1));
+    held.extend(admission.admit(Asked::Change, user("eve"), 1));
     held.extend(admission.admit(Asked::Change, None, 1));
     assert_eq!(admission.waiting(), (68, 68));
     // All of it is answered, and nothing is remembered of whom it was.
     held.clear();
-    assert_eq!(admission.lock().of_users.len(), 0);
+    assert_eq!(admission.lock().of_parties.len(), 0);
     assert_eq!(admission.waiting(), (0, 0));
     // One large request is as good as many.
-    held.extend(admission.admit(Asked::Change, Some(&ana), 35_000));
-    let said = admission.admit(Asked::Change, Some(&ana), 1).expect_err("too much").to_string();
+    held.extend(admission.admit(Asked::Change, user("ana"), 35_000));
+    let said = admission.admit(Asked::Change, user("ana"), 1).expect_err("too much").to_string();
     assert!(said.starts_with("1 requests of yours wait already"), "{said}");
-    held.extend(admission.admit(Asked::Change, Some(&eve), 1));
+    held.extend(admission.admit(Asked::Change, user("eve"), 1));
     assert_eq!(held.len(), 2);
 }
 
