@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use cell::Subject;
@@ -11,9 +10,10 @@ use prost::Message as _;
 use proto::v1;
 use proto::v1::events_request::From;
 use proto::v1::moment::At;
+use rpc::transport::{Full, Places};
 use store::events::{Cursor, Limit, Reader};
 use tokio::sync::mpsc::error::SendTimeoutError;
-use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::sync::{mpsc, watch};
 use tokio_stream::StreamExt as _;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Response, Status};
@@ -28,8 +28,9 @@ const AT_ONCE: Limit = Limit { events: 1_000, bytes: 1 << 20 };
 const BACK: u64 = 1_000;
 /// The most events that can be asked for as the newest.
 const LAST_MAX: u32 = 100_000;
-/// How many may follow the events at once.
+/// How many may follow the events at once, and how many of them one user's.
 const FOLLOWERS_MAX: usize = 256;
+const FOLLOWERS_OF_ONE: usize = 64;
 /// How many messages may wait for a slow reader.
 const QUEUE: usize = 4;
 /// How long a reader may take nothing before it is given up.
@@ -40,12 +41,12 @@ pub(super) const STALLED: Duration = Duration::from_secs(30);
 pub(super) struct Kept {
     directory: PathBuf,
     more: watch::Receiver<u64>,
-    followers: Arc<Semaphore>,
+    followers: Places<UserName>,
 }
 
 impl Kept {
     pub(super) fn new(directory: &Path, more: watch::Receiver<u64>) -> Self {
-        let followers = Arc::new(Semaphore::new(FOLLOWERS_MAX));
+        let followers = Places::new(FOLLOWERS_MAX, FOLLOWERS_OF_ONE);
         Self { directory: directory.to_owned(), more, followers }
     }
 }
@@ -138,14 +139,8 @@ impl Service {
         asked: &v1::EventsRequest,
     ) -> Answer<Streamed<v1::EventsResponse>> {
         let wanted = Wanted::of(asked, me, &self.core)?;
-        let too_many = |_| {
-            Status::resource_exhausted(format!(
-                "{FOLLOWERS_MAX} readers follow the events already: ask again later"
-            ))
-        };
-        let followers = Arc::clone(&self.events.followers);
-        let slot =
-            asked.follow.then(|| followers.try_acquire_owned()).transpose().map_err(too_many)?;
+        let slot = asked.follow.then(|| self.events.followers.take(me.clone())).transpose();
+        let slot = slot.map_err(|full| too_many(&full))?;
         // One place more: how it ends.
         let (to_client, stream) = mpsc::channel(QUEUE + 1);
         let no_room = |_| Status::internal("a queue that is new has no room: report this");
@@ -166,6 +161,16 @@ impl Service {
         });
         Ok(Response::new(Box::pin(stream)))
     }
+}
+
+/// What somebody is told who may not follow the events now.
+fn too_many(full: &Full<UserName>) -> Status {
+    Status::resource_exhausted(match full {
+        Full::One(me, number) => format!(
+            "{me} follows the events {number} times already, as often as one user may: end one of them"
+        ),
+        Full::All(number) => format!("{number} readers follow the events already: ask again later"),
+    })
 }
 
 /// Why it does not go on.

@@ -1,11 +1,16 @@
 //! What happened: shown, chosen, followed over a master's end, and neither lost nor doubled.
 
 use nix::sys::signal::Signal;
+use proto::v1;
+use rpc::service::borgmaster_client::BorgmasterClient;
 use serde_json::Value;
+use tonic::Code;
 
 use crate::cell::{Cell, Role};
-use crate::eventually::until;
+use crate::eventually::{PATIENCE, until};
+use crate::pages::Of;
 use crate::relations;
+use crate::security::{issued, to, wait};
 
 /// The names of events, each with its subject's task or job: `SUBMIT web/0`.
 fn names(lines: &str) -> Vec<String> {
@@ -129,4 +134,28 @@ fn a_follower_that_is_too_late_is_told_from_where_there_is_everything() {
     assert_eq!(cell.ok("cat code"), "2\n");
     let shown = cell.ok("cat next");
     assert!(shown.contains("  ADD "), "from there on there is everything: {shown}");
+}
+
+#[test]
+fn one_user_does_not_keep_the_others_from_following() {
+    let cell = Cell::start();
+    wait(async {
+        let mut client = BorgmasterClient::new(to(&cell, Of::Master, issued(&cell, "user/root")));
+        let asked = v1::EventsRequest { follow: true, ..v1::EventsRequest::default() };
+        let mut following = Vec::new();
+        for _ in 0..64 {
+            following.push(client.events(asked.clone()).await.expect("there is room").into_inner());
+        }
+        let refused = client.events(asked.clone()).await.expect_err("that is one too many");
+        assert_eq!(refused.code(), Code::ResourceExhausted);
+        let why =
+            "root follows the events 64 times already, as often as one user may: end one of them";
+        assert_eq!(refused.message(), why);
+        // What does not follow needs no room.
+        let once = v1::EventsRequest { follow: false, ..asked.clone() };
+        client.events(once).await.expect("it is answered");
+        following.pop();
+        let again = async { while client.events(asked.clone()).await.is_err() {} };
+        tokio::time::timeout(PATIENCE, again).await.expect("there is room again");
+    });
 }

@@ -36,6 +36,7 @@ pub use client::{check_address, connect, connect_within};
 pub use link::hear;
 pub use link::{Answer, Link, link};
 pub use peer::{Peer, peer, peer_identity, refuse};
+pub use places::{Full, Place, Places};
 pub use refusals::{Cause, Refusals};
 pub use server::{Limits, serve};
 pub(crate) use tls::Tls;

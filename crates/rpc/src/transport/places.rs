@@ -1,56 +1,61 @@
-//! Who has how many of a server's connections: nobody but masters may have them all.
+//! Places of which there are a few for all, and fewer for each: connections of a server, and whatever
+//! else somebody may hold for as long as they like.
 
 use std::collections::HashMap;
 use std::fmt;
+use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::Identity;
 
-/// The connections of everybody but masters, which are not counted. Clones count together.
-#[derive(Debug, Clone)]
-pub(super) struct Places(Arc<Inner>);
+/// The places, and who has how many of them. Clones count together.
+#[derive(Debug)]
+pub struct Places<Who: Eq + Hash>(Arc<Inner<Who>>);
 
 #[derive(Debug)]
-struct Inner {
+struct Inner<Who> {
     /// As many as all of them may have, and as one of them may.
     most: usize,
     most_of_one: usize,
-    held: Mutex<Held>,
+    held: Mutex<Held<Who>>,
 }
 
-#[derive(Debug, Default)]
-struct Held {
+#[derive(Debug)]
+struct Held<Who> {
     all: usize,
-    /// By who they are. Those who are nobody of the cell share what one may have.
-    by_one: HashMap<Option<Identity>, usize>,
+    by_one: HashMap<Who, usize>,
 }
 
 /// A place that is held until it is dropped.
 #[derive(Debug)]
-pub(super) struct Place {
-    /// Who counts as its holder; none for a master.
-    counted: Option<(Places, Option<Identity>)>,
+pub struct Place<Who: Eq + Hash> {
+    places: Places<Who>,
+    /// Whose it is; none when it is given back.
+    who: Option<Who>,
 }
 
 /// Why somebody gets no place.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Full {
-    /// They have so many connections, which is as many as one may have.
-    One(Option<Identity>, usize),
+pub enum Full<Who> {
+    /// They have so many, which is as many as one may have.
+    One(Who, usize),
     /// All together have so many.
     All(usize),
 }
 
-impl Places {
-    pub(super) fn new(most: usize, most_of_one: usize) -> Self {
-        Self(Arc::new(Inner { most, most_of_one, held: Mutex::default() }))
+impl<Who: Eq + Hash + Clone> Places<Who> {
+    /// So many places for all, and so many for each.
+    #[must_use]
+    pub fn new(most: usize, most_of_one: usize) -> Self {
+        let held = Mutex::new(Held { all: 0, by_one: HashMap::new() });
+        Self(Arc::new(Inner { most, most_of_one, held }))
     }
 
-    /// A place for whoever has just shown their certificate.
-    pub(super) fn take(&self, who: Option<Identity>) -> Result<Place, Full> {
-        if who == Some(Identity::Master) {
-            return Ok(Place { counted: None });
-        }
+    /// One more place for somebody.
+    ///
+    /// # Errors
+    /// [`Full`].
+    pub fn take(&self, who: Who) -> Result<Place<Who>, Full<Who>> {
         let mut held = self.held();
         let of_one = held.by_one.get(&who).copied().unwrap_or_default();
         if of_one >= self.0.most_of_one {
@@ -61,10 +66,13 @@ impl Places {
         }
         held.all += 1;
         held.by_one.insert(who.clone(), of_one + 1);
-        Ok(Place { counted: Some((self.clone(), who)) })
+        drop(held);
+        Ok(Place { places: self.clone(), who: Some(who) })
     }
+}
 
-    fn give_back(&self, who: Option<Identity>) {
+impl<Who: Eq + Hash> Places<Who> {
+    fn give_back(&self, who: Who) {
         let mut held = self.held();
         held.all = held.all.saturating_sub(1);
         let of_one = held.by_one.get(&who).copied().unwrap_or_default();
@@ -75,20 +83,37 @@ impl Places {
         }
     }
 
-    fn held(&self) -> MutexGuard<'_, Held> {
+    fn held(&self) -> MutexGuard<'_, Held<Who>> {
         self.0.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for Place {
+impl<Who: Eq + Hash> Clone for Places<Who> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<Who: Eq + Hash> Drop for Place<Who> {
     fn drop(&mut self) {
-        if let Some((places, who)) = self.counted.take() {
-            places.give_back(who);
+        if let Some(who) = self.who.take() {
+            self.places.give_back(who);
         }
     }
 }
 
-impl fmt::Display for Full {
+/// Of whom a connection is. Those who are nobody of the cell share what one may have.
+pub(super) type Holder = Option<Identity>;
+
+/// A place for a connection of whoever has just shown their certificate. Masters need none.
+pub(super) fn for_connection(
+    places: &Places<Holder>,
+    who: Holder,
+) -> Result<Option<Place<Holder>>, Full<Holder>> {
+    if who == Some(Identity::Master) { Ok(None) } else { places.take(who).map(Some) }
+}
+
+impl fmt::Display for Full<Holder> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::One(Some(who), number) => write!(
@@ -119,7 +144,7 @@ mod tests {
 
     #[test]
     fn each_has_a_share_all_have_a_bound_and_masters_have_neither() {
-        let places = Places::new(5, 2);
+        let places: Places<Holder> = Places::new(5, 2);
         let mut held = Vec::new();
         let one = |text: &str| Some(Full::One(who(text), 2));
         for (text, refused) in [
@@ -135,7 +160,7 @@ mod tests {
             ("master", None),
             ("master", None),
         ] {
-            match places.take(who(text)) {
+            match for_connection(&places, who(text)) {
                 Ok(place) => held.push((text, place)),
                 Err(full) => {
                     assert_eq!(Some(full), refused, "{text}");
@@ -148,7 +173,7 @@ mod tests {
         held.retain(|(text, _)| *text != "master");
         assert_eq!(places.take(who("user/ben")).unwrap_err(), Full::All(5));
         held.remove(0);
-        held.push(("user/ben", places.take(who("user/ben")).unwrap()));
+        held.push(("user/ben", Some(places.take(who("user/ben")).unwrap())));
         assert_eq!(places.take(who("user/ana")).unwrap_err(), Full::All(5));
         drop(held);
         assert!(places.held().by_one.is_empty() && places.held().all == 0);
