@@ -258,7 +258,13 @@ impl Handle {
     /// Sends the cell to a replica that is too far behind.
     async fn install(&self, message: ReplicaMessage, snapshot: Snapshot) -> Result<(), Status> {
         tracing::info!("sends replica {} the cell of index {}", message.to, snapshot.cell.index());
-        let mut client = self.client(message.to)?;
+        // On a connection of its own: it is not given up because the other does nothing for a moment.
+        let address = self.address(message.to)?;
+        let mut client = client(connected(rpc::transport::connect(
+            &address,
+            &self.0.credentials,
+            &Expect::Role(Role::Master),
+        ))?);
         let (pieces, stream) = mpsc::channel(SNAPSHOT_QUEUE);
         let head = Part::Message((&message).into());
         let runtime = tokio::runtime::Handle::current();
@@ -324,10 +330,9 @@ impl Handle {
     }
 
     fn channel(&self, id: ReplicaId) -> Result<Channel, Status> {
-        let unknown = || Status::unavailable(format!("nobody has said where replica {id} is"));
         let mut known = self.known();
-        let peer = known.peers.get_mut(&id).ok_or_else(unknown)?;
-        let address = peer.addresses.borrow().first().cloned().ok_or_else(unknown)?;
+        let peer = known.peers.get_mut(&id).ok_or_else(|| nowhere(id))?;
+        let address = peer.address().ok_or_else(|| nowhere(id))?;
         if let Some((known, channel)) = &peer.channel
             && *known == address
         {
@@ -339,14 +344,33 @@ impl Handle {
         Ok(channel)
     }
 
+    /// Where another replica is, as far as that is known.
+    fn address(&self, id: ReplicaId) -> Result<Arc<str>, Status> {
+        self.known().peers.get(&id).and_then(Peer::address).ok_or_else(|| nowhere(id))
+    }
+
     fn known(&self) -> std::sync::MutexGuard<'_, Known> {
         self.0.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
+impl Peer {
+    fn address(&self) -> Option<Arc<str>> {
+        self.addresses.borrow().first().cloned()
+    }
+}
+
+fn nowhere(id: ReplicaId) -> Status {
+    Status::unavailable(format!("nobody has said where replica {id} is"))
+}
+
 fn connect(address: &str, credentials: &Rotating) -> Result<Channel, Status> {
-    rpc::transport::connect_within(PATIENCE, address, credentials, &Expect::Role(Role::Master))
-        .map_err(|error| Status::unavailable(error.to_string()))
+    let expect = Expect::Role(Role::Master);
+    connected(rpc::transport::connect_within(PATIENCE, address, credentials, &expect))
+}
+
+fn connected(channel: rpc::Result<Channel>) -> Result<Channel, Status> {
+    channel.map_err(|error| Status::unavailable(error.to_string()))
 }
 
 fn client(channel: Channel) -> ReplicationClient<Channel> {

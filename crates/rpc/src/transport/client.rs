@@ -28,8 +28,9 @@ pub fn connect(endpoint: &str, credentials: &Rotating, expect: &Expect) -> Resul
     channel(endpoint, dial(endpoint, credentials, expect, Patience::Usual)?)
 }
 
-/// The same to a server that is missed soon: a connection that takes longer than `patience` to be made,
-/// or on which what is sent does not arrive for as long, is given up.
+/// The same to a server that is missed soon: a connection whose TCP or TLS takes longer than `patience`,
+/// or on which what is sent does not arrive for as long, or is not taken by a server that has no room
+/// for it, is given up.
 ///
 /// While a network is cut TCP sends ever more rarely what does not arrive, and a connection over which
 /// that happens is silent for up to as long again after the network is mended. A new one is not.

@@ -47,7 +47,7 @@ pub(super) struct Target {
 pub(super) enum Patience {
     /// It has [`CONNECT_TIMEOUT`] to answer. Whether it is there later is for keep-alives to find out.
     Usual,
-    /// It has so long to answer, and whatever is sent so long to arrive.
+    /// It has so long for TCP, as long for TLS, and whatever is sent so long to arrive.
     Short(Duration),
 }
 

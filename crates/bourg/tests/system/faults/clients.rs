@@ -1,7 +1,7 @@
 //! Clients that go on while things break: of each it is kept what it asked and what it was
 //! answered. Each is a thread of the test.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -28,6 +28,9 @@ const PAUSE: Duration = Duration::from_millis(30);
 const KEYS: usize = 4;
 const OPERATIONS_MAX: usize = 24;
 const UNKNOWN_MAX: usize = 3;
+/// Of how many that are over it is kept what they were. Each comes to have a few dead jobs of its name,
+/// and the cell keeps ten thousand.
+const SETTLED_MAX: usize = 800;
 /// At which indexes the past is looked at: at every one that is so many times something.
 const LOOK_BACK: u64 = 20;
 
@@ -65,7 +68,7 @@ pub(crate) struct State {
     pub(crate) probes: Vec<Probe>,
     pub(crate) judged: u64,
     /// Jobs of which nothing is asked any more and of which it is known what they are to be, for ever.
-    settled: BTreeMap<String, Job>,
+    settled: VecDeque<(String, Job)>,
 }
 
 /// A job, and what was asked of it.
@@ -506,26 +509,32 @@ pub(crate) async fn judge(shared: Arc<Shared>) {
             judge_one(&shared, &mut caller, &job).await;
         }
         if ends && shared.state().keys.is_empty() {
-            return look_again(&shared, &mut caller).await;
+            return look_again(&shared, &mut caller, 0).await;
         }
+        look_again(&shared, &mut caller, SETTLED_MAX).await;
         tokio::time::sleep(Duration::from_millis(300)).await;
     }
 }
 
-/// Reads every job again that was judged: it is what it was then, whatever has happened since.
-async fn look_again(shared: &Arc<Shared>, caller: &mut Caller) {
-    let settled = std::mem::take(&mut shared.state().settled);
-    for (job, settled) in settled {
+/// Reads jobs again that were judged before, until so many are left: each is what it was then,
+/// whatever has happened since.
+async fn look_again(shared: &Arc<Shared>, caller: &mut Caller, left: usize) {
+    loop {
+        let oldest = {
+            let settled = &mut shared.state().settled;
+            if settled.len() > left { settled.pop_front() } else { None }
+        };
+        let Some((job, settled)) = oldest else { return };
         let how = How { consistent: true, patience: Duration::from_secs(30), ..USUAL };
         match caller.read(how, &job, None).await {
             Outcome::Done((_, found)) if found == settled => {
                 shared.count("job that was judged before", "is what it was");
             }
             Outcome::Done((_, found)) => {
-                shared.is_wrong(format!("{job} was {settled:?}, and is {found:?} in the end"));
+                shared.is_wrong(format!("{job} was {settled:?}, and is {found:?} much later"));
             }
             Outcome::Refused(_) | Outcome::Unknown => {
-                shared.is_wrong(format!("{job} was {settled:?}, and cannot be read in the end"));
+                shared.is_wrong(format!("{job} was {settled:?}, and cannot be read much later"));
             }
         }
     }
@@ -551,7 +560,7 @@ async fn judge_one(shared: &Arc<Shared>, caller: &mut Caller, job: &str) {
     };
     // What was asked and not answered may be done still.
     if let Some(settled) = settled.filter(|_| key.unknown == 0) {
-        shared.state().settled.insert(job.to_owned(), settled);
+        shared.state().settled.push_back((job.to_owned(), settled));
     }
 }
 

@@ -92,7 +92,8 @@ pub(crate) fn play(world: &mut World, shared: &Shared, fault: &Fault) -> Episode
         Kind::Replace => replaces_one(world, fault, whom),
         Kind::Transfer => {
             let id = world.replicas[&whom].id;
-            let _it_may_lead_already = world.types(&format!("bourg master transfer {id}"));
+            let told = world.types(&format!("bourg master transfer {id}"));
+            shared.count("master transfer", if told.code == 0 { "it leads" } else { "refused" });
         }
         Kind::KillScheduler => world.kills_scheduler(),
         Kind::KillBorglet => world.kills_borglet(fault.whom % 2),

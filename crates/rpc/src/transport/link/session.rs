@@ -356,7 +356,7 @@ impl Session {
         if expected.is_some() != is_continued || expected.is_some_and(|id| id != head.stream) {
             return Err(protocol("a header block is interrupted, or goes on from nothing"));
         }
-        if !self.has_settings && head.kind != frame::SETTINGS {
+        if !self.has_settings && (head.kind != frame::SETTINGS || head.has(frame::ACK)) {
             return Err(protocol("it does not begin with its settings"));
         }
         if self.answers > MAX_ANSWERS {
@@ -453,10 +453,10 @@ impl Session {
     }
 
     fn receive_settings(&mut self, head: Head, payload: &[u8]) -> Result<(), Violation> {
-        self.has_settings = true;
         if head.has(frame::ACK) {
             return Ok(());
         }
+        self.has_settings = true;
         let (settings, []) = payload.as_chunks::<6>() else { return Err(FRAME_SIZE) };
         for [kind @ .., a, b, c, d] in settings {
             let value = u32::from_be_bytes([*a, *b, *c, *d]);

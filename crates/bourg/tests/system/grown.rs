@@ -1,0 +1,201 @@
+//! Cells that grow replica by replica: restored after the loss of a majority, and of programs of several
+//! ages.
+
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use proto::v1;
+use rpc::service::borglet_client::BorgletClient;
+use rpc::{Authority, Expect, Identity, Role, Rotating, Validity};
+use serde_json::Value;
+use store::DataDirectory;
+
+use crate::enrolment::{LEVEL, free_address};
+use crate::eventually::{eventually, until};
+use crate::processes;
+use crate::security::wait;
+use crate::terminal::{Background, Ended, Terminal};
+
+const HOUR: Duration = Duration::from_secs(3_600);
+
+/// How a program is started to do no more than one of before that knows fewer levels.
+const OLDER: [&str; 2] = ["--level", "2"];
+
+/// A cell of replicas that are started one by one.
+struct Grown {
+    terminal: Terminal,
+    /// Where its replicas are, or will be.
+    at: [String; 3],
+}
+
+impl Grown {
+    /// One replica, with flags, and somebody who may do everything.
+    #[track_caller]
+    fn found(more: &[&str]) -> (Self, Background) {
+        let cell = Self { terminal: Terminal::new(), at: [(); 3].map(|()| free_address()) };
+        let founds = ["--name", "cc", "--administrator", "ana"];
+        let master = cell.starts("r1", &cell.at[0], &[&founds, more].concat());
+        until("the cell is founded", || cell.terminal.path("r1/tls/ca.pem").exists());
+        let masters = cell.at.each_ref().map(|at| format!(" --master {at}")).concat();
+        cell.terminal.ok(&format!("bourg master certify user/ana --dir r1 --to ana{masters}"));
+        cell.has_voters(1);
+        (cell, master)
+    }
+
+    fn starts(&self, directory: &str, address: &str, more: &[&str]) -> Background {
+        let flags = ["master", "--dir", directory, "--listen", address];
+        self.terminal.start("bourg", &[&flags[..], more].concat())
+    }
+
+    /// One more replica, from an empty directory.
+    #[track_caller]
+    fn adds(&self, directory: &str, address: &str) -> Background {
+        let token = self.ok(&format!("master add {address}"));
+        self.terminal.write("token", token);
+        self.starts(directory, address, &["--join", "@token"])
+    }
+
+    /// One more, of a program that knows of no tokens.
+    #[track_caller]
+    fn adds_an_older(&self, directory: &str, address: &str) -> Background {
+        let said = self.types(&format!("master add {address}")).stderr;
+        assert!(said.contains("the cell is at level 2"), "{said}");
+        let id = self.listed().into_iter().find(|replica| replica["address"] == *address);
+        let id = id.expect("it is added")["id"].as_str().expect("a number").to_owned();
+        let place = self.terminal.path(directory);
+        let data = DataDirectory::create(&place).expect("a data directory");
+        Authority::copy(self.terminal.path("r1/tls"), data.tls()).expect("a copy");
+        let text = format!("id = {id}\n[replicas]\n1 = '{}'\n", self.at[0]);
+        std::fs::write(place.join("replica.toml"), text).expect("it can be written");
+        drop(data);
+        self.starts(directory, address, &OLDER)
+    }
+
+    fn types(&self, line: &str) -> Ended {
+        self.terminal.types(&format!("bourg --cell ana {line}"))
+    }
+
+    #[track_caller]
+    fn ok(&self, line: &str) -> String {
+        self.terminal.ok(&format!("bourg --cell ana {line}"))
+    }
+
+    fn listed(&self) -> Vec<Value> {
+        serde_json::from_str(&self.types("master list -o json").stdout).unwrap_or_default()
+    }
+
+    /// Waits until so many replicas vote and have everything, and no other is known.
+    #[track_caller]
+    fn has_voters(&self, voters: usize) {
+        until(&format!("{voters} vote"), || {
+            let listed = self.listed();
+            let index = |replica: &Value| replica["progress"]["index"].clone();
+            let votes = |replica: &Value| {
+                replica["member"] == "voter"
+                    && replica["progress"]["answers"] == true
+                    && index(replica) == index(&listed[0])
+            };
+            listed.len() == voters && listed.iter().all(votes)
+        });
+    }
+}
+
+/// Gives a machine an order to run nothing, as a leader does of a restore epoch; whether it is refused.
+fn is_refused(cell: &Grown, machine: &str, restore_epoch: u64, index: u64) -> bool {
+    let authority = Authority::open(cell.terminal.path("r1/tls")).expect("the cell's authority");
+    let issued = authority.issue(&Identity::Master, Validity::lasting(HOUR));
+    let credentials = Rotating::new(issued.expect("a certificate")).expect("credentials");
+    wait(async {
+        let expect = Expect::Role(Role::Borglet);
+        let channel = rpc::transport::connect(machine, &credentials, &expect);
+        let stamp = Some(v1::Stamp { restore_epoch, term: 1 << 20, index });
+        let order = Some(v1::Order { stamp, ..v1::Order::default() });
+        let asked = v1::PollRequest { order, ..v1::PollRequest::default() };
+        let mut client = BorgletClient::new(channel.expect("an address"));
+        client.poll(asked).await.expect("it is answered").into_inner().order_refused
+    })
+}
+
+#[test]
+fn a_restored_cell_grows_and_refuses_replicas_and_orders_of_before() {
+    let (cell, first) = Grown::found(&[]);
+    let second = cell.adds("r2", &cell.at[1]);
+    cell.has_voters(2);
+    let third = cell.adds("r3", &cell.at[2]);
+    cell.has_voters(3);
+    cell.terminal.write("token", cell.ok("machine token m1"));
+    let flags = ["--dir", "m1", "--listen", "127.0.0.1:0", "--join", "@token", "--stop-tasks"];
+    let borglet = cell.terminal.start("bourg", &[&["borglet"], &flags[..]].concat());
+    until("the machine is up", || cell.types("machine show m1 -o state").stdout == "up\n");
+    let machine = eventually("it says where it is", || {
+        let said = borglet.stderr();
+        let (_, after) = said.split_once("listens on ")?;
+        Some(after.lines().next()?.trim().to_owned())
+    });
+
+    for replica in [third, second, first] {
+        processes::signal(replica.pid(), Signal::SIGKILL);
+        replica.ends();
+    }
+    let told = cell.terminal.types("bourg master restore --dir r1");
+    assert_eq!(told.code, 0, "{}", told.stderr);
+    assert!(told.stderr.contains("goes on from replica 1 alone"), "{}", told.stderr);
+    let _first = cell.starts("r1", &cell.at[0], &[]);
+    cell.has_voters(1);
+
+    // One that comes back from before is of no use any more.
+    let before = cell.starts("r2", &cell.at[1], &[]).ends();
+    assert_eq!(before.code, 9, "{}", before.stderr);
+    let why = "the cell was restored since (restore epoch 1, yours is 0): remove this replica's directory";
+    assert!(before.stderr.contains(why), "{}", before.stderr);
+    cell.has_voters(1);
+    // With an empty directory it is of use again, at the same place.
+    let _second = cell.adds("again", &cell.at[1]);
+    cell.has_voters(2);
+    let _third = cell.adds("third", &cell.at[2]);
+    cell.has_voters(3);
+
+    // A leader of before gives orders, however late its term.
+    let mut index = 1 << 40;
+    until("its orders are refused", || {
+        index += 1;
+        is_refused(&cell, &machine, 0, index)
+    });
+    until("the machine says so", || borglet.stderr().contains("WARN the order is stamped"));
+    assert!(!is_refused(&cell, &machine, 1, index), "one of now is obeyed");
+}
+
+#[test]
+fn a_cell_of_several_builds_serves_and_does_what_is_new_when_the_last_one_can() {
+    let (cell, first) = Grown::found(&OLDER);
+    let second = cell.adds_an_older("r2", &cell.at[1]);
+    cell.has_voters(2);
+    let third = cell.adds_an_older("r3", &cell.at[2]);
+    cell.has_voters(3);
+    let mut running = Vec::new();
+    let replicas =
+        [("r3", &cell.at[2], third), ("r2", &cell.at[1], second), ("r1", &cell.at[0], first)];
+    for (number, (directory, address, older)) in replicas.into_iter().enumerate() {
+        let new = |what: &str| cell.types(what).stderr;
+        assert!(new("machine token m1").contains("the cell is at level 2"), "{directory} is older");
+        processes::signal(older.pid(), Signal::SIGTERM);
+        let ended = older.ends();
+        assert_eq!(ended.code, 0, "{}", ended.stderr);
+        // Two of three serve, and the newer build takes the place of the older.
+        let job = format!("(import 'borg.libsonnet').batch('job-{number}', cmd=['true'])");
+        cell.terminal.write("job.bcl", format!("{job} {{ priority: 'free' }}"));
+        cell.ok("run --detach job.bcl");
+        running.push(cell.starts(directory, address, &[]));
+        cell.has_voters(3);
+    }
+    until("all can do what is new", || cell.types("cell -o level").stdout.trim() == LEVEL);
+    cell.ok("machine token m1");
+    assert_eq!(cell.ok("status -o name").lines().count(), 3, "nothing was lost");
+    // There is no way back.
+    let third = running.remove(0);
+    processes::signal(third.pid(), Signal::SIGTERM);
+    third.ends();
+    let back = cell.starts("r3", &cell.at[2], &OLDER).ends();
+    assert_eq!(back.code, 1, "{}", back.stderr);
+    assert!(back.stderr.contains("this program knows 2: start a newer one"), "{}", back.stderr);
+}
