@@ -36,6 +36,8 @@ use crate::random::Random;
 
 /// How long things break, unless it is said.
 const SECONDS: u64 = 60;
+/// For how long nothing may be acknowledged, on whatever machine this is.
+const PAUSE_MAX: Duration = Duration::from_secs(20);
 /// How many clients change and read jobs.
 const PEOPLE: u32 = 4;
 
@@ -46,11 +48,21 @@ fn number(name: &str, usual: u64) -> u64 {
 
 #[test]
 fn real_replicas_stand_faults_and_nothing_acknowledged_is_lost() {
+    let seconds = number("BOURG_FAULTS_SECONDS", SECONDS);
+    stand(number("BOURG_FAULTS_REPLICAS", 3).clamp(3, 5), Duration::from_secs(seconds));
+}
+
+#[test]
+fn five_real_replicas_stand_them_too() {
+    stand(5, Duration::from_secs(SECONDS / 2));
+}
+
+/// So many replicas stand faults for so long.
+#[track_caller]
+fn stand(replicas: u64, time: Duration) {
     let seed = number("BOURG_TEST_SEED", 1);
     println!("BOURG_TEST_SEED={seed}");
     let mut random = Random::of(seed);
-    let time = Duration::from_secs(number("BOURG_FAULTS_SECONDS", SECONDS));
-    let replicas = number("BOURG_FAULTS_REPLICAS", 3).clamp(3, 5);
     let mut world = World::start(usize::try_from(replicas).expect("few"));
     let mut tasks = Tasks::start(&world);
     let shared = Shared::new(world.user(), world.places.clone());
@@ -90,7 +102,14 @@ fn real_replicas_stand_faults_and_nothing_acknowledged_is_lost() {
     }
     tasks.look(&world, &shared);
     let started = tasks.were_started(&shared);
-    let report = Report::new(seed, seconds, &episodes, &world, started, &shared);
+    for said in &world.ended {
+        shared.is_wrong(said.clone());
+    }
+    let pause = report::longest_pause(&shared.state().probes);
+    if pause > PAUSE_MAX {
+        shared.is_wrong(format!("nothing was acknowledged for {} s", pause.as_secs()));
+    }
+    let report = Report::new(seed, seconds, &episodes, started, &shared);
     println!("{report}");
     if let Some(path) = std::env::var_os("BOURG_FAULTS_REPORT") {
         std::fs::write(path, report.to_string()).expect("the report can be written");

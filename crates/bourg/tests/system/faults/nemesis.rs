@@ -36,6 +36,13 @@ pub(crate) fn play(world: &mut World, shared: &Shared, fault: &Fault) -> Episode
             world.kills(whom);
             hold();
         }
+        Kind::Stop => {
+            let ended = world.stops(whom);
+            if ended.code != 0 {
+                shared.is_wrong(format!("a replica that was stopped says: {}", ended.stderr));
+            }
+            hold();
+        }
         Kind::Freeze => {
             world.freezes(whom, true);
             hold();

@@ -8,6 +8,7 @@ use crate::random::Random;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
     Kill,
+    Stop,
     Freeze,
     FreezeMajority,
     Cut,
@@ -27,8 +28,9 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    pub(crate) const ALL: [Self; 17] = [
+    pub(crate) const ALL: [Self; 18] = [
         Self::Kill,
+        Self::Stop,
         Self::Freeze,
         Self::FreezeMajority,
         Self::Cut,
@@ -51,6 +53,7 @@ impl Kind {
     pub(crate) fn says(self) -> &'static str {
         match self {
             Self::Kill => "a replica is killed (`kill -9`)",
+            Self::Stop => "a replica is stopped in good order (SIGTERM)",
             Self::Freeze => "a replica stands still (SIGSTOP)",
             Self::FreezeMajority => "a majority of the replicas stands still",
             Self::Cut => "a replica is cut off from the others",

@@ -7,7 +7,6 @@ use std::time::Duration;
 use super::clients::{Probe, Shared, State};
 use super::nemesis::Episode;
 use super::plan::Kind;
-use super::world::World;
 
 /// Whatever is acknowledged within this counts as there.
 const PROMPT: Duration = Duration::from_secs(1);
@@ -22,7 +21,6 @@ impl Report {
         seed: u64,
         seconds: u64,
         episodes: &[Episode],
-        world: &World,
         started: usize,
         shared: &Shared,
     ) -> Self {
@@ -30,12 +28,6 @@ impl Report {
         let mut text = summary(seed, seconds, episodes, started, &state);
         text += &faults(episodes, &state);
         text += &operations(&state);
-        if !world.ended.is_empty() {
-            text += "\nReplicas that ended by themselves, and were started again:\n\n";
-            for said in &world.ended {
-                text += &format!("- {said}\n");
-            }
-        }
         if !state.wrong.is_empty() {
             text += "\nWhat is wrong:\n\n";
             for wrong in &state.wrong {
@@ -89,7 +81,7 @@ fn summary(seed: u64, seconds: u64, episodes: &[Episode], started: usize, state:
         at(500),
         at(990),
         at(999),
-        longest_pause(&all).as_secs_f64(),
+        longest_pause(&state.probes).as_secs_f64(),
     )
 }
 
@@ -109,7 +101,8 @@ fn share(probes: &[&Probe]) -> String {
 }
 
 /// The longest time in which nothing was acknowledged.
-fn longest_pause(probes: &[&Probe]) -> Duration {
+pub(super) fn longest_pause<'a>(probes: impl IntoIterator<Item = &'a Probe>) -> Duration {
+    let probes: Vec<&Probe> = probes.into_iter().collect();
     let answered = probes.iter().filter_map(|probe| Some(probe.at + probe.took?));
     let begin = probes.iter().map(|probe| probe.at).min();
     let end = probes.iter().map(|probe| probe.at).max();
@@ -136,7 +129,7 @@ fn faults(episodes: &[Episode], state: &State) -> String {
         for window in &of_kind {
             let its: Vec<&Probe> =
                 state.probes.iter().filter(|probe| window.contains(&probe.at)).collect();
-            pauses.push(longest_pause(&its));
+            pauses.push(longest_pause(its.iter().copied()));
             probes.extend(its);
         }
         pauses.sort_unstable();

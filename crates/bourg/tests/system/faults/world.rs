@@ -14,7 +14,7 @@ use super::network::{HUB, Host, Network, address};
 use super::volume::Volume;
 use crate::eventually::{eventually, until};
 use crate::processes;
-use crate::terminal::{Background, Terminal};
+use crate::terminal::{Background, Ended, Terminal};
 
 /// The hosts of the machines, and the scheduler's.
 pub(crate) const MACHINES: [Host; 2] = [21, 22];
@@ -149,13 +149,13 @@ impl World {
     }
 
     /// Types a command of a user of the cell.
-    pub(crate) fn types(&self, line: &str) -> crate::terminal::Ended {
+    pub(crate) fn types(&self, line: &str) -> Ended {
         let line = line.replacen("bourg ", "bourg --cell client ", 1);
         self.terminal.types(&line)
     }
 
     /// The same by somebody who knows one replica only.
-    pub(crate) fn types_to(&self, host: Host, line: &str) -> crate::terminal::Ended {
+    pub(crate) fn types_to(&self, host: Host, line: &str) -> Ended {
         let only = self.terminal.path("only");
         std::fs::create_dir_all(&only).expect("a directory");
         self.user().write(&only, "user").expect("it can be written");
@@ -282,6 +282,13 @@ impl World {
         if let Some(process) = self.replica(host).process.take() {
             process.ends();
         }
+    }
+
+    /// Stops a replica in good order.
+    #[track_caller]
+    pub(crate) fn stops(&mut self, host: Host) -> Ended {
+        self.signal(host, Signal::SIGTERM);
+        self.replica(host).process.take().expect("it runs").ends()
     }
 
     /// Stops a replica for a while, or lets it go on.
