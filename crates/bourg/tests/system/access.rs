@@ -18,6 +18,8 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use crate::cell::{Cell, Role};
 use crate::eventually::PATIENCE;
 use crate::http;
+use crate::pages::Of;
+use crate::security::refused;
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
@@ -127,6 +129,9 @@ fn without_a_certificate_nobody_is_let_in() {
         let mut stream = StreamOwned::new(tls, stream);
         let refused = stream.read(&mut [0; 100]).expect_err("nothing is said to nobody");
         assert_eq!(refused.to_string(), "received fatal alert: CertificateRequired", "{address}");
+    }
+    for of in [Of::Master, Of::Borglet] {
+        assert_eq!(refused(&cell, of, "no_certificate"), 1, "{of:?}");
     }
 }
 

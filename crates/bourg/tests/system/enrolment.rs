@@ -225,6 +225,21 @@ fn a_masters_certificate_renews_itself_and_no_stream_breaks_off() {
 }
 
 #[test]
+fn replicas_go_on_when_the_certificates_that_they_began_with_have_expired() {
+    let cell =
+        Cell::start_with(&["--replicas", "3", "--log", "info", "--certificate-validity", "4s"]);
+    // By the third time the first ones are over.
+    until("all have another certificate, three times", || {
+        cell.said().matches("renewed the own certificate").count() >= 9
+    });
+    cell.write("hello.bcl", JOB);
+    cell.ok("bourg run hello.bcl");
+    cell.kill(Role::Master);
+    cell.write("again.bcl", JOB.replace("hello", "again"));
+    cell.ok("bourg run again.bcl");
+}
+
+#[test]
 fn a_schedulers_certificate_renews_itself() {
     let cell = Cell::start();
     let directory = cell.directory().join("scheduler");

@@ -5,12 +5,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use nix::sys::signal::Signal;
+use proto::v1;
+use rpc::service::borgmaster_client::BorgmasterClient;
 use serde_json::Value;
+use tokio::task::JoinSet;
+use tonic::Code;
 
 use crate::borglets::Machine;
 use crate::cell::Cell;
-use crate::eventually::{eventually, until};
+use crate::eventually::{PATIENCE, eventually, until};
+use crate::pages::{Of, metrics, value};
 use crate::processes;
+use crate::security::{issued, to, wait};
 
 /// A cell whose master has three replicas.
 struct Three(Cell);
@@ -278,7 +284,7 @@ fn a_scheduler_leaves_a_replica_that_hears_of_no_leader() {
 }
 
 #[test]
-fn all_of_them_lose_power_and_go_on_in_any_order() {
+fn all_of_them_are_killed_with_their_machine_and_go_on_at_other_addresses() {
     let mut cell = Three::start();
     cell.ok("bourg run $EXAMPLES/hello.bcl");
     cell.0.lose_power();
@@ -314,4 +320,72 @@ fn a_cell_goes_on_from_one_replica_when_the_majority_is_lost() {
     assert_eq!(replicas.len(), 1, "{replicas:?}");
     assert_eq!(replicas[0]["id"], "1");
     cell.0.stop();
+}
+
+#[test]
+fn where_too_much_waits_the_free_band_is_refused_first_and_the_rest_is_done() {
+    let cell = Three::start();
+    let only = cell.only(1);
+    let frozen = [2, 3].map(|id| cell.pid(id));
+    wait(async {
+        let channel = to(&cell, Of::Master, issued(&cell, "user/root"));
+        let client = BorgmasterClient::new(channel);
+        let session = client.clone().open_session(v1::OpenSessionRequest {}).await;
+        let session = session.expect("a session").into_inner().session;
+        // Nobody leads from now on, so that whatever is asked waits.
+        frozen.iter().for_each(|pid| processes::signal(*pid, Signal::SIGSTOP));
+        until("nobody leads", || {
+            let told = cell.types(&format!("bourg --cell {} master list", only.display()));
+            told.stderr.contains("no replica leads")
+        });
+        let mut asked = JoinSet::new();
+        for sequence in 1..=LARGE_SUBMISSIONS {
+            let (mut client, id) = (client.clone(), v1::RequestId { session, sequence });
+            let request = v1::SubmitRequest { id: Some(id), spec: Some(large(sequence)) };
+            asked.spawn(async move { client.submit(request).await });
+        }
+        let first = tokio::time::timeout(PATIENCE, asked.join_next()).await.expect("an answer");
+        let refused = first.expect("they were asked").expect("no panic").expect_err("nobody leads");
+        assert_eq!(refused.code(), Code::ResourceExhausted, "{refused}");
+        assert!(refused.metadata().contains_key("retry-after-ms"), "{refused:?}");
+        assert!(refused.message().contains("requests of yours wait"), "{refused}");
+    });
+    let name = "bourg_requests_refused_total{cause=\"overload\",band=\"free\"}";
+    let counted = value(&metrics(&cell, Of::Master), name);
+    assert!(counted.is_some_and(|count| count >= 1.0), "{counted:?}");
+    // What matters more waits, and is done as soon as somebody leads.
+    cell.write("web.bcl", "(import 'borg.libsonnet').service('web', cmd=['sleep', '1d'])");
+    let run =
+        cell.start("bourg", &["--cell", &only.to_string_lossy(), "run", "--detach", "web.bcl"]);
+    frozen.iter().for_each(|pid| processes::signal(*pid, Signal::SIGCONT));
+    let ended = run.ends();
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    cell.is_healthy("web");
+}
+
+/// How many large jobs are submitted at once. Of 256 MiB that may wait, the free band has a quarter, and
+/// one user half of that.
+const LARGE_SUBMISSIONS: u64 = 30;
+
+/// A job in the free band that fits nowhere, with a description of 3 MB.
+fn large(number: u64) -> v1::JobSpec {
+    let env: serde_json::Map<String, Value> =
+        [("X".to_owned(), Value::from("x".repeat(100_000)))].into_iter().collect();
+    let overrides: serde_json::Map<String, Value> =
+        (0..30).map(|task| (task.to_string(), serde_json::json!({ "env": env }))).collect();
+    let spec = serde_json::json!({
+        "name": format!("large-{number}"),
+        "tasks": 30,
+        "priority": 0,
+        "appclass": "BATCH",
+        "schedulingClass": 0,
+        "cmd": ["true"],
+        "cpuMilli": "1000000",
+        "ramBytes": "16777216",
+        "processes": 64,
+        "notice": "10s",
+        "restart": { "failures": 0, "delay": "1s", "delayMax": "1s" },
+        "overrides": overrides,
+    });
+    serde_json::from_value(spec).expect("a job's description")
 }
