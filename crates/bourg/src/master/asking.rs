@@ -176,9 +176,10 @@ impl Service {
     }
 
     /// Changes what is found by its name, which has to mean then what it means where it is looked up.
-    /// That is so in the view of a replica that leads, and leads on until it is done: nobody else
-    /// acknowledges anything before. Whoever does not lead, finds nothing or leads no longer asks what
-    /// is true now.
+    /// That is so in the view of a replica that leads, and leads on until it is done, where that has
+    /// everything that it has told others to be committed: nobody else acknowledges anything before, or
+    /// reads what is not in it. Whoever does not lead, finds nothing or leads no longer asks what is true
+    /// now.
     pub(super) async fn mutate_found<T>(
         &self,
         id: Option<v1::RequestId>,
@@ -189,9 +190,12 @@ impl Service {
     ) -> Result<(T, LogIndex, Reply), Status> {
         let id = given(id)?;
         let counted = self.count_change(Some(&by), bytes)?;
-        let view = self.core.view();
-        if let (Some(term), Ok(found)) = (view.leads, find(&view)) {
-            drop(view);
+        let view = match self.core.view().leads {
+            Some(_) => self.core.view_of_what_was_told().await,
+            None => None,
+        };
+        let found = view.and_then(|view| Some((view.leads?, find(&view).ok()?)));
+        if let Some((term, found)) = found {
             let ask = Ask::Request(id, by.clone(), mutation(&found)?);
             match self.ask_here(Some(term), ask, Arc::clone(&counted)).await {
                 Err(status) if may_be_answered(&status) => {}

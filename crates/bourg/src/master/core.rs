@@ -1,8 +1,12 @@
 //! The core: one thread that takes every step of the replica. Whatever waits is drained before a
 //! step, so that it becomes durable together; a view of the cell is published after it.
 
+#[cfg(test)]
+mod held;
+
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
@@ -100,6 +104,8 @@ const FOLLOWER_QUEUE: usize = 16_384;
 const TROUBLE_LOOK: Duration = Duration::from_millis(200);
 /// For how long a leader that stops waits for another to lead.
 const HAND_OVER: Duration = Duration::from_secs(2);
+/// For how long a view is waited for that has what others were told.
+const TOLD_PATIENCE: Duration = Duration::from_millis(500);
 /// How old a view gets while it shows all but how far the others are.
 const VIEW_AGE: Duration = Duration::from_millis(50);
 /// How many messages are taken into one step.
@@ -110,6 +116,8 @@ const STEP_MAX: usize = 4_096;
 pub(crate) struct Core {
     to_core: mpsc::Sender<Message>,
     view: watch::Receiver<Arc<View>>,
+    /// Up to which index others may know from this replica that everything is committed.
+    told: Arc<AtomicU64>,
     ended: watch::Receiver<Option<Arc<anyhow::Error>>>,
     to_log: ToLog,
     admission: Arc<Admission>,
@@ -147,6 +155,16 @@ impl Core {
     /// The newest view.
     pub(crate) fn view(&self) -> Arc<View> {
         Arc::clone(&self.view.borrow())
+    }
+
+    /// The newest view, as soon as it has everything of which others may know from this replica that it is
+    /// committed: where this one's disk is slow, they have it first. None where that takes too long.
+    pub(super) async fn view_of_what_was_told(&self) -> Option<Arc<View>> {
+        let told = LogIndex(self.told.load(Ordering::Acquire));
+        let mut views = self.view.clone();
+        let seen = views.wait_for(|view| view.cell.index() >= told);
+        let seen = tokio::time::timeout(TOLD_PATIENCE, seen).await.ok()?;
+        seen.ok().map(|view| Arc::clone(&view))
     }
 
     /// A receiver that sees every change of the view, or the newest of several.
@@ -323,31 +341,6 @@ impl Core {
     }
 }
 
-#[cfg(test)]
-impl Core {
-    /// A core that takes nothing out of its queue, of so many places.
-    pub(super) fn held(queue: usize) -> (Self, mpsc::Receiver<Message>) {
-        // What nobody publishes any more can be read all the same.
-        Self::held_at(queue, watch::channel(Arc::new(View::of(Cell::empty()))).1)
-    }
-
-    /// The same, with views that somebody publishes.
-    pub(super) fn held_at(
-        queue: usize,
-        view: watch::Receiver<Arc<View>>,
-    ) -> (Self, mpsc::Receiver<Message>) {
-        let (to_core, from_all) = mpsc::channel(queue);
-        let ended = watch::channel(None).1;
-        let limits = super::admission::Limits { requests: queue, bytes: queue << 20 };
-        let admission = Admission::new(limits);
-        (Self { to_core, view, ended, to_log: ToLog::idle(), admission }, from_all)
-    }
-
-    pub(super) fn to_core(&self) -> &mpsc::Sender<Message> {
-        &self.to_core
-    }
-}
-
 /// The read that this replica asks for itself, to know when it has caught up.
 const OWN_READ: Ticket = Ticket(0);
 
@@ -378,6 +371,7 @@ struct Thread {
     origin: Origin,
     violations: u64,
     view: watch::Sender<Arc<View>>,
+    told: Arc<AtomicU64>,
     published: Instant,
     metrics: Arc<Metrics>,
 }
@@ -401,7 +395,8 @@ pub(crate) fn start(parts: Parts) -> anyhow::Result<Core> {
     let first = View::first(cell, origin, me, clock);
     let (view, views) = watch::channel(Arc::new(first));
     let (ended, has_ended) = watch::channel(None);
-    let core = Core { to_core, view: views, ended: has_ended, to_log: to_log.clone(), admission };
+    let (told, log) = (Arc::default(), to_log.clone());
+    let core = Core { to_core, view: views, told, ended: has_ended, to_log: log, admission };
     let thread = Thread {
         clock,
         replica,
@@ -426,6 +421,7 @@ pub(crate) fn start(parts: Parts) -> anyhow::Result<Core> {
         origin,
         violations: 0,
         view,
+        told: Arc::clone(&core.told),
         published: Instant::now(),
         metrics: Arc::clone(&metrics),
     };
@@ -455,6 +451,8 @@ fn run(mut thread: Thread) -> anyhow::Result<()> {
         thread.replica.step(now, inputs.drain(..), &mut outputs)?;
         let changed = thread.is_to_be_seen(&outputs);
         thread.measure(&outputs);
+        // Before anybody is told.
+        thread.told.store(thread.replica.commit_index().0, Ordering::Release);
         for output in outputs.drain(..) {
             thread.handle(output)?;
         }
