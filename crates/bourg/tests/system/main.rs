@@ -9,6 +9,7 @@ mod borglets;
 mod cell;
 mod eventually;
 mod http;
+mod jobs;
 mod pages;
 mod processes;
 mod random;

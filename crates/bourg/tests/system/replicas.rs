@@ -14,6 +14,7 @@ use tonic::Code;
 use crate::borglets::Machine;
 use crate::cell::Cell;
 use crate::eventually::{PATIENCE, eventually, until};
+use crate::jobs;
 use crate::pages::{Of, metrics, value};
 use crate::processes;
 use crate::security::{issued, to, wait};
@@ -341,7 +342,9 @@ fn where_too_much_waits_the_free_band_is_refused_first_and_the_rest_is_done() {
         let mut asked = JoinSet::new();
         for sequence in 1..=LARGE_SUBMISSIONS {
             let (mut client, id) = (client.clone(), v1::RequestId { session, sequence });
-            let request = v1::SubmitRequest { id: Some(id), spec: Some(large(sequence)) };
+            let mut spec = jobs::that_fits_nowhere(&format!("large-{sequence}"));
+            jobs::lengthen(&mut spec);
+            let request = v1::SubmitRequest { id: Some(id), spec: Some(spec) };
             asked.spawn(async move { client.submit(request).await });
         }
         let first = tokio::time::timeout(PATIENCE, asked.join_next()).await.expect("an answer");
@@ -363,29 +366,6 @@ fn where_too_much_waits_the_free_band_is_refused_first_and_the_rest_is_done() {
     cell.is_healthy("web");
 }
 
-/// How many large jobs are submitted at once. Of 256 MiB that may wait, the free band has a quarter, and
+/// How many jobs of 3 MB are submitted at once. Of 256 MiB that may wait, the free band has a quarter, and
 /// one user half of that.
 const LARGE_SUBMISSIONS: u64 = 30;
-
-/// A job in the free band that fits nowhere, with a description of 3 MB.
-fn large(number: u64) -> v1::JobSpec {
-    let env: serde_json::Map<String, Value> =
-        [("X".to_owned(), Value::from("x".repeat(100_000)))].into_iter().collect();
-    let overrides: serde_json::Map<String, Value> =
-        (0..30).map(|task| (task.to_string(), serde_json::json!({ "env": env }))).collect();
-    let spec = serde_json::json!({
-        "name": format!("large-{number}"),
-        "tasks": 30,
-        "priority": 0,
-        "appclass": "BATCH",
-        "schedulingClass": 0,
-        "cmd": ["true"],
-        "cpuMilli": "1000000",
-        "ramBytes": "16777216",
-        "processes": 64,
-        "notice": "10s",
-        "restart": { "failures": 0, "delay": "1s", "delayMax": "1s" },
-        "overrides": overrides,
-    });
-    serde_json::from_value(spec).expect("a job's description")
-}

@@ -11,6 +11,7 @@ use proto::v1;
 use super::clients::{ATTEMPT, Caller, How, Outcome, Probe, Shared, USUAL, description, start};
 use super::network::Host;
 use super::starts::counted;
+use crate::jobs;
 
 /// Somebody whose jobs run and end, each task of them once.
 pub(crate) async fn runner(shared: Arc<Shared>) {
@@ -90,7 +91,6 @@ const LARGE: u32 = 24;
 /// changes nothing.
 pub(crate) async fn grower(shared: Arc<Shared>) {
     let mut caller = Caller::new(&shared);
-    let large = vec!["x".repeat(100_000); 30];
     let mut left = LARGE;
     while shared.goes_on() {
         let grows = shared.is_growing();
@@ -104,11 +104,7 @@ pub(crate) async fn grower(shared: Arc<Shared>) {
             let Some(id) = caller.request_id().await else { continue };
             let mut spec = description("large", 0);
             if cmd[0] == "false" {
-                let env = |text: &String| [("X".to_owned(), text.clone())].into();
-                let task =
-                    |text| v1::TaskOverride { env: env(text), ..v1::TaskOverride::default() };
-                spec.tasks = 30;
-                spec.overrides = (0..).zip(large.iter().map(task)).collect();
+                jobs::lengthen(&mut spec);
             }
             spec.cmd = cmd;
             let request = v1::SubmitRequest { id: Some(id), spec: Some(spec) };

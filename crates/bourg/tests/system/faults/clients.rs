@@ -16,6 +16,7 @@ use tonic::{Code, Request, Response, Status};
 use super::history::{Answer, Answered, Asked, History, Job, Operation, Seen};
 use super::network::Host;
 use super::world::endpoint;
+use crate::jobs;
 use crate::random::Random;
 
 type Client = BorgmasterClient<Channel>;
@@ -271,23 +272,11 @@ fn found_job(jobs: &[v1::JobStatus]) -> Job {
     }
 }
 
-/// A job that fits nowhere, so that nothing but people changes what it is.
+/// A job of this name and version.
 pub(super) fn description(job: &str, version: u64) -> v1::JobSpec {
-    let description = serde_json::json!({
-        "name": job,
-        "tasks": 1,
-        "priority": 0,
-        "appclass": "BATCH",
-        "schedulingClass": 0,
-        "labels": { "key": job, "version": version.to_string() },
-        "cmd": ["true"],
-        "cpuMilli": "1000000",
-        "ramBytes": "16777216",
-        "processes": 64,
-        "notice": "10s",
-        "restart": { "failures": 0, "delay": "1s", "delayMax": "1s" },
-    });
-    serde_json::from_value(description).expect("a job's description")
+    let labels = [("key", job.to_owned()), ("version", version.to_string())];
+    let labels = labels.map(|(label, value)| (label.to_owned(), value)).into();
+    v1::JobSpec { labels, ..jobs::that_fits_nowhere(job) }
 }
 
 /// Starts a client's thread.
