@@ -116,7 +116,8 @@ const STEP_MAX: usize = 4_096;
 pub(crate) struct Core {
     to_core: mpsc::Sender<Message>,
     view: watch::Receiver<Arc<View>>,
-    /// Up to which index others may know from this replica that everything is committed.
+    /// Up to which index messages to others say that everything is committed. What leaders of before
+    /// said is in the view of one that leads.
     told: Arc<AtomicU64>,
     ended: watch::Receiver<Option<Arc<anyhow::Error>>>,
     to_log: ToLog,
@@ -451,8 +452,6 @@ fn run(mut thread: Thread) -> anyhow::Result<()> {
         thread.replica.step(now, inputs.drain(..), &mut outputs)?;
         let changed = thread.is_to_be_seen(&outputs);
         thread.measure(&outputs);
-        // Before anybody is told.
-        thread.told.store(thread.replica.commit_index().0, Ordering::Release);
         for output in outputs.drain(..) {
             thread.handle(output)?;
         }
@@ -587,7 +586,12 @@ impl Thread {
                     None => tracing::warn!("no replica leads in term {term}"),
                 }
             }
-            Output::Send(message) => self.peers.send(message),
+            Output::Send(message) => {
+                if let replica::Body::Consensus(says) = &message.body {
+                    self.told.fetch_max(says.commit.0, Ordering::AcqRel);
+                }
+                self.peers.send(message);
+            }
             Output::Readable(OWN_READ, _) => self.caught_up = true,
             Output::Readable(ticket, _) => self.readable.push(ticket),
             Output::Restored { term, restore_epoch } => self.restored(term, restore_epoch),
