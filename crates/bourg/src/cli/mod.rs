@@ -364,7 +364,8 @@ struct MasterArgs {
     /// are renewed when a third of that is left.
     #[arg(long, default_value = "30d", value_name = "TIME", value_parser = validity)]
     certificate_validity: std::time::Duration,
-    /// Where other replicas and clients reach it; otherwise where it listens.
+    /// Where other replicas and clients reach it; otherwise where it listens, by this host's name if that
+    /// is everywhere.
     #[arg(long, value_name = "HOST:PORT", value_parser = dialled)]
     address: Option<String>,
     /// Stay at this level of the state machine or below, as an older build would.
@@ -397,7 +398,8 @@ struct BorgletArgs {
     /// needs none.
     #[arg(long, value_name = "TOKEN")]
     join: Option<Given>,
-    /// Where the masters reach it when it joins; otherwise where it listens.
+    /// Where the masters reach it when it joins; otherwise where it listens, by this host's name if that is
+    /// everywhere.
     #[arg(long, value_name = "HOST:PORT", value_parser = dialled)]
     address: Option<String>,
     /// The directory with its certificate, borglet.pem and borglet.key. Default: the data directory.

@@ -372,7 +372,6 @@ struct Thread {
     origin: Origin,
     violations: u64,
     view: watch::Sender<Arc<View>>,
-    told: Arc<AtomicU64>,
     published: Instant,
     metrics: Arc<Metrics>,
 }
@@ -396,7 +395,7 @@ pub(crate) fn start(parts: Parts) -> anyhow::Result<Core> {
     let first = View::first(cell, origin, me, clock);
     let (view, views) = watch::channel(Arc::new(first));
     let (ended, has_ended) = watch::channel(None);
-    let (told, log) = (Arc::default(), to_log.clone());
+    let (told, log) = (Arc::clone(peers.told()), to_log.clone());
     let core = Core { to_core, view: views, told, ended: has_ended, to_log: log, admission };
     let thread = Thread {
         clock,
@@ -422,7 +421,6 @@ pub(crate) fn start(parts: Parts) -> anyhow::Result<Core> {
         origin,
         violations: 0,
         view,
-        told: Arc::clone(&core.told),
         published: Instant::now(),
         metrics: Arc::clone(&metrics),
     };
@@ -586,12 +584,7 @@ impl Thread {
                     None => tracing::warn!("no replica leads in term {term}"),
                 }
             }
-            Output::Send(message) => {
-                if let replica::Body::Consensus(says) = &message.body {
-                    self.told.fetch_max(says.commit.0, Ordering::AcqRel);
-                }
-                self.peers.send(message);
-            }
+            Output::Send(message) => self.peers.send(message),
             Output::Readable(OWN_READ, _) => self.caught_up = true,
             Output::Readable(ticket, _) => self.readable.push(ticket),
             Output::Restored { term, restore_epoch } => self.restored(term, restore_epoch),

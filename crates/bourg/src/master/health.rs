@@ -164,3 +164,49 @@ impl Health for Service {
         Ok(Response::new(Box::pin(ReceiverStream::new(stream))))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use cell::Cell;
+    use model::ReplicaId;
+
+    use super::super::core::{Message, View};
+    use super::super::held::Held;
+    use super::super::threads::Part;
+    use super::*;
+
+    /// What is not as it has to be.
+    fn failed(held: &Held) -> Vec<String> {
+        let failed = held.service.readiness().into_iter().filter_map(|check| {
+            let why = check.found.err()?;
+            Some(format!("{}: {why}", check.name))
+        });
+        failed.collect()
+    }
+
+    #[test]
+    fn it_is_ready_where_requests_are_answered_and_else_says_why_not() {
+        let held = Held::new(2);
+        let shows = |caught_up, leader: Option<u64>| {
+            let leader = leader.map(ReplicaId);
+            let view = View { caught_up, leader, ..View::of(Cell::empty()) };
+            held.views.send_replace(view.into());
+            failed(&held)
+        };
+        assert!(shows(true, Some(2)).is_empty());
+        assert_eq!(shows(true, None), ["leader: no leader is known"]);
+        assert_eq!(shows(false, Some(2)), ["caught-up: the log is still being applied"]);
+        assert!(shows(true, Some(2)).is_empty());
+        for _ in 0..2 {
+            let full = held.service.core.to_core().try_send(Message::Stop);
+            assert!(full.is_ok(), "there is room");
+        }
+        let queue = "queue: 2 of 2 places are taken, and 0 requests wait";
+        assert_eq!(failed(&held), [queue]);
+        drop(held.service.metrics.threads.alive(Part::Events));
+        assert_eq!(failed(&held), ["threads: ended: events", queue]);
+        assert!(health::all_ok(&held.service.lives()), "it lives");
+        drop(held.service.metrics.threads.alive(Part::Core));
+        assert!(!health::all_ok(&held.service.lives()));
+    }
+}

@@ -18,6 +18,8 @@ mod following;
 mod front;
 pub(crate) mod gate;
 mod health;
+#[cfg(test)]
+mod held;
 pub(crate) mod itself;
 mod log;
 mod logs;

@@ -58,7 +58,9 @@ fn borglets_are_polled_and_come_back_together() {
     let found = found("agents --agents 20 --replicas 3 --seconds 3 --away 1");
     assert_eq!(found["agents"], 20);
     positive(&found, &["polls_per_second", "poll_interval_p95_ms", "masters_resident_bytes"]);
-    positive(&found, &["extrapolated_resident_bytes_at_10000"]);
+    positive(&found, &["poll_interval_p50_ms", "bytes_per_agent", "masters_cpu_cores"]);
+    positive(&found, &["extrapolated_cpu_cores_at_10000", "extrapolated_resident_bytes_at_10000"]);
+    positive(&found, &FSYNC);
     positive(&found["storm"], &["all_polled_ms", "all_up_ms", "changes", "change_p99_ms"]);
 }
 
@@ -66,13 +68,30 @@ fn borglets_are_polled_and_come_back_together() {
 fn reads_are_measured_beside_polls_and_changes() {
     let found = found("reads --agents 10 --readers 8 --writers 2 --seconds 1");
     positive(&found, &["plain_p99_ms", "consistent_p99_ms", "changes_per_second"]);
-    positive(&found, &["plain_per_second", "consistent_per_second"]);
+    positive(&found, &["plain_per_second", "consistent_per_second", "poll_interval_p95_ms"]);
+    positive(&found, &FSYNC);
 }
 
 #[test]
 fn every_task_that_arrives_comes_to_run() {
     let line = "arrivals --rate 200 --seconds 2 --large 50 --agents 10 --task-seconds 1";
     let found = found(line);
-    positive(&found, &["started_per_second", "start_p50_ms", "masters_cpu_us_per_task"]);
-    assert!(found["tasks"].as_u64().is_some_and(|tasks| tasks >= 400), "{found:#}");
+    positive(&found, &["started_per_second", "start_p50_ms", "start_p99_ms"]);
+    positive(&found, &["masters_cpu_us_per_task"]);
+    positive(&found, &FSYNC);
+    let count = |key: &str| found[key].as_u64().expect("a number");
+    let (jobs, tasks) = (count("jobs"), count("tasks"));
+    assert!(tasks >= 400, "{found:#}");
+    // Three quarters of the jobs have one task.
+    let large = (tasks - jobs) / 49;
+    assert_eq!(jobs + 49 * large, tasks, "{found:#}");
+    assert!(large * 4 <= jobs && jobs <= large * 4 + 3, "{large} are large: {found:#}");
+}
+
+#[test]
+fn cells_are_simulated() {
+    let found = found("sim --minutes 1 --replicas 3 --poll-interval 2");
+    assert_eq!(found["replicas"], 3);
+    positive(&found, &["polls_per_second", "poll_interval_p95_s", "virtual_seconds_per_second"]);
+    assert_eq!(found["campaign"]["failures"], 0);
 }

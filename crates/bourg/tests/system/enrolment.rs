@@ -288,9 +288,14 @@ pub(crate) fn free_address() -> String {
 fn a_replica_joins_with_a_token_from_an_empty_directory() {
     let cell = Cell::start();
     let address = free_address();
-    let printed = cell.ok(&format!("bourg master add {address}"));
+    cell.write("replaced", cell.ok(&format!("bourg master add {address} --for 30m")));
+    let said = cell.fails(2, "bourg master token 2 --for 8d");
+    assert!(said.contains("from a minute to a week"), "{said}");
+    let printed = cell.ok("bourg master token 2 --for 10m");
     assert!(printed.starts_with("bourg-join-1") && printed.lines().count() == 1, "{printed}");
     cell.write("token", &printed);
+    let said = cell.fails(1, "bourg master --dir early --listen 127.0.0.1:0 --join @replaced");
+    assert!(said.contains("token"), "{said}");
     let start = |more: &[&str]| {
         let directory = cell.path("second").to_string_lossy().into_owned();
         let flags = ["master", "--dir", &directory, "--listen", &address];
@@ -319,7 +324,12 @@ fn a_replica_joins_with_a_token_from_an_empty_directory() {
     let said = cell.fails(2, "bourg master token 2");
     assert!(said.contains("replica 2 has joined already"), "{said}");
     // And nobody founds a cell by mistake.
-    for (flags, why) in [("--join @nowhere", "there is no join token"), ("", "is of no cell")] {
+    for (flags, why) in [
+        ("--join @nowhere", "there is no join token"),
+        // As a unit says it whose token was not put where it looks.
+        ("--name cc --administrator ana --join @nowhere", "there is no join token"),
+        ("", "is of no cell"),
+    ] {
         let line = format!("bourg master --dir fourth --listen 127.0.0.1:0 {flags}");
         let said = cell.fails(1, &line);
         assert!(said.contains(why), "{said}");
@@ -350,8 +360,10 @@ fn a_replica_joins_with_a_token_from_an_empty_directory() {
 fn a_cell_is_founded_and_grows_by_commands_alone() {
     let terminal = Terminal::new();
     let address = free_address();
-    let flags = ["--dir", "m", "--name", "cc", "--administrator", "ana", "--listen", &address];
-    let master = terminal.start("bourg", &[&["master"], &flags[..]].concat());
+    let everywhere = address.replace("127.0.0.1", "0.0.0.0");
+    let flags = ["--dir", "m", "--name", "cc", "--administrator", "ana", "--listen", &everywhere];
+    let reached = ["--address", &address];
+    let master = terminal.start("bourg", &[&["master"], &flags[..], &reached].concat());
     until("the cell is founded", || terminal.path("m/tls/ca.pem").exists());
     let certify = |whom: &str, to: &str| {
         let line = format!("bourg master certify {whom} --dir m --to {to} --master {address}");
@@ -366,6 +378,7 @@ fn a_cell_is_founded_and_grows_by_commands_alone() {
     let scheduler = terminal.start("bourg", &flags);
     let bourg = |line: &str| terminal.ok(&format!("bourg --cell ana {line}"));
     until("it is at the level of its build", || bourg("cell -o level").trim() == LEVEL);
+    until("it says where it is", || bourg("master list").contains(&address));
     terminal.write("token", bourg("machine token m1"));
     let flags = ["--dir", "m1", "--listen", "127.0.0.1:0", "--join", "@token", "--stop-tasks"];
     let borglet = terminal.start("bourg", &[&["borglet"], &flags[..]].concat());

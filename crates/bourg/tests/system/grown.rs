@@ -166,6 +166,35 @@ fn a_restored_cell_grows_and_refuses_replicas_and_orders_of_before() {
 }
 
 #[test]
+fn one_that_is_stopped_lets_another_lead_before_it_ends() {
+    let (cell, first) = Grown::found(&[]);
+    let second = cell.adds("r2", &cell.at[1]);
+    cell.has_voters(2);
+    let third = cell.adds("r3", &cell.at[2]);
+    cell.has_voters(3);
+    let mut running: Vec<Option<Background>> = [first, second, third].map(Some).into();
+    for round in 0..2 {
+        let (leader, term) = eventually("somebody leads", || {
+            let told = cell.types("master list").stdout;
+            let line = told.lines().find(|line| line.contains(" leads "))?.to_owned();
+            let leader: usize = line.split_whitespace().next()?.parse().ok()?;
+            let term: u64 = cell.types("cell -o term").stdout.trim().parse().ok()?;
+            Some((leader - 1, term))
+        });
+        let leads = running[leader].take().expect("it runs");
+        processes::signal(leads.pid(), Signal::SIGTERM);
+        let ended = leads.ends();
+        assert_eq!(ended.code, 0, "{}", ended.stderr);
+        // One that simply ends hears of no later term.
+        let later = format!("leads in term {}", term + 1);
+        assert!(ended.stderr.contains(&later), "in round {round}, no '{later}': {}", ended.stderr);
+        let directory = format!("r{}", leader + 1);
+        running[leader] = Some(cell.starts(&directory, &cell.at[leader], &[]));
+        cell.has_voters(3);
+    }
+}
+
+#[test]
 fn a_cell_of_several_builds_serves_and_does_what_is_new_when_the_last_one_can() {
     let (cell, first) = Grown::found(&OLDER);
     let second = cell.adds_an_older("r2", &cell.at[1]);

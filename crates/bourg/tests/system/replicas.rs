@@ -141,9 +141,20 @@ fn every_replica_answers_and_passes_on_what_it_is_asked() {
     assert_eq!(moved.code, 0, "{}", moved.stderr);
     // Whoever is asked may hear of it a moment later than who let it happen.
     until("the other leads", || cell.leader() == to);
+    cell.ok("bourg master transfer");
+    until("a third, or the first", || cell.leader() != to);
     let refused = cell.types("bourg master transfer 9");
     assert_eq!(refused.code, 3);
     assert!(refused.stderr.contains("replica 9 has no vote"), "{}", refused.stderr);
+}
+
+#[test]
+fn five_replicas_are_started_as_three_are() {
+    let mut cell = Cell::start_with(&["--replicas", "5"]);
+    cell.ok("bourg run $EXAMPLES/hello.bcl");
+    let listed = cell.ok("bourg master list -o name");
+    assert_eq!(listed.lines().collect::<Vec<_>>(), ["1", "2", "3", "4", "5"]);
+    cell.stop();
 }
 
 #[test]

@@ -1,6 +1,5 @@
 //! Asking where a core takes nothing out of its queue, and where nobody leads.
 
-use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::task::Poll;
 
@@ -8,67 +7,15 @@ use cell::Cell;
 use model::{
     GcuFactor, KeyDigest, MachineName, ReplicaId, Serial, SessionId, Span, TaskSelection, Time,
 };
-use rpc::transport::Refusals;
-use rpc::{Authority, Identity, Rotating, Validity};
 use spec::{JobSpec, TaskSpec};
-use tempfile::TempDir;
-use tokio::sync::{mpsc, watch};
 
-use super::super::core::{Core, Message};
-use super::super::metrics::Metrics;
-use super::super::past::Past;
-use super::super::watching::Kept;
-use super::super::{agents, peers};
+use super::super::core::Message;
+use super::super::held::Held;
 use super::*;
-
-const HOUR: Duration = Duration::from_secs(3_600);
-
-/// The services of a replica whose core takes nothing out of its queue.
-struct Held {
-    service: Service,
-    from_all: mpsc::Receiver<Message>,
-    views: watch::Sender<Arc<View>>,
-    _threads: (agents::Agents, peers::Peers),
-    _directory: TempDir,
-}
 
 type Asking = Pin<Box<dyn Future<Output = Result<(LogIndex, Outcome), Status>>>>;
 
 impl Held {
-    /// With so many places in the queue.
-    fn new(queue: usize) -> Self {
-        let directory = TempDir::new().expect("a directory");
-        let path = directory.path();
-        let authority = Authority::create(path, "lab").expect("an authority");
-        let credentials = authority.issue(&Identity::Master, Validity::lasting(HOUR));
-        let credentials = Rotating::new(credentials.expect("issued")).expect("credentials");
-        let (views, seen) = watch::channel(Arc::new(View::of(Cell::empty())));
-        let (core, from_all) = Core::held_at(queue, seen);
-        let (to_core, metrics) = (core.to_core().clone(), Arc::<Metrics>::default());
-        let refusals = Refusals::default();
-        let agents =
-            agents::start(&credentials, refusals.clone(), to_core.clone(), Arc::clone(&metrics))
-                .expect("the agents");
-        let peers = peers::start(&credentials, (ReplicaId(1), ""), BTreeMap::new(), to_core);
-        let peers = peers.expect("the peers");
-        let service = Service::new(
-            core,
-            (agents.handle(), peers.handle()),
-            (Arc::new(authority), HOUR),
-            Past::of(path),
-            Kept::new(path, watch::channel(0).1),
-            refusals,
-            metrics,
-        );
-        Self { service, from_all, views, _threads: (agents, peers), _directory: directory }
-    }
-
-    /// Lets a replica lead.
-    fn elect(&self, leader: Option<ReplicaId>) {
-        let view = View { leader, ..View::of(Cell::empty()) };
-        self.views.send_replace(Arc::new(view));
-    }
-
     fn ask(&self, ask: Ask, bytes: usize) -> Asking {
         let service = self.service.clone();
         Box::pin(async move { service.ask(ask, bytes).await })

@@ -28,6 +28,7 @@ use std::time::Duration;
 
 use clients::Shared;
 use nemesis::Tasks;
+use plan::Kind;
 use report::Report;
 use world::World;
 
@@ -49,18 +50,19 @@ fn number(name: &str, usual: u64) -> u64 {
 #[test]
 fn real_replicas_stand_faults_and_nothing_acknowledged_is_lost() {
     let seconds = number("BOURG_FAULTS_SECONDS", SECONDS);
-    stand(number("BOURG_FAULTS_REPLICAS", 3).clamp(3, 5), Duration::from_secs(seconds));
+    let replicas = number("BOURG_FAULTS_REPLICAS", 3).clamp(3, 5);
+    stand(replicas, 1, Duration::from_secs(seconds), Kind::ALL.len());
 }
 
 #[test]
 fn five_real_replicas_stand_them_too() {
-    stand(5, Duration::from_secs(SECONDS / 2));
+    stand(5, 2, Duration::from_secs(SECONDS / 2), 1);
 }
 
-/// So many replicas stand faults for so long.
+/// So many replicas stand faults for so long, and so many at least: each kind comes before any comes again.
 #[track_caller]
-fn stand(replicas: u64, time: Duration) {
-    let seed = number("BOURG_TEST_SEED", 1);
+fn stand(replicas: u64, seed: u64, time: Duration, least: usize) {
+    let seed = number("BOURG_TEST_SEED", seed);
     println!("BOURG_TEST_SEED={seed}");
     let mut random = Random::of(seed);
     let mut world = World::start(usize::try_from(replicas).expect("few"));
@@ -83,7 +85,7 @@ fn stand(replicas: u64, time: Duration) {
     let faults = plan::faults(random).filter(|fault| format!("{:?}", fault.kind).contains(&only));
     for fault in faults {
         std::thread::sleep(fault.rest);
-        if shared.began.elapsed() > time {
+        if shared.began.elapsed() > time && episodes.len() >= least {
             break;
         }
         episodes.push(nemesis::play(&mut world, &shared, &fault));

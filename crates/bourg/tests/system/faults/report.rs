@@ -70,7 +70,7 @@ fn summary(seed: u64, seconds: u64, episodes: &[Episode], started: usize, state:
          | changes tried, every 100 ms | {} |\n\
          | of them acknowledged within 1 s | {} |\n\
          | of those at times without a fault | {} |\n\
-         | their median, 99 %, 99.9 % | {:.0?}, {:.0?}, {:.0?} |\n\
+         | those acknowledged took: median, 99 %, 99.9 % | {:.0?}, {:.0?}, {:.0?} |\n\
          | longest time without one | {:.1} s |\n",
         episodes.len(),
         state.judged,
