@@ -145,7 +145,23 @@ kinds! {
     ReadIndexResponse = MsgReadIndexResp,
 }
 
+impl ConsensusKind {
+    /// Whether it is what a follower answers a leader.
+    pub(crate) fn is_answer(self) -> bool {
+        matches!(self, Self::AppendResponse | Self::HeartbeatResponse)
+    }
+}
+
 impl Consensus {
+    /// Up to where it says that all agree: the answer to a read says it by its index.
+    #[must_use]
+    pub fn committed(&self) -> LogIndex {
+        match self.kind {
+            ConsensusKind::ReadIndexResponse => self.index.max(self.commit),
+            _ => self.commit,
+        }
+    }
+
     /// None for what the library keeps to itself.
     pub(crate) fn from_raft(message: eraftpb::Message, offered: Option<&Snapshot>) -> Option<Self> {
         let kind = ConsensusKind::from_raft(message.get_msg_type())?;

@@ -528,7 +528,7 @@ impl<C: Codec> Replica<C> {
         match self.handed <= self.durable {
             true => self.send(messages, outputs),
             false if messages.is_empty() => {}
-            false => self.held.push_back((self.handed, messages)),
+            false => self.hold(messages),
         }
         self.node.advance_append_async(ready);
         if self.handed <= self.durable {

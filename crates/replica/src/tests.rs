@@ -13,20 +13,22 @@ use crate::{
     Settings, Ticket,
 };
 
-/// Operations kept in a table; a payload is a place in it.
+/// Operations kept in a table; a payload is a place in it, and so many bytes more.
 #[derive(Clone, Default)]
-struct Table(Rc<RefCell<Vec<(Time, Op)>>>);
+struct Table(Rc<RefCell<Vec<(Time, Op)>>>, Rc<RefCell<usize>>);
 
 impl Codec for Table {
     fn encode(&self, at: Time, op: &Op) -> Vec<u8> {
         let mut table = self.0.borrow_mut();
         table.push((at, op.clone()));
-        (table.len() as u64 - 1).to_le_bytes().to_vec()
+        let mut payload = (table.len() as u64 - 1).to_le_bytes().to_vec();
+        payload.resize(payload.len() + *self.1.borrow(), 0);
+        payload
     }
 
     fn decode(&self, payload: &[u8]) -> Result<(Time, Op), String> {
-        let place: [u8; 8] = payload.try_into().map_err(|_| "not eight bytes".to_owned())?;
-        let place = usize::try_from(u64::from_le_bytes(place)).unwrap_or(usize::MAX);
+        let place = payload.first_chunk().ok_or("not eight bytes")?;
+        let place = usize::try_from(u64::from_le_bytes(*place)).unwrap_or(usize::MAX);
         self.0.borrow().get(place).cloned().ok_or_else(|| "not in the table".to_owned())
     }
 

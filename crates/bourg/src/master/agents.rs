@@ -47,7 +47,14 @@ pub(crate) struct Handle {
 struct Links {
     credentials: Rotating,
     refusals: Refusals,
-    links: Mutex<HashMap<MachineId, Known>>,
+    links: Mutex<HashMap<(MachineId, For), Known>>,
+}
+
+/// What a link is for. Logs have their own: whoever reads many keeps no poll waiting for a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum For {
+    Polls,
+    Logs,
 }
 
 /// A machine that was talked to.
@@ -128,31 +135,31 @@ impl Handle {
         });
     }
 
-    /// A client for a machine's Borglet.
-    pub(crate) fn client(&self, machine: &Machine) -> anyhow::Result<BorgletClient<Link>> {
+    /// A client for a machine's Borglet, to read what tasks write there.
+    pub(crate) fn client_for_logs(&self, machine: &Machine) -> anyhow::Result<BorgletClient<Link>> {
         let _inside = self.runtime.enter();
         let said = machine.credentials.clone();
-        self.links.client(machine.id, &machine.name, &machine.address, said)
+        self.links.client((machine.id, For::Logs), &machine.name, &machine.address, said)
     }
 
     /// Why the last poll of a machine failed, where this replica polls it and it did.
     pub(crate) fn trouble(&self, machine: MachineId) -> Option<String> {
         let links = self.links.links.lock().ok()?;
-        links.get(&machine)?.trouble.as_deref().map(str::to_owned)
+        links.get(&(machine, For::Polls))?.trouble.as_deref().map(str::to_owned)
     }
 }
 
 impl Links {
     fn client(
         &self,
-        machine: MachineId,
+        key: (MachineId, For),
         name: &MachineName,
         address: &Arc<str>,
         said: Option<Arc<Credentials>>,
     ) -> anyhow::Result<BorgletClient<Link>> {
         let mut links = self.links.lock().map_err(|_| anyhow::anyhow!("a thread panicked"))?;
         let used = Instant::now();
-        let link = match links.get_mut(&machine) {
+        let link = match links.get_mut(&key) {
             Some(known) if known.address == *address => {
                 known.used = used;
                 known.link.clone()
@@ -162,7 +169,7 @@ impl Links {
                 let expect = Expect::Identity(Identity::Borglet(name.to_string()));
                 let link = rpc::transport::link(address, &self.credentials, &expect)?;
                 let (address, trouble) = (Arc::clone(address), None);
-                links.insert(machine, Known { address, link: link.clone(), used, trouble });
+                links.insert(key, Known { address, link: link.clone(), used, trouble });
                 link
             }
         };
@@ -183,13 +190,14 @@ impl Links {
 
     fn troubles(&self, machine: MachineId, trouble: Option<String>) {
         let Ok(mut links) = self.links.lock() else { return };
-        if let Some(known) = links.get_mut(&machine) {
+        if let Some(known) = links.get_mut(&(machine, For::Polls)) {
             known.trouble = trouble.map(String::into_boxed_str);
         }
     }
 
     async fn poll(&self, poll: &Poll, said: Option<Arc<Credentials>>) -> anyhow::Result<Answer> {
-        let mut client = self.client(poll.machine, &poll.name, &poll.address, said)?;
+        let mut client =
+            self.client((poll.machine, For::Polls), &poll.name, &poll.address, said)?;
         let mut request = tonic::Request::new(v1::PollRequest {
             order: poll.order.as_ref().map(Into::into),
             hold: Some(proto::duration(poll.hold)),
@@ -228,7 +236,10 @@ mod tests {
         let credentials = Rotating::new(credentials).expect("a certificate");
         let links = Links { credentials, refusals: Refusals::default(), links: Mutex::default() };
         let name = MachineName::new("m1").expect("a name");
-        let talk = || links.client(MachineId(1), &name, &"m1:7801".into(), None).map(drop);
+        let talk = || {
+            let key = (MachineId(1), For::Polls);
+            links.client(key, &name, &"m1:7801".into(), None).map(drop)
+        };
         talk().expect("an address");
         let begun = Instant::now();
         let are = |after: Duration| {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use cell::Job;
 use model::CollectionId;
 use proto::v1;
 use tokio::sync::mpsc::error::SendTimeoutError;
@@ -10,9 +11,11 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
 
 use super::core::View;
-use super::service::STREAM_QUEUE;
 use super::views;
 use super::watching::STALLED;
+
+/// How many states of a job may wait for a slow watcher: what is new meanwhile comes as one.
+const QUEUE: usize = 2;
 
 /// What a watcher is sent.
 type Sent = Result<v1::StatusResponse, Status>;
@@ -23,7 +26,7 @@ pub(super) fn follow(
     job: CollectionId,
 ) -> Result<ReceiverStream<Sent>, Status> {
     // One place more: how it ends.
-    let (to_client, stream) = mpsc::channel(STREAM_QUEUE + 1);
+    let (to_client, stream) = mpsc::channel(QUEUE + 1);
     let no_room = |_| Status::internal("a queue that is new has no room: report this");
     let end = to_client.clone().try_reserve_owned().map_err(no_room)?;
     tokio::spawn(async move {
@@ -39,15 +42,15 @@ async fn send_changes(
     job: CollectionId,
     to_client: mpsc::Sender<Sent>,
 ) -> Result<(), Status> {
-    let mut last = None;
+    let (mut known, mut last) = (None, None);
     loop {
         // No view outlives this: it would keep the cell of that moment for as long as a reader takes.
-        let seen = {
+        let (message, dead) = {
             let view = Arc::clone(&views.borrow_and_update());
-            look(&view, job)
+            let Some(job) = view.cell.job(job) else { return Ok(()) };
+            (look(&view, job, &mut known), !job.is_alive())
         };
-        let Some((message, dead)) = seen else { return Ok(()) };
-        if last.as_ref() != Some(&message.jobs) {
+        if let Some(message) = message.filter(|message| last.as_ref() != Some(&message.jobs)) {
             last = Some(message.jobs.clone());
             match to_client.send_timeout(Ok(message), STALLED).await {
                 Ok(()) => {}
@@ -70,12 +73,17 @@ async fn send_changes(
     }
 }
 
-/// A job in a view, if it is there, and whether it is dead.
-fn look(view: &View, job: CollectionId) -> Option<(v1::StatusResponse, bool)> {
-    let job = view.cell.job(job)?;
+/// A job in a view, unless it is known as it is: most views show what became of others. How an alloc set
+/// looks is what its jobs do, too.
+fn look(view: &View, job: &Arc<Job>, known: &mut Option<Arc<Job>>) -> Option<v1::StatusResponse> {
+    let before = known.replace(Arc::clone(job));
+    let is_known = before.is_some_and(|before| Arc::ptr_eq(&before, job));
+    if is_known && !job.spec.kind.is_alloc_set() {
+        return None;
+    }
     let status = views::job_status(&view.cell, job, true);
     let (index, time) = (view.cell.index().0, view.now().0);
-    Some((v1::StatusResponse { index, time, jobs: vec![status] }, !job.is_alive()))
+    Some(v1::StatusResponse { index, time, jobs: vec![status] })
 }
 
 #[cfg(test)]

@@ -241,6 +241,8 @@ fn append(
                 trouble.set(None);
                 rest = later;
             }
+            // Nobody is told any more what becomes of it.
+            Err(error) if error.is_no_room() && to_core.is_closed() => return Err(error.into()),
             Err(error) if error.is_no_room() => {
                 let known = trouble.there.load(Ordering::Acquire);
                 trouble.set(Some(error.to_string()));

@@ -1,11 +1,18 @@
 //! What tasks write, relayed from their machines.
 
+use std::time::Duration;
+
 use cell::{Job, TaskState};
 use model::{InstanceId, MachineId};
 use proto::v1;
 use tokio::sync::mpsc;
 use tokio_stream::StreamExt;
 use tonic::Status;
+
+use super::watching::STALLED;
+
+/// How long a machine may take to begin.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The life of a task whose logs are of interest: the one on a machine now, or the last.
 pub(super) fn newest_life(job: &Job, index: model::TaskIndex) -> Option<(InstanceId, MachineId)> {
@@ -25,11 +32,21 @@ pub(super) async fn relay(
     request: v1::ReadLogRequest,
     to_client: mpsc::Sender<Result<v1::LogChunk, Status>>,
 ) {
-    let mut chunks = match client.read_log(request).await {
-        Ok(response) => response.into_inner(),
-        Err(status) => {
+    let begun = tokio::time::timeout(PATIENCE, client.read_log(request)).await;
+    let mut chunks = match begun {
+        Ok(Ok(response)) => response.into_inner(),
+        Ok(Err(status)) => {
             let said = Status::unavailable(rpc::transport::explain(&status));
-            let _gone = to_client.send(Err(said)).await;
+            let _gone = to_client.send_timeout(Err(said), STALLED).await;
+            return;
+        }
+        Err(_) => {
+            let said = Status::unavailable(format!(
+                "the machine does not begin to send a log within {} seconds: it does not answer, or \
+                 many read logs there",
+                PATIENCE.as_secs()
+            ));
+            let _gone = to_client.send_timeout(Err(said), STALLED).await;
             return;
         }
     };
@@ -40,7 +57,7 @@ pub(super) async fn relay(
         };
         let Some(chunk) = chunk else { break };
         let failed = chunk.is_err();
-        if to_client.send(chunk).await.is_err() || failed {
+        if to_client.send_timeout(chunk, STALLED).await.is_err() || failed {
             break;
         }
     }

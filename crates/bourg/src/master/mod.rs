@@ -41,6 +41,7 @@ mod routes;
 mod saving;
 mod scheduling;
 mod service;
+mod streams;
 mod summary;
 mod tally;
 mod tasks;

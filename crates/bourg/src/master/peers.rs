@@ -236,7 +236,7 @@ impl Handle {
     /// Says something to another replica, if it can hear it.
     pub(crate) fn send(&self, message: ReplicaMessage) {
         if let Body::Consensus(says) = &message.body {
-            self.0.told.fetch_max(says.commit.0, Ordering::AcqRel);
+            self.0.told.fetch_max(says.committed().0, Ordering::AcqRel);
         }
         if let Some(core) = self.0.beside.get(&message.to) {
             let _lost = core.try_send(Message::Input(Input::Received(message)));
@@ -501,7 +501,7 @@ fn size(message: &ReplicaMessage) -> usize {
 #[cfg(test)]
 mod tests {
     use model::LogIndex;
-    use replica::Consensus;
+    use replica::{Consensus, ConsensusKind};
     use rpc::{Authority, Identity, Validity};
 
     use super::*;
@@ -536,8 +536,7 @@ mod tests {
     fn what_others_are_told_is_noted_before_they_can_hear_it() {
         let peers = peers(&[(6, "f:1")]);
         let handle = peers.handle();
-        let says = |commit: u64| {
-            let consensus = Consensus { commit: LogIndex(commit), ..Consensus::default() };
+        let says = |consensus| {
             let body = Body::Consensus(Box::new(consensus));
             handle.send(ReplicaMessage {
                 from: ReplicaId(7),
@@ -548,7 +547,13 @@ mod tests {
             handle.told().load(Ordering::Acquire)
         };
         // Messages to one that is behind say less than what another heard.
-        assert_eq!([3, 9, 4].map(says), [3, 9, 9]);
+        let record = |commit| Consensus { commit: LogIndex(commit), ..Consensus::default() };
+        assert_eq!([3, 9, 4].map(|commit| says(record(commit))), [3, 9, 9]);
+        // The answer to a read has it in another place.
+        let (kind, index) = (ConsensusKind::ReadIndexResponse, LogIndex(12));
+        assert_eq!(says(Consensus { kind, index, ..Consensus::default() }), 12);
+        let (kind, index) = (ConsensusKind::Append, LogIndex(20));
+        assert_eq!(says(Consensus { kind, index, ..Consensus::default() }), 12);
     }
 
     #[test]

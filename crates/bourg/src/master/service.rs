@@ -26,6 +26,7 @@ use super::metrics::{Metrics, Requests};
 use super::past::Past;
 use super::reads::{Reads, selection};
 use super::rejections::rejected;
+use super::streams::{Streams, holding};
 use super::summary::Summary;
 use super::tasks::{self, split};
 use super::watching::Kept;
@@ -40,6 +41,8 @@ pub(crate) struct Service {
     pub(super) cell: String,
     pub(super) past: Past,
     pub(super) events: Kept,
+    watchers: Streams,
+    log_readers: Streams,
     pub(super) authority: Arc<Authority>,
     /// How long the certificates are valid that machines and schedulers get.
     pub(super) validity: Duration,
@@ -58,6 +61,14 @@ pub(crate) const RETRY_AFTER: &str = "retry-after-ms";
 pub(super) const SMALL_BYTES: usize = 256;
 /// How many messages of a stream may wait for a slow reader.
 pub(super) const STREAM_QUEUE: usize = 64;
+/// The same of logs, in pieces of 64 KiB.
+const LOG_QUEUE: usize = 8;
+/// How many may watch a job at once, and how many of them one user's: each `bourg run` does.
+const WATCHERS_MAX: usize = 2_048;
+const WATCHERS_OF_ONE: usize = 512;
+/// How many may read logs at once, and how many of them one user's.
+const LOG_READERS_MAX: usize = 256;
+const LOG_READERS_OF_ONE: usize = 64;
 
 impl Service {
     pub(super) fn new(
@@ -79,6 +90,8 @@ impl Service {
             cell,
             past,
             events,
+            watchers: Streams::new("watch jobs", WATCHERS_MAX, WATCHERS_OF_ONE),
+            log_readers: Streams::new("read logs", LOG_READERS_MAX, LOG_READERS_OF_ONE),
             authority,
             validity,
             metrics,
@@ -374,7 +387,8 @@ impl Borgmaster for Service {
         let view = self.core.view();
         let job = Reads { cell: &view.cell, now: view.now(), me: user }.find(&asked)?.id;
         drop(view);
-        let stream: Streamed<_> = Box::pin(following::follow(self.core.watch(), job)?);
+        let place = self.watchers.begin(user)?;
+        let stream = holding(place, following::follow(self.core.watch(), job)?);
         Ok(self.while_accepted(caller, Response::new(stream)))
     }
 
@@ -484,12 +498,13 @@ impl Borgmaster for Service {
             .filter(|(index, _)| tasks.contains(*index))
             .filter_map(|(index, _)| newest_life(job, index))
             .collect();
-        let (to_client, stream) = mpsc::channel(STREAM_QUEUE);
+        let place = self.log_readers.begin(user)?;
+        let (to_client, stream) = mpsc::channel(LOG_QUEUE);
         for (instance, machine) in lives {
             let Some(machine) = view.cell.machine(machine) else { continue };
             let client = self
                 .agents
-                .client(machine)
+                .client_for_logs(machine)
                 .map_err(|error| Status::unavailable(error.to_string()))?;
             let request = v1::ReadLogRequest {
                 instance: Some(instance.into()),
@@ -499,7 +514,7 @@ impl Borgmaster for Service {
             };
             tokio::spawn(relay(client, request, to_client.clone()));
         }
-        let stream: Streamed<_> = Box::pin(ReceiverStream::new(stream));
+        let stream = holding(place, ReceiverStream::new(stream));
         Ok(self.while_accepted(caller, Response::new(stream)))
     }
 }

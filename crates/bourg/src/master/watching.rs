@@ -10,7 +10,6 @@ use prost::Message as _;
 use proto::v1;
 use proto::v1::events_request::From;
 use proto::v1::moment::At;
-use rpc::transport::{Full, Places};
 use store::events::{Cursor, Limit, Reader};
 use tokio::sync::mpsc::error::SendTimeoutError;
 use tokio::sync::{mpsc, watch};
@@ -21,6 +20,7 @@ use tonic::{Code, Response, Status};
 use super::core::Core;
 use super::reads::{Reads, job_has, labels, selection, task_has};
 use super::service::{Answer, Service, Streamed};
+use super::streams::{Streams, holding};
 
 /// How many events are read at once, and how many bytes of them.
 const AT_ONCE: Limit = Limit { events: 1_000, bytes: 1 << 20 };
@@ -31,6 +31,9 @@ const LAST_MAX: u32 = 100_000;
 /// How many may follow the events at once, and how many of them one user's.
 const FOLLOWERS_MAX: usize = 256;
 const FOLLOWERS_OF_ONE: usize = 64;
+/// The same of those who read them once: the newest of many are all in memory.
+const READERS_MAX: usize = 64;
+const READERS_OF_ONE: usize = 16;
 /// How many messages may wait for a slow reader.
 const QUEUE: usize = 4;
 /// How long a reader may take nothing before it is given up.
@@ -41,13 +44,15 @@ pub(super) const STALLED: Duration = Duration::from_secs(30);
 pub(super) struct Kept {
     directory: PathBuf,
     more: watch::Receiver<u64>,
-    followers: Places<UserName>,
+    followers: Streams,
+    readers: Streams,
 }
 
 impl Kept {
     pub(super) fn new(directory: &Path, more: watch::Receiver<u64>) -> Self {
-        let followers = Places::new(FOLLOWERS_MAX, FOLLOWERS_OF_ONE);
-        Self { directory: directory.to_owned(), more, followers }
+        let followers = Streams::new("follow the events", FOLLOWERS_MAX, FOLLOWERS_OF_ONE);
+        let readers = Streams::new("read events", READERS_MAX, READERS_OF_ONE);
+        Self { directory: directory.to_owned(), more, followers, readers }
     }
 }
 
@@ -139,8 +144,8 @@ impl Service {
         asked: &v1::EventsRequest,
     ) -> Answer<Streamed<v1::EventsResponse>> {
         let wanted = Wanted::of(asked, me, &self.core)?;
-        let slot = asked.follow.then(|| self.events.followers.take(me.clone())).transpose();
-        let slot = slot.map_err(|full| too_many(&full))?;
+        let Kept { followers, readers, .. } = &self.events;
+        let place = if asked.follow { followers } else { readers }.begin(me)?;
         // One place more: how it ends.
         let (to_client, stream) = mpsc::channel(QUEUE + 1);
         let no_room = |_| Status::internal("a queue that is new has no room: report this");
@@ -154,23 +159,8 @@ impl Service {
                 end.send(Err(status));
             }
         });
-        // What waits for a reader takes memory until its connection ends, and so does the slot.
-        let stream = ReceiverStream::new(stream).map(move |message| {
-            let _held = &slot;
-            message
-        });
-        Ok(Response::new(Box::pin(stream)))
+        Ok(Response::new(holding(place, ReceiverStream::new(stream))))
     }
-}
-
-/// What somebody is told who may not follow the events now.
-fn too_many(full: &Full<UserName>) -> Status {
-    Status::resource_exhausted(match full {
-        Full::One(me, number) => format!(
-            "{me} follows the events {number} times already, as often as one user may: end one of them"
-        ),
-        Full::All(number) => format!("{number} readers follow the events already: ask again later"),
-    })
 }
 
 /// Why it does not go on.

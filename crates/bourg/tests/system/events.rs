@@ -148,10 +148,10 @@ fn one_user_does_not_keep_the_others_from_following() {
         }
         let refused = client.events(asked.clone()).await.expect_err("that is one too many");
         assert_eq!(refused.code(), Code::ResourceExhausted);
-        let why =
-            "root follows the events 64 times already, as often as one user may: end one of them";
+        let why = "root has 64 calls that follow the events already, as many as one user may have: \
+                   end one of them";
         assert_eq!(refused.message(), why);
-        // What does not follow needs no room.
+        // What does not follow needs another place, and holds it for a moment.
         let once = v1::EventsRequest { follow: false, ..asked.clone() };
         client.events(once).await.expect("it is answered");
         following.pop();

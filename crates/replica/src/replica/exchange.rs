@@ -6,10 +6,14 @@ use model::{LogIndex, MachineId, ReplicaId, Time};
 use raft::eraftpb::{self, MessageType};
 use raft::{SnapshotStatus, StateRole};
 
-use super::{Codec, Kinds, Replica};
+use super::{Codec, Kinds, MESSAGE_BYTES_MAX, Replica};
 use crate::io::{Output, ReplicaError};
 use crate::members;
 use crate::message::{Body, Consensus, ConsensusKind, Message};
+
+/// How much waits at most to be said when the disk has what it says. Where a disk takes nothing for a long
+/// time, what is lost is what was to be said first, and consensus makes up for it.
+const HELD_MAX: usize = 1_024;
 
 impl<C: Codec> Replica<C> {
     /// A message of another replica. What comes from before a restoration, or for another, is not
@@ -100,15 +104,33 @@ impl<C: Codec> Replica<C> {
                 if self.installing.is_some() || consensus.snapshot.is_none() {
                     return Ok(());
                 }
-                self.arrived = consensus.snapshot.clone();
                 consensus.entries.clear();
             }
             _ => {}
         }
+        let snapshot = consensus.snapshot.clone();
+        // What one that was away has missed goes out by its answers: in many messages, or the library
+        // makes a single one of all of them.
+        self.node.set_batch_append(!consensus.kind.is_answer());
         let message = consensus.into_raft(from, to, &Kinds(&self.codec));
         // What does not fit the present term or membership is dropped.
         let _ignored = self.node.step(message);
+        self.node.set_batch_append(self.proposed_bytes <= MESSAGE_BYTES_MAX);
+        let taken = self.node.raft.raft_log.unstable_snapshot().as_ref();
+        let taken = taken.map(|taken| taken.get_metadata().index);
+        // One that consensus refuses does not take the place of one that it took.
+        if let Some(snapshot) = snapshot.filter(|it| Some(it.cell.index().0) == taken) {
+            self.arrived = Some(snapshot);
+        }
         Ok(())
+    }
+
+    /// Keeps what is to be said when the disk has what was handed to it.
+    pub(super) fn hold(&mut self, messages: Vec<eraftpb::Message>) {
+        if self.held.len() >= HELD_MAX {
+            self.held.pop_front();
+        }
+        self.held.push_back((self.handed, messages));
     }
 
     /// Lets another replica lead, where this one does.

@@ -13,8 +13,8 @@ use model::{
 
 use super::{Table, user};
 use crate::{
-    Body, ConsensusKind, Founding, HardState, Input, LogEntry, Message, Output, Persist, Recovered,
-    Refusal, Replica, ReplicaError, Settings, Ticket,
+    Body, Consensus, ConsensusKind, Founding, HardState, Input, LogEntry, Message, Output, Persist,
+    Recovered, Refusal, Replica, ReplicaError, Settings, Snapshot, Ticket,
 };
 
 /// What a replica has on its disk.
@@ -49,14 +49,28 @@ struct Host {
     outputs: Vec<Output>,
 }
 
+impl Host {
+    fn writes(&mut self, persist: Persist) {
+        self.inbox.push(Input::Persisted(persist.number));
+        self.disk.write(persist);
+    }
+}
+
+fn records_bytes(message: &Message) -> usize {
+    match &message.body {
+        Body::Consensus(consensus) => consensus.entries.iter().map(|entry| entry.data.len()).sum(),
+        _ => 0,
+    }
+}
+
 struct Cluster {
     table: Table,
     now: Time,
     hosts: BTreeMap<ReplicaId, Host>,
     network: VecDeque<Message>,
     cut: BTreeSet<ReplicaId>,
-    /// Whose disks write nothing any more.
-    stuck: BTreeSet<ReplicaId>,
+    /// Whose disks write nothing any more, and what waits for them.
+    stuck: BTreeMap<ReplicaId, Vec<Persist>>,
     /// Which cannot reach machines.
     blind: BTreeSet<ReplicaId>,
     /// Polls that machines keep back, by when they answer.
@@ -66,6 +80,8 @@ struct Cluster {
     /// Of which level replicas are that are started.
     level: Level,
     snapshots: usize,
+    /// How many bytes of records the largest message had.
+    largest: usize,
     failed: Option<ReplicaError>,
 }
 
@@ -98,12 +114,13 @@ impl Cluster {
             hosts: BTreeMap::new(),
             network: VecDeque::new(),
             cut: BTreeSet::new(),
-            stuck: BTreeSet::new(),
+            stuck: BTreeMap::new(),
             blind: BTreeSet::new(),
             held: Vec::new(),
             obeyed: BTreeMap::new(),
             level,
             snapshots: 0,
+            largest: 0,
             failed: None,
         };
         cluster.start(id(1), level);
@@ -207,12 +224,14 @@ impl Cluster {
             }
             for output in outputs {
                 match output {
-                    Output::Send(message) => self.network.push_back(message),
-                    Output::Persist(_) if self.stuck.contains(id) => {}
-                    Output::Persist(persist) => {
-                        host.inbox.push(Input::Persisted(persist.number));
-                        host.disk.write(persist);
+                    Output::Send(message) => {
+                        self.largest = self.largest.max(records_bytes(&message));
+                        self.network.push_back(message);
                     }
+                    Output::Persist(persist) => match self.stuck.get_mut(id) {
+                        Some(waits) => waits.push(persist),
+                        None => host.writes(persist),
+                    },
                     Output::Poll(poll) => {
                         let known = self.obeyed.get(&poll.machine).map(|stamp| stamp.index.0);
                         let is_news = poll.order.is_some() || known != Some(poll.seen);
@@ -413,6 +432,68 @@ fn one_that_is_too_far_behind_goes_on_from_a_snapshot() {
     assert_eq!(cluster.cell(id(3)).machine_count(), 21);
 }
 
+/// One message of all would be larger than the transport sends, and nothing else would come meanwhile.
+#[test]
+fn what_one_has_missed_comes_in_many_messages() {
+    let mut cluster = Cluster::of(3);
+    cluster.cut.insert(id(3));
+    *cluster.table.1.borrow_mut() = 400 << 10;
+    for number in 0..20 {
+        assert!(cluster.add_machine(id(1), &format!("m{number}")));
+    }
+    *cluster.table.1.borrow_mut() = 0;
+    (cluster.largest, cluster.snapshots) = (0, 0);
+    cluster.cut.clear();
+    cluster.agree();
+    assert_eq!(cluster.cell(id(3)).machine_count(), 20);
+    assert_eq!(cluster.snapshots, 0, "it read the records");
+    assert!((400 << 10..2 << 20).contains(&cluster.largest), "{} bytes", cluster.largest);
+}
+
+#[test]
+fn what_waits_to_be_said_for_a_disk_that_takes_nothing_is_bounded() {
+    let mut cluster = Cluster::of(3);
+    assert_eq!(cluster.elected(), id(1));
+    cluster.stuck.insert(id(3), Vec::new());
+    assert!(cluster.add_machine(id(1), "m1"));
+    // The leader is heard, and would be answered, ten times a second.
+    cluster.run(20_000);
+    let waits = cluster.stuck.remove(&id(3)).expect("it is stuck");
+    assert!(!waits.is_empty());
+    let host = cluster.hosts.get_mut(&id(3)).expect("a host");
+    waits.into_iter().for_each(|persist| host.writes(persist));
+    cluster.turn();
+    let said = cluster.network.iter().filter(|message| message.from == id(3)).count();
+    assert!((1_000..1_100).contains(&said), "{said} messages at once");
+    cluster.agree();
+    assert_eq!(cluster.cell(id(3)).machine_count(), 1);
+}
+
+/// Of one that led before, which comes late.
+#[test]
+fn a_snapshot_that_is_refused_does_not_displace_one_that_was_taken() {
+    let mut cluster = Cluster::of(2);
+    let added = cluster.change(id(1), Mutation::AddReplica { address: address(id(3)) });
+    assert_eq!(added, Some(Ok(Reply::ReplicaAdded(id(3)))));
+    cluster.run(50);
+    let older = cluster.cell(id(1)).clone();
+    assert!(cluster.add_machine(id(1), "m1"));
+    let newer = cluster.cell(id(1)).clone();
+    cluster.cut.insert(id(3));
+    cluster.start(id(3), LEVEL);
+    let host = cluster.hosts.get_mut(&id(3)).expect("a host");
+    for (term, cell) in [(3, newer.clone()), (2, older)] {
+        let snapshot = Some(Snapshot { term: Term(1), cell });
+        let kind = ConsensusKind::Snapshot;
+        let says = Consensus { kind, term: Term(term), snapshot, ..Consensus::default() };
+        let body = Body::Consensus(Box::new(says));
+        let message = Message { from: id(1), to: id(3), restore_epoch: 0, body };
+        host.inbox.push(Input::Received(message));
+    }
+    cluster.turn();
+    assert_eq!(cluster.cell(id(3)).index(), newer.index());
+}
+
 #[test]
 fn a_cell_that_was_restored_takes_in_new_replicas_and_none_from_before() {
     let mut cluster = Cluster::of(2);
@@ -468,7 +549,7 @@ fn the_leader_hands_over_and_can_be_removed() {
 fn a_leader_whose_disk_is_stuck_hands_over() {
     let mut cluster = Cluster::of(3);
     let first = cluster.leader().expect("it leads");
-    cluster.stuck.insert(first);
+    cluster.stuck.insert(first, Vec::new());
     assert!(!cluster.add_machine(first, "m1"), "nobody knows");
     cluster.until("another one leads", |cluster| cluster.leader().is_some_and(|id| id != first));
     let second = cluster.leader().expect("it leads");

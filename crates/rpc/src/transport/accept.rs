@@ -19,7 +19,7 @@ use tokio_rustls::server::TlsStream;
 use tonic::transport::server::Connected;
 
 use super::peer::{FarEnd, Peer};
-use super::places::{Holder, Place, Places, for_connection};
+use super::places::{Connections, OfConnection};
 use super::refusals::{Cause, Refusals};
 use super::server::Limits;
 
@@ -37,7 +37,7 @@ pub(super) struct Accept {
     pub(super) cell: Arc<str>,
     pub(super) limits: Limits,
     pub(super) refusals: Refusals,
-    pub(super) places: Places<Holder>,
+    pub(super) places: Connections,
     /// Takes the connections that are ready.
     pub(super) connections: mpsc::Sender<io::Result<Connection>>,
     pub(super) closing: watch::Receiver<bool>,
@@ -88,12 +88,12 @@ impl Accept {
         let far_end = Arc::new(FarEnd::new(address, own, &self.cell, self.refusals.clone()));
         let peer = far_end.of_cell(&self.cell).ok();
         let ends = peer.as_ref().and_then(Peer::ends);
-        let place = match for_connection(&self.places, peer.map(|peer| peer.identity)) {
+        let place = match self.places.take(peer.map(|peer| peer.identity)) {
             Ok(place) => place,
-            Err(full) => {
+            Err(why) => {
                 // While it lingers, others may come.
                 drop(permit);
-                far_end.count(Cause::TooMany, &full.to_string());
+                far_end.count(Cause::TooMany, &why);
                 let _closed = tokio::time::timeout(LINGER, linger(stream)).await;
                 return;
             }
@@ -164,7 +164,7 @@ pub(super) struct Connection {
 /// What a connection has of what there is a limit for.
 struct Held {
     _permit: OwnedSemaphorePermit,
-    _place: Option<Place<Holder>>,
+    _place: OfConnection,
 }
 
 impl Connection {

@@ -103,14 +103,49 @@ impl<Who: Eq + Hash> Drop for Place<Who> {
 }
 
 /// Of whom a connection is. Those who are nobody of the cell share what one may have.
-pub(super) type Holder = Option<Identity>;
+type Holder = Option<Identity>;
 
-/// A place for a connection of whoever has just shown their certificate. Masters need none.
-pub(super) fn for_connection(
-    places: &Places<Holder>,
-    who: Holder,
-) -> Result<Option<Place<Holder>>, Full<Holder>> {
-    if who == Some(Identity::Master) { Ok(None) } else { places.take(who).map(Some) }
+/// The places of a server's connections.
+#[derive(Debug)]
+pub(super) struct Connections {
+    of_all: Places<Holder>,
+    /// A user's tasks are as many as they like.
+    of_tasks: Places<String>,
+}
+
+/// What a connection holds. Masters' hold nothing.
+#[derive(Debug)]
+pub(super) struct OfConnection {
+    _one: Option<Place<Holder>>,
+    _task: Option<Place<String>>,
+}
+
+impl Connections {
+    /// So many for all but masters, so many for each, and a quarter of all for the tasks of one user.
+    pub(super) fn new(most: usize, most_of_one: usize) -> Self {
+        let of_tasks = Places::new(most, (most / 4).max(most_of_one));
+        Self { of_all: Places::new(most, most_of_one), of_tasks }
+    }
+
+    /// A place for a connection of whoever has just shown their certificate, or why there is none.
+    pub(super) fn take(&self, who: Holder) -> Result<OfConnection, String> {
+        let task = match &who {
+            Some(Identity::Task { user, .. }) => {
+                let place = self.of_tasks.take(user.clone());
+                Some(place.map_err(|full| {
+                    let (Full::One(_, number) | Full::All(number)) = full;
+                    format!(
+                        "the tasks of {user} have {number} connections, as many as those of one user \
+                         may have: look for what does not close them"
+                    )
+                })?)
+            }
+            _ => None,
+        };
+        let one =
+            if who == Some(Identity::Master) { Ok(None) } else { self.of_all.take(who).map(Some) };
+        Ok(OfConnection { _one: one.map_err(|full| full.to_string())?, _task: task })
+    }
 }
 
 impl fmt::Display for Full<Holder> {
@@ -144,38 +179,53 @@ mod tests {
 
     #[test]
     fn each_has_a_share_all_have_a_bound_and_masters_have_neither() {
-        let places: Places<Holder> = Places::new(5, 2);
+        let places = Connections::new(5, 2);
         let mut held = Vec::new();
-        let one = |text: &str| Some(Full::One(who(text), 2));
         for (text, refused) in [
             ("user/ana", None),
             ("user/ana", None),
-            ("user/ana", one("user/ana")),
+            ("user/ana", Some("user/ana has 2 connections, as many as one may have")),
             ("task/ana/j/0", None),
             ("nobody", None),
             ("join/borglet/m1", None),
-            ("user/ben", Some(Full::All(5))),
-            ("user/ana", one("user/ana")),
+            ("user/ben", Some("there are 5 connections, and what is left is kept for masters")),
+            ("user/ana", Some("user/ana has 2 connections")),
             ("master", None),
             ("master", None),
             ("master", None),
         ] {
-            match for_connection(&places, who(text)) {
-                Ok(place) => held.push((text, place)),
-                Err(full) => {
-                    assert_eq!(Some(full), refused, "{text}");
-                    continue;
-                }
+            match (places.take(who(text)), refused) {
+                (Ok(place), None) => held.push((text, place)),
+                (Err(why), Some(refused)) => assert!(why.starts_with(refused), "{text}: {why}"),
+                (taken, refused) => panic!("{text}: {taken:?}, not {refused:?}"),
             }
-            assert_eq!(refused, None, "{text}");
         }
         // What a master gives back is nobody's.
         held.retain(|(text, _)| *text != "master");
-        assert_eq!(places.take(who("user/ben")).unwrap_err(), Full::All(5));
+        assert!(places.take(who("user/ben")).is_err());
         held.remove(0);
-        held.push(("user/ben", Some(places.take(who("user/ben")).unwrap())));
-        assert_eq!(places.take(who("user/ana")).unwrap_err(), Full::All(5));
+        held.push(("user/ben", places.take(who("user/ben")).unwrap()));
+        assert!(places.take(who("user/ana")).is_err());
         drop(held);
-        assert!(places.held().by_one.is_empty() && places.held().all == 0);
+        let (of_all, of_tasks) = (places.of_all.held(), places.of_tasks.held());
+        assert!(of_all.by_one.is_empty() && of_all.all == 0);
+        assert!(of_tasks.by_one.is_empty() && of_tasks.all == 0);
+    }
+
+    #[test]
+    fn the_tasks_of_one_user_leave_room_for_others() {
+        let places = Connections::new(16, 3);
+        let take = |index: u32| places.take(who(&format!("task/ana/j/{index}")));
+        let held: Vec<_> = (0..4).map(|index| take(index).unwrap()).collect();
+        let why = take(4).unwrap_err();
+        assert!(
+            why.starts_with("the tasks of ana have 4 connections, as many as those of one"),
+            "{why}"
+        );
+        for others in ["user/ana", "task/ben/j/0"] {
+            places.take(who(others)).unwrap();
+        }
+        drop(held);
+        take(4).unwrap();
     }
 }

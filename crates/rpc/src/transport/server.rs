@@ -14,7 +14,7 @@ use tonic::transport::Server;
 
 use super::accept::Accept;
 use super::admission::Admission;
-use super::places::Places;
+use super::places::Connections;
 use super::refusals::Refusals;
 use super::{KEEP_ALIVE_TIMEOUT, SERVER_KEEP_ALIVE_INTERVAL};
 use crate::{Error, Result, Rotating};
@@ -27,7 +27,8 @@ const MAX_HEADER_BYTES: u32 = 64 << 10;
 pub struct Limits {
     /// Open connections of all but masters. Whoever comes further is refused after the handshake.
     pub connections: usize,
-    /// Those of one identity, other than masters. Further ones are refused after the handshake.
+    /// Those of one identity, other than masters. Further ones are refused after the handshake. The tasks of
+    /// one user may have a quarter of [`Self::connections`] together.
     pub connections_of_one: usize,
     /// Open connections beyond [`Self::connections`], to which masters alone come. Where as many are
     /// open as both together, those in their handshake included, further ones wait unaccepted.
@@ -90,7 +91,7 @@ where
         cell: cell.as_str().into(),
         limits,
         refusals: refusals.clone(),
-        places: Places::new(limits.connections, limits.connections_of_one),
+        places: Connections::new(limits.connections, limits.connections_of_one),
         connections,
         closing: watch_closing,
     };

@@ -1,0 +1,71 @@
+//! Streams that users hold for as long as they like: of each kind there are some for all, and fewer for
+//! each of them.
+
+use model::UserName;
+use rpc::transport::{Full, Place, Places};
+use tokio_stream::{Stream, StreamExt as _};
+use tonic::Status;
+
+use super::service::Streamed;
+
+/// The streams of a kind. Clones count together.
+#[derive(Clone, Debug)]
+pub(super) struct Streams {
+    /// What whoever has one does, in the plural.
+    doing: &'static str,
+    places: Places<UserName>,
+}
+
+impl Streams {
+    /// Whoever `doing` says: so many at once, and so many of one user's.
+    pub(super) fn new(doing: &'static str, most: usize, most_of_one: usize) -> Self {
+        Self { doing, places: Places::new(most, most_of_one) }
+    }
+
+    /// A place for one of a user's, for as long as what is given lives.
+    pub(super) fn begin(&self, user: &UserName) -> Result<Place<UserName>, Status> {
+        let doing = self.doing;
+        self.places.take(user.clone()).map_err(|full| {
+            Status::resource_exhausted(match full {
+                Full::One(user, number) => format!(
+                    "{user} has {number} calls that {doing} already, as many as one user may have: \
+                     end one of them"
+                ),
+                Full::All(number) => format!("{number} calls {doing} already: ask again later"),
+            })
+        })
+    }
+}
+
+/// A stream that holds something to its end: what waits for a reader takes memory until then.
+pub(super) fn holding<T: 'static>(
+    held: impl Send + 'static,
+    stream: impl Stream<Item = Result<T, Status>> + Send + 'static,
+) -> Streamed<T> {
+    Box::pin(stream.map(move |message| {
+        let _held = &held;
+        message
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_user_leaves_places_for_others() {
+        let streams = Streams::new("read logs", 3, 2);
+        let begin = |user: &str| streams.begin(&user.parse().expect("a name"));
+        let held = [begin("ana"), begin("ana")].map(|place| place.expect("there is room"));
+        let refused = begin("ana").expect_err("that is one too many");
+        assert_eq!(
+            refused.message(),
+            "ana has 2 calls that read logs already, as many as one user may have: end one of them"
+        );
+        let _another = begin("ben").expect("there is room");
+        let refused = begin("eva").expect_err("there is none left");
+        assert_eq!(refused.message(), "3 calls read logs already: ask again later");
+        drop(held);
+        begin("eva").expect("there is room");
+    }
+}
