@@ -9,8 +9,6 @@ use tokio::sync::mpsc;
 use tokio_stream::StreamExt;
 use tonic::Status;
 
-use super::watching::STALLED;
-
 /// How long a machine may take to begin.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -33,20 +31,18 @@ pub(super) async fn relay(
     to_client: mpsc::Sender<Result<v1::LogChunk, Status>>,
 ) {
     let begun = tokio::time::timeout(PATIENCE, client.read_log(request)).await;
+    let begun = begun.unwrap_or_else(|_| {
+        Err(Status::unavailable(format!(
+            "its machine does not begin to send a log within {} seconds: it does not answer, or too many \
+             read logs there",
+            PATIENCE.as_secs()
+        )))
+    });
     let mut chunks = match begun {
-        Ok(Ok(response)) => response.into_inner(),
-        Ok(Err(status)) => {
+        Ok(response) => response.into_inner(),
+        Err(status) => {
             let said = Status::unavailable(rpc::transport::explain(&status));
-            let _gone = to_client.send_timeout(Err(said), STALLED).await;
-            return;
-        }
-        Err(_) => {
-            let said = Status::unavailable(format!(
-                "the machine does not begin to send a log within {} seconds: it does not answer, or \
-                 many read logs there",
-                PATIENCE.as_secs()
-            ));
-            let _gone = to_client.send_timeout(Err(said), STALLED).await;
+            let _gone = to_client.send(Err(said)).await;
             return;
         }
     };
@@ -57,7 +53,7 @@ pub(super) async fn relay(
         };
         let Some(chunk) = chunk else { break };
         let failed = chunk.is_err();
-        if to_client.send_timeout(chunk, STALLED).await.is_err() || failed {
+        if to_client.send(chunk).await.is_err() || failed {
             break;
         }
     }

@@ -15,7 +15,7 @@ use proto::v1::past_question::Question;
 use rpc::service::borgmaster_server::Borgmaster;
 use rpc::transport::{Cause, Refusals};
 use rpc::{Authority, Identity};
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 use tokio_stream::Stream;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
@@ -50,6 +50,8 @@ pub(crate) struct Service {
     pub(super) requests: Arc<Requests>,
     pub(super) registry: Arc<Registry>,
     summary: Summary,
+    /// Who answers what may be as large as the cell.
+    much: Arc<Semaphore>,
 }
 
 pub(super) type Answer<T> = Result<Response<T>, Status>;
@@ -59,6 +61,8 @@ pub(super) type Streamed<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Sen
 pub(crate) const RETRY_AFTER: &str = "retry-after-ms";
 /// What a request counts for at least, in bytes: with its message goes what is known of who asked.
 pub(super) const SMALL_BYTES: usize = 256;
+/// How many answers that may be as large as the cell are made at once.
+const MUCH_AT_ONCE: usize = 2;
 /// How many messages of a stream may wait for a slow reader.
 pub(super) const STREAM_QUEUE: usize = 64;
 /// The same of logs, in pieces of 64 KiB.
@@ -98,6 +102,7 @@ impl Service {
             requests,
             registry,
             summary: Summary::default(),
+            much: Arc::new(Semaphore::new(MUCH_AT_ONCE)),
         }
     }
 
@@ -124,6 +129,24 @@ impl Service {
     ) -> Answer<T> {
         let view = self.core.view();
         answer(&Reads { cell: &view.cell, now: view.now(), me }).map(Response::new)
+    }
+
+    /// The same where the answer may be as large as the cell: a few at a time, on threads of their own. Those
+    /// that serve hear the other replicas, too.
+    async fn read_much<T: Send + 'static>(
+        &self,
+        me: &UserName,
+        answer: impl FnOnce(&Reads<'_>) -> Result<T, Status> + Send + 'static,
+    ) -> Answer<T> {
+        let turn = Arc::clone(&self.much).acquire_owned().await;
+        let turn = turn.map_err(|_| Status::unavailable("the master stops"))?;
+        let (view, me) = (self.core.view(), me.clone());
+        let answered = tokio::task::spawn_blocking(move || {
+            // Kept by a question whose client is gone, too.
+            let _turn = turn;
+            answer(&Reads { cell: &view.cell, now: view.now(), me: &me })
+        });
+        answered.await.map_err(|error| Status::internal(error.to_string()))?.map(Response::new)
     }
 
     /// Answers from a moment of the past.
@@ -374,7 +397,10 @@ impl Borgmaster for Service {
                 other => Err(unexpected(&other)),
             };
         }
-        self.read(&user, |reads| reads.status(&asked))
+        match asked.jobs.as_slice() {
+            [_] => self.read(&user, |reads| reads.status(&asked)),
+            _ => self.read_much(&user, move |reads| reads.status(&asked)).await,
+        }
     }
 
     async fn watch_job(
@@ -414,7 +440,10 @@ impl Borgmaster for Service {
                 other => Err(unexpected(&other)),
             };
         }
-        let mut answer = self.read(&user, |reads| reads.machines(&asked))?;
+        let mut answer = match asked.names.as_slice() {
+            [_] => self.read(&user, |reads| reads.machines(&asked))?,
+            _ => self.read_much(&user, move |reads| reads.machines(&asked)).await?,
+        };
         self.tell_of_links(&mut answer.get_mut().machines);
         Ok(answer)
     }

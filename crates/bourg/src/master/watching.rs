@@ -13,7 +13,6 @@ use proto::v1::moment::At;
 use store::events::{Cursor, Limit, Reader};
 use tokio::sync::mpsc::error::SendTimeoutError;
 use tokio::sync::{mpsc, watch};
-use tokio_stream::StreamExt as _;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Response, Status};
 
