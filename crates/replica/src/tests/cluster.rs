@@ -482,6 +482,7 @@ fn a_snapshot_that_is_refused_does_not_displace_one_that_was_taken() {
     cluster.cut.insert(id(3));
     cluster.start(id(3), LEVEL);
     let host = cluster.hosts.get_mut(&id(3)).expect("a host");
+    host.disk.checkpoint = Some((newer.clone(), Term(1)));
     for (term, cell) in [(3, newer.clone()), (2, older)] {
         let snapshot = Some(Snapshot { term: Term(1), cell });
         let kind = ConsensusKind::Snapshot;
