@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use cell::{Mutation, Op, Outcome, Reply, RequestId};
-use model::{Capability, CollectionId, LogIndex, ReplicaId, Term};
+use cell::{Mutation, Op, Outcome, Rejection, Reply, RequestId};
+use model::{Capability, CollectionId, LogIndex, ReplicaId, TaskSelection, Term};
 use proto::v1;
 use tokio::time::Instant;
 use tonic::{Code, Status};
@@ -175,19 +175,23 @@ impl Service {
         self.replied(answered)
     }
 
-    /// Changes what is found by its name, which has to mean then what it means where it is looked up.
+    /// Kills what is found by its name, which has to mean then what it means where it is looked up.
     /// That is so in the view of a replica that leads, and leads on until it is done, where that has
     /// everything that it has told others to be committed: nobody else acknowledges anything before, or
     /// reads what is not in it. Whoever does not lead, finds nothing or leads no longer asks what is true
     /// now.
-    pub(super) async fn mutate_found<T>(
+    ///
+    /// Where nothing is found, that is recorded as the answer to this request. It may have been sent more than
+    /// once, and one that comes late must not kill what has the name by then. Where an earlier one was done,
+    /// its reply is given, without what it was done to.
+    pub(super) async fn kill_found<T>(
         &self,
         id: Option<v1::RequestId>,
         by: Caller,
         bytes: usize,
         find: impl Fn(&View) -> Result<T, Status>,
-        mutation: impl Fn(&T) -> Result<Mutation, Status>,
-    ) -> Result<(T, LogIndex, Reply), Status> {
+        kill: impl Fn(&T) -> Result<Mutation, Status>,
+    ) -> Result<(Option<T>, LogIndex, Reply), Status> {
         let id = given(id)?;
         let counted = self.count_change(Some(&by), bytes)?;
         let view = match self.core.view().leads {
@@ -196,19 +200,36 @@ impl Service {
         };
         let found = view.and_then(|view| Some((view.leads?, find(&view).ok()?)));
         if let Some((term, found)) = found {
-            let ask = Ask::Request(id, by.clone(), mutation(&found)?);
+            let ask = Ask::Request(id, by.clone(), kill(&found)?);
             match self.ask_here(Some(term), ask, Arc::clone(&counted)).await {
                 Err(status) if may_be_answered(&status) => {}
                 answered => {
                     let (index, reply) = self.replied(answered?)?;
-                    return Ok((found, index, reply));
+                    return Ok((Some(found), index, reply));
                 }
             }
         }
-        let found = find(&*gate::newest(&self.core).await?)?;
-        let ask = Ask::Request(id, by, mutation(&found)?);
-        let (index, reply) = self.replied(self.ask_counted(ask, counted).await?)?;
-        Ok((found, index, reply))
+        let (found, mutation) = match find(&*gate::newest(&self.core).await?) {
+            Ok(found) => {
+                let mutation = kill(&found)?;
+                (Ok(found), mutation)
+            }
+            Err(status) if status.code() == Code::NotFound => {
+                (Err(status), Mutation::Kill { collection: NO_JOB, tasks: TaskSelection::All })
+            }
+            Err(status) => return Err(status),
+        };
+        let answered = self.ask_counted(Ask::Request(id, by, mutation), counted).await?;
+        match (found, &answered.1) {
+            (Err(status), Outcome::Request(Err(Rejection::NoSuchJob(NO_JOB)))) => Err(status),
+            (Ok(_), Outcome::Request(Err(Rejection::NoSuchJob(NO_JOB)))) => Err(Status::not_found(
+                "there was no such job when this was asked for the first time: ask again",
+            )),
+            (found, _) => {
+                let (index, reply) = self.replied(answered)?;
+                Ok((found.ok(), index, reply))
+            }
+        }
     }
 
     /// The reply to a request, or why it was rejected.
@@ -238,6 +259,9 @@ impl Service {
         self.mutate(id, by.clone(), used, SMALL_BYTES).await.map(drop)
     }
 }
+
+/// No job has this id: they are counted from 1.
+const NO_JOB: CollectionId = CollectionId(0);
 
 /// The id that every request has.
 fn given(id: Option<v1::RequestId>) -> Result<RequestId, Status> {

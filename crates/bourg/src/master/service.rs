@@ -235,11 +235,11 @@ impl Borgmaster for Service {
             self.own(&by, &asked, || tasks::may_touch(&me, job))?;
             Ok(Mutation::Kill { collection: job.id, tasks: tasks.clone() })
         };
-        match self.mutate_found(id, by.clone(), bytes, find, kill).await? {
+        match self.kill_found(id, by.clone(), bytes, find, kill).await? {
             (job, index, Reply::Killed { tasks }) => Ok(Response::new(v1::KillResponse {
                 index: index.0,
                 killed: tasks,
-                user: job.owner.to_string(),
+                user: job.map_or_else(|| me.to_string(), |job| job.owner.to_string()),
             })),
             (_, _, other) => Err(unexpected(&other)),
         }

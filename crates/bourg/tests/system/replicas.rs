@@ -334,6 +334,42 @@ fn a_cell_goes_on_from_one_replica_when_the_majority_is_lost() {
     cell.0.stop();
 }
 
+/// What is sent more than once, as by a client that heard nothing from one replica and asked another, may
+/// come when the name means something else.
+#[test]
+fn a_kill_that_found_nothing_does_nothing_when_it_comes_again() {
+    let cell = Cell::start();
+    wait(async {
+        let mut client = BorgmasterClient::new(to(&cell, Of::Master, issued(&cell, "user/root")));
+        let session = client.open_session(v1::OpenSessionRequest {}).await.expect("a session");
+        let session = session.into_inner().session;
+        let address = v1::JobAddress { user: String::new(), job: "web".to_owned() };
+        let kill = |sequence| v1::KillRequest {
+            id: Some(v1::RequestId { session, sequence }),
+            job: Some(address.clone()),
+            tasks: None,
+        };
+        let submit = |sequence| v1::SubmitRequest {
+            id: Some(v1::RequestId { session, sequence }),
+            spec: Some(jobs::that_fits_nowhere("web")),
+        };
+        let refused = client.kill(kill(1)).await.expect_err("there is none");
+        assert_eq!(refused.code(), Code::NotFound);
+        client.submit(submit(2)).await.expect("it is submitted");
+        let refused = client.kill(kill(1)).await.expect_err("that was answered");
+        assert_eq!(refused.code(), Code::NotFound, "{refused}");
+        assert!(refused.message().contains("when this was asked for the first time"), "{refused}");
+        assert_eq!(cell.ok("bourg status web -o state"), "pending\n");
+        // One that was done says so again, whatever the name means by then.
+        let done = client.kill(kill(3)).await.expect("it is killed").into_inner();
+        assert_eq!(done.killed, 1);
+        client.submit(submit(4)).await.expect("it is submitted anew");
+        let again = client.kill(kill(3)).await.expect("it was killed").into_inner();
+        assert_eq!(again.killed, 1);
+        assert_eq!(cell.ok("bourg status web -o state"), "pending\n");
+    });
+}
+
 #[test]
 fn where_too_much_waits_the_free_band_is_refused_first_and_the_rest_is_done() {
     let cell = Three::start();

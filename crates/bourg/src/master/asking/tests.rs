@@ -181,7 +181,7 @@ async fn a_name_is_looked_up_in_no_view_that_is_older_than_what_others_were_told
         let find = |view: &View| Ok(CollectionId(view.cell.index().0));
         let kill =
             |of: &CollectionId| Ok(Mutation::Kill { collection: *of, tasks: TaskSelection::All });
-        let done = service.mutate_found(id, Caller::of("ana"), 10, find, kill);
+        let done = service.kill_found(id, Caller::of("ana"), 10, find, kill);
         let (_, index, reply) = done.await?;
         Ok((index, Outcome::Request(Ok(reply))))
     });
