@@ -204,7 +204,7 @@ impl Service {
             match self.ask_here(Some(term), ask, Arc::clone(&counted)).await {
                 Err(status) if may_be_answered(&status) => {}
                 answered => {
-                    let (index, reply) = self.replied(answered?)?;
+                    let (index, reply) = self.replied_to_kill(answered?)?;
                     return Ok((Some(found), index, reply));
                 }
             }
@@ -220,15 +220,18 @@ impl Service {
             Err(status) => return Err(status),
         };
         let answered = self.ask_counted(Ask::Request(id, by, mutation), counted).await?;
-        match (found, &answered.1) {
-            (Err(status), Outcome::Request(Err(Rejection::NoSuchJob(NO_JOB)))) => Err(status),
-            (Ok(_), Outcome::Request(Err(Rejection::NoSuchJob(NO_JOB)))) => Err(Status::not_found(
+        match (found, self.replied_to_kill(answered)) {
+            (Err(status), Err(told)) if told.code() == Code::NotFound => Err(status),
+            (found, told) => told.map(|(index, reply)| (found.ok(), index, reply)),
+        }
+    }
+
+    fn replied_to_kill(&self, answered: (LogIndex, Outcome)) -> Result<(LogIndex, Reply), Status> {
+        match answered.1 {
+            Outcome::Request(Err(Rejection::NoSuchJob(NO_JOB))) => Err(Status::not_found(
                 "there was no such job when this was asked for the first time: ask again",
             )),
-            (found, _) => {
-                let (index, reply) = self.replied(answered)?;
-                Ok((found.ok(), index, reply))
-            }
+            _ => self.replied(answered),
         }
     }
 

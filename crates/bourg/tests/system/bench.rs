@@ -13,8 +13,14 @@ fn found(line: &str) -> Value {
     let terminal = Terminal::new();
     let place = terminal.path("place");
     std::fs::create_dir(&place).expect("a directory");
-    let said = terminal.ok(&format!("bourg bench {line} --dir {} --json", place.display()));
+    let found = says(&terminal, &format!("{line} --dir {}", place.display()));
     assert!(is_empty(&place), "something is left in {}", place.display());
+    found
+}
+
+#[track_caller]
+fn says(terminal: &Terminal, line: &str) -> Value {
+    let said = terminal.ok(&format!("bourg bench {line} --json"));
     serde_json::from_str(&said).expect("JSON")
 }
 
@@ -90,7 +96,7 @@ fn every_task_that_arrives_comes_to_run() {
 
 #[test]
 fn cells_are_simulated() {
-    let found = found("sim --minutes 1 --replicas 3 --poll-interval 2");
+    let found = says(&Terminal::new(), "sim --minutes 1 --replicas 3 --poll-interval 2");
     assert_eq!(found["replicas"], 3);
     positive(&found, &["polls_per_second", "poll_interval_p95_s", "virtual_seconds_per_second"]);
     assert_eq!(found["campaign"]["failures"], 0);
