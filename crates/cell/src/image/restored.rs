@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
-use model::ReplicaId;
+use model::{ReplicaId, TaskIndex};
 
 use super::Image;
 use crate::state::Tokens;
-use crate::{Cell, Member, REPLICAS, Replica};
+use crate::{Cell, Job, Member, REPLICAS, Replica, Task, TaskState};
 
 /// How many ids of each kind a restored cell leaves out: as many as the cell may have given after
 /// the checkpoint that it was restored from.
@@ -16,10 +16,14 @@ const IDS_LEFT_OUT: u64 = 1_000_000_000;
 /// How many of replicas, which are few, and whose ids people type.
 const REPLICA_IDS_LEFT_OUT: u64 = 1_000;
 
+/// How many lives of a task that waits: as many as may have begun, one after the other.
+const LIVES_LEFT_OUT: u32 = 1_000;
+
 impl Cell {
     /// The cell as it goes on from a checkpoint after what came later is lost. Machines and people
     /// still know of ids that were given in the lost time: those are never given to others, up to a
-    /// billion of each kind. No join token is left: one that was used in the lost time would be taken
+    /// billion of each kind. The next life of a task that waits is a later one than those that a machine
+    /// may have: two with one name would be taken for each other. No join token is left: one that was used in the lost time would be taken
     /// for new.
     #[must_use]
     pub fn restored(&self) -> Self {
@@ -30,12 +34,32 @@ impl Cell {
         let last_grant = &mut cell.quota.last_grant.0;
         *last_grant = last_grant.saturating_add(IDS_LEFT_OUT);
         cell.tokens = Tokens::default();
+        cell.leave_out_lives();
         for id in cell.replicas().map(|replica| replica.id).collect::<Vec<_>>() {
             if let Some(replica) = cell.replicas.records.get_mut(&id) {
                 replica.token = None;
             }
         }
         cell
+    }
+
+    fn leave_out_lives(&mut self) {
+        let waits = |task: &Task| {
+            matches!(task.state, TaskState::Queued { .. } | TaskState::Pending { .. })
+        };
+        let jobs: Vec<_> =
+            self.jobs.iter().filter(|job| job.is_alive()).map(|job| job.id).collect();
+        for id in jobs {
+            let tasks = self.jobs.get(id).map_or(0, |job| job.spec.tasks);
+            for index in (0..tasks).map(TaskIndex) {
+                let waiting = |job: &Arc<Job>| job.task(index).is_some_and(waits);
+                if self.jobs.get(id).is_some_and(waiting)
+                    && let Some(task) = self.jobs.get_mut(id).and_then(|job| job.task_mut(index))
+                {
+                    task.generation.0 = task.generation.0.saturating_add(LIVES_LEFT_OUT);
+                }
+            }
+        }
     }
 }
 

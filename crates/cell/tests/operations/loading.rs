@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use cell::{
     Act, Cell, Credentials, Death, Image, ImageError, Job, JobParts, JobState, Machine,
-    MachineState, Member, Mutation, Op, Outcome, Phase, Placement, Rejection, Replica, Reply,
-    RequestId, Submission, Task, TaskState, Token,
+    MachineState, Member, Mutation, Op, Outcome, PendingCause, Phase, Placement, Rejection,
+    Replica, Reply, RequestId, Submission, Task, TaskState, Token,
 };
 use model::{
     CellName, CollectionId, Generation, Level, MachineId, MachineName, ReplicaId, Serial,
-    SessionId, Time,
+    SessionId, TaskIndex, Time,
 };
 use spec::JobSpec;
 
@@ -184,6 +184,27 @@ fn tokens_and_revoked_names_are_there_once() {
     for (image, expected) in cases {
         assert_eq!(says(image), *expected);
     }
+}
+
+/// A machine may run a life that began in the lost time: none that begins now may have its name.
+#[test]
+fn what_waits_in_a_restored_cell_goes_on_with_later_lives() {
+    let waits = |id, state| {
+        let job = job(id, JobState::Running, &[]);
+        let task = Task { state, ..job.task(TaskIndex(0)).expect("a task").clone() };
+        Arc::new(Job::from_parts(parts(id, submitted("api", 1, &[]), vec![task])))
+    };
+    let (since, not_before, cause) = (Time::ZERO, Time::ZERO, PendingCause::Submitted);
+    let pending = TaskState::Pending { since, not_before, cause };
+    let runs = job(1, JobState::Running, &[31_000]);
+    let cell = Cell::from_image(image(vec![machine(1, "m1")], vec![runs, waits(2, pending)]));
+    let restored = cell.expect("a whole cell").restored();
+    assert_eq!(restored.check(), vec![]);
+    let life = |id| {
+        let job = restored.job(CollectionId(id)).expect("the job");
+        job.instance(TaskIndex(0)).expect("its task").to_string()
+    };
+    assert_eq!([life(1), life(2)], ["1-0-1", "2-0-1001"], "what runs is what runs there");
 }
 
 /// Whichever replica goes on alone, the cell is whole, and no replica after it has an id of before.
