@@ -42,6 +42,17 @@ impl Grown {
         (cell, master)
     }
 
+    /// Three replicas, from directories `r1` to `r3`.
+    #[track_caller]
+    fn of_three() -> (Self, [Background; 3]) {
+        let (cell, first) = Self::found(&[]);
+        let second = cell.adds("r2", &cell.at[1]);
+        cell.has_voters(2);
+        let third = cell.adds("r3", &cell.at[2]);
+        cell.has_voters(3);
+        (cell, [first, second, third])
+    }
+
     fn starts(&self, directory: &str, address: &str, more: &[&str]) -> Background {
         let flags = ["master", "--dir", directory, "--listen", address];
         self.terminal.start("bourg", &[&flags[..], more].concat())
@@ -118,11 +129,7 @@ fn is_refused(cell: &Grown, machine: &str, restore_epoch: u64, index: u64) -> bo
 
 #[test]
 fn a_restored_cell_grows_and_refuses_replicas_and_orders_of_before() {
-    let (cell, first) = Grown::found(&[]);
-    let second = cell.adds("r2", &cell.at[1]);
-    cell.has_voters(2);
-    let third = cell.adds("r3", &cell.at[2]);
-    cell.has_voters(3);
+    let (cell, replicas) = Grown::of_three();
     cell.terminal.write("token", cell.ok("machine token m1"));
     let flags = ["--dir", "m1", "--listen", "127.0.0.1:0", "--join", "@token", "--stop-tasks"];
     let borglet = cell.terminal.start("bourg", &[&["borglet"], &flags[..]].concat());
@@ -133,7 +140,7 @@ fn a_restored_cell_grows_and_refuses_replicas_and_orders_of_before() {
         Some(after.lines().next()?.trim().to_owned())
     });
 
-    for replica in [third, second, first] {
+    for replica in replicas.into_iter().rev() {
         processes::signal(replica.pid(), Signal::SIGKILL);
         replica.ends();
     }
@@ -167,12 +174,8 @@ fn a_restored_cell_grows_and_refuses_replicas_and_orders_of_before() {
 
 #[test]
 fn one_that_is_stopped_lets_another_lead_before_it_ends() {
-    let (cell, first) = Grown::found(&[]);
-    let second = cell.adds("r2", &cell.at[1]);
-    cell.has_voters(2);
-    let third = cell.adds("r3", &cell.at[2]);
-    cell.has_voters(3);
-    let mut running: Vec<Option<Background>> = [first, second, third].map(Some).into();
+    let (cell, replicas) = Grown::of_three();
+    let mut running = replicas.map(Some);
     for round in 0..2 {
         let (leader, term) = eventually("somebody leads", || {
             let told = cell.types("master list").stdout;

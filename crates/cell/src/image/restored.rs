@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use model::{ReplicaId, TaskIndex};
+use model::{CollectionId, ReplicaId, TaskIndex};
 
 use super::Image;
 use crate::state::Tokens;
@@ -44,20 +44,15 @@ impl Cell {
     }
 
     fn leave_out_lives(&mut self) {
-        let waits = |task: &Task| {
+        let waits = |(_, task): &(TaskIndex, &Task)| {
             matches!(task.state, TaskState::Queued { .. } | TaskState::Pending { .. })
         };
-        let jobs: Vec<_> =
-            self.jobs.iter().filter(|job| job.is_alive()).map(|job| job.id).collect();
-        for id in jobs {
-            let tasks = self.jobs.get(id).map_or(0, |job| job.spec.tasks);
-            for index in (0..tasks).map(TaskIndex) {
-                let waiting = |job: &Arc<Job>| job.task(index).is_some_and(waits);
-                if self.jobs.get(id).is_some_and(waiting)
-                    && let Some(task) = self.jobs.get_mut(id).and_then(|job| job.task_mut(index))
-                {
-                    task.generation.0 = task.generation.0.saturating_add(LIVES_LEFT_OUT);
-                }
+        let waiting = |job: &Arc<Job>| -> Vec<(CollectionId, TaskIndex)> {
+            job.tasks().filter(waits).map(|(index, _)| (job.id, index)).collect()
+        };
+        for (id, index) in self.jobs.iter().flat_map(waiting).collect::<Vec<_>>() {
+            if let Some(task) = self.jobs.get_mut(id).and_then(|job| job.task_mut(index)) {
+                task.generation.0 = task.generation.0.saturating_add(LIVES_LEFT_OUT);
             }
         }
     }
