@@ -236,10 +236,11 @@ mod tests {
         let credentials = Rotating::new(credentials).expect("a certificate");
         let links = Links { credentials, refusals: Refusals::default(), links: Mutex::default() };
         let name = MachineName::new("m1").expect("a name");
-        let talk = || {
-            let key = (MachineId(1), For::Polls);
+        let talk_for = |what| {
+            let key = (MachineId(1), what);
             links.client(key, &name, &"m1:7801".into(), None).map(drop)
         };
+        let talk = || talk_for(For::Polls);
         talk().expect("an address");
         let begun = Instant::now();
         let are = |after: Duration| {
@@ -250,5 +251,7 @@ mod tests {
         assert_eq!(are(UNUSED + LOOK), 0);
         talk().expect("an address");
         assert_eq!(are(Duration::ZERO), 1, "it is talked to again");
+        talk_for(For::Logs).expect("an address");
+        assert_eq!(are(Duration::ZERO), 2, "who reads logs takes no place of a poll's");
     }
 }
