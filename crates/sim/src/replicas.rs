@@ -142,14 +142,13 @@ impl<C: Codec> World<C> {
         (0..self.masters.len()).filter(|host| !self.masters[*host].gone).collect()
     }
 
-    /// Another replica than one that does not answer; the same where it is the only one.
-    pub(crate) fn another_master(&mut self, than: usize) -> usize {
-        if self.masters.len() == 1 {
-            return than;
-        }
-        let mut others = self.present();
-        others.retain(|host| *host != than);
-        self.operator.random.one_of(&others).copied().unwrap_or(than)
+    /// The next replica after one that does not answer or does not lead; the same where it is the
+    /// only one. Whoever goes on so has asked all of them after one round, where chance would lead it
+    /// to one that is frozen again and again.
+    pub(crate) fn another_master(&self, than: usize) -> usize {
+        let present = self.present();
+        let after = present.iter().find(|host| **host > than);
+        after.or(present.first()).copied().unwrap_or(than)
     }
 
     /// Any replica.
