@@ -73,7 +73,8 @@ pub enum FaultKind {
     Replaced(Who),
     /// That another one should lead, again and again.
     Transfers,
-    /// Replicas lose power right after they have voted, half of the times, and start again at once.
+    /// Messages between replicas are lost, a quarter of them, and replicas lose power right after
+    /// they have voted, half of the times, and start again at once.
     Unlucky,
 }
 
@@ -370,7 +371,7 @@ impl fmt::Display for FaultKind {
             Self::FewerReplicas(who) => write!(f, "{who} removed for a while"),
             Self::Replaced(who) => write!(f, "{who} replaced"),
             Self::Transfers => f.write_str("another one has to lead, again and again"),
-            Self::Unlucky => f.write_str("whoever has voted loses power, often"),
+            Self::Unlucky => f.write_str("messages between replicas are lost, and whoever has voted loses power, often"),
         }
     }
 }

@@ -45,7 +45,7 @@ pub(crate) struct Operator {
     checkpoint_every: u64,
     /// Whether they want others to lead, again and again.
     pub(crate) transfers: bool,
-    /// Whether replicas lose power when they have voted.
+    /// Whether what they send to each other is lost, and they lose power when they have voted.
     pub(crate) unlucky: bool,
 }
 
@@ -98,6 +98,9 @@ impl Operator {
         format!("replica-{}:7", self.addresses)
     }
 }
+
+/// Of a thousand messages between unlucky replicas, how many are lost.
+const UNLUCKY_LOSS: u64 = 250;
 
 /// Whether somebody asks for something of replicas.
 fn of_replicas(mutation: &Mutation) -> bool {
@@ -180,7 +183,11 @@ impl<C: Codec> World<C> {
         if snapshot(&message).is_some() {
             return self.send_snapshot(host, to, message);
         }
-        match self.network.connected(self.now, Node::Master(host), Node::Master(to)) {
+        let fate = match self.operator.unlucky && self.operator.chance(UNLUCKY_LOSS) {
+            true => Fate::Lost,
+            false => self.network.connected(self.now, Node::Master(host), Node::Master(to)),
+        };
+        match fate {
             Fate::Arrives(delay, again) => {
                 if let Some(again) = again {
                     let message = Box::new(message.clone());
