@@ -371,7 +371,9 @@ impl fmt::Display for FaultKind {
             Self::FewerReplicas(who) => write!(f, "{who} removed for a while"),
             Self::Replaced(who) => write!(f, "{who} replaced"),
             Self::Transfers => f.write_str("another one has to lead, again and again"),
-            Self::Unlucky => f.write_str("messages between replicas are lost, and whoever has voted loses power, often"),
+            Self::Unlucky => f.write_str(
+                "messages between replicas are lost, and whoever has voted loses power, often",
+            ),
         }
     }
 }

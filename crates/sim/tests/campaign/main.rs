@@ -73,19 +73,19 @@ macro_rules! found {
 }
 
 found! {
-    a_lost_write_is_found: [1, 3], LostWrite, Family::ALL;
-    a_stale_assignment_is_found: [1, 3], StaleAssignment, [Family::Scheduler];
-    an_old_order_is_found: [1, 3], OldOrder, [Family::Network];
-    an_order_done_twice_is_found: [1, 3], OrderTwice, Family::ALL;
-    a_forgotten_victim_is_found: [1, 3], ForgottenVictim, Family::ALL;
-    a_port_given_twice_is_found: [1, 3], PortTwice, Family::ALL;
-    a_skipped_event_is_found: [1, 3], SkippedEvent, Family::ALL;
-    a_dead_name_is_found: [1, 3], DeadName, Family::ALL;
-    a_missed_operation_is_found: [1, 3], MissedOperation, Family::ALL;
-    an_early_acknowledgement_is_found: [3], EarlyAcknowledgement, Family::ALL;
-    a_forgotten_vote_is_found: [3], ForgottenVote, [Family::Replicas];
-    a_forgotten_agreement_is_found: [3], ForgottenAgreement, Family::ALL;
-    a_read_without_a_round_is_found: [3], LeaderReads, [Family::Network, Family::Master];
+    a_lost_write_is_found: [1, 3, 5], LostWrite, Family::ALL;
+    a_stale_assignment_is_found: [1, 3, 5], StaleAssignment, [Family::Scheduler];
+    an_old_order_is_found: [1, 3, 5], OldOrder, [Family::Network];
+    an_order_done_twice_is_found: [1, 3, 5], OrderTwice, Family::ALL;
+    a_forgotten_victim_is_found: [1, 3, 5], ForgottenVictim, Family::ALL;
+    a_port_given_twice_is_found: [1, 3, 5], PortTwice, Family::ALL;
+    a_skipped_event_is_found: [1, 3, 5], SkippedEvent, Family::ALL;
+    a_dead_name_is_found: [1, 3, 5], DeadName, Family::ALL;
+    a_missed_operation_is_found: [1, 3, 5], MissedOperation, Family::ALL;
+    an_early_acknowledgement_is_found: [3, 5], EarlyAcknowledgement, Family::ALL;
+    a_forgotten_vote_is_found: [3, 5], ForgottenVote, [Family::Replicas];
+    a_forgotten_agreement_is_found: [3, 5], ForgottenAgreement, Family::ALL;
+    a_read_without_a_round_is_found: [3, 5], LeaderReads, [Family::Network, Family::Master];
 }
 
 /// Records that nobody can read without a panic, from a certain one on.
