@@ -5,8 +5,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use anyhow::Context;
+use cell::{Cell, Member};
 use proto::v1;
 use rpc::service::enrolment_client::EnrolmentClient;
+use rpc::transport::check_address;
 use rpc::{Authority, Credentials, Expect, NewKey, Role, Rotating, Validity};
 use tokio::time::{sleep, timeout};
 use tonic::transport::Channel;
@@ -52,6 +54,16 @@ impl Masters {
         }
         new
     }
+}
+
+/// Where the replicas answer, as far as the cell knows.
+pub(crate) fn addresses(cell: &Cell) -> Vec<String> {
+    let there = cell.replicas().filter(|replica| {
+        // What no token can hold may have been recorded by an older build.
+        let is_known = check_address(&replica.address).is_ok();
+        replica.member != Member::Waiting && !replica.leaving && is_known
+    });
+    there.map(|replica| replica.address.to_string()).collect()
 }
 
 /// A process whose certificate the masters renew.

@@ -14,7 +14,7 @@ use tonic::Streaming;
 use tonic::transport::Channel;
 
 use crate::clock::Clock;
-use crate::renewal::{Masters, Renewed};
+use crate::renewal::{self, Masters, Renewed};
 use crate::{notify, shutdown};
 
 /// How a scheduler is started.
@@ -24,7 +24,7 @@ pub(crate) struct Options {
     pub(crate) credentials: PathBuf,
     /// The name of its files there.
     pub(crate) stem: String,
-    /// Where the master's replicas answer.
+    /// Where the master's replicas answer: one of them at least.
     pub(crate) masters: Vec<String>,
 }
 
@@ -41,8 +41,8 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     runtime.block_on(async {
         let credentials = Rotating::new(Credentials::read(&options.credentials, &options.stem)?)?;
         let files = (&*options.credentials, &*options.stem);
-        let masters = Masters::new(options.masters.clone());
-        let renewed = Renewed::new(&credentials, files, masters, false);
+        let given = || Masters::new(options.masters.clone());
+        let renewed = Renewed::new(&credentials, files, given(), false);
         let mut renewed = std::pin::pin!(renewed.run());
         let expect = Expect::Role(Role::Master);
         let client = |master: &String| {
@@ -56,18 +56,28 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
             shutdown::requested().await;
             notify::stopping();
         });
+        let mut masters = given();
+        let mut copy = None;
         // One that is lost, or knows of no leader, is left for the next.
-        for master in options.masters.iter().cycle() {
+        for turn in 0_usize.. {
+            let all = masters.all();
+            let Some(master) = turn.checked_rem(all.len()).and_then(|turn| all.get(turn)) else {
+                anyhow::bail!("no master is given");
+            };
             // Dialled anew each time: a connection is good for as long as the certificate that it
             // began with.
-            let client = client(master)?;
+            let followed = async { follow(client(master)?, &mut copy).await };
             tokio::select! {
                 () = &mut stop => break,
                 never = &mut renewed => match never {},
-                ended = follow(client) => {
+                ended = followed => {
                     let Err(error) = ended;
                     tracing::info!("{error:#}: the master is followed anew");
                 }
+            }
+            // Its copy says where the replicas are that came since.
+            if let Some(lost) = copy.take() {
+                masters.told(renewal::addresses(Scheduler::cell(&lost)));
             }
             tokio::select! {
                 () = &mut stop => break,
@@ -82,13 +92,16 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
 /// What a proposal gave: the instances it was about, and the answer.
 type Judged = (Vec<InstanceId>, Result<v1::ProposeResponse, tonic::Status>);
 
-/// Follows the master until it is lost.
-async fn follow(mut client: SchedulingClient<Channel>) -> anyhow::Result<std::convert::Infallible> {
+/// Follows the master with a copy until it is lost.
+async fn follow(
+    mut client: SchedulingClient<Channel>,
+    copy: &mut Option<Scheduler>,
+) -> anyhow::Result<std::convert::Infallible> {
     let explained = |status: tonic::Status| anyhow::anyhow!(rpc::transport::explain(&status));
     let mut stream = client.follow(v1::FollowRequest {}).await.map_err(explained)?.into_inner();
     // The cell's clock is the master's: ours, which may be set otherwise, only counts on from it.
     let (cell, mut clock) = first_copy(&mut stream).await?;
-    let mut scheduler = Scheduler::new(cell);
+    let scheduler = copy.insert(Scheduler::new(cell));
     notify::ready();
     tracing::info!("follows the master from index {}", scheduler.cell().index());
     let mut proposal = None;
@@ -110,10 +123,10 @@ async fn follow(mut client: SchedulingClient<Channel>) -> anyhow::Result<std::co
         let due = next.filter(|_| proposal.is_none()).map(|next: Time| clock.instant(next));
         tokio::select! {
             message = stream.message() => {
-                apply(&mut scheduler, &mut clock, message.map_err(explained)?)?;
+                apply(scheduler, &mut clock, message.map_err(explained)?)?;
                 // Whatever else is there already belongs to the same pass.
                 while let Some(message) = ready(&mut stream).await {
-                    apply(&mut scheduler, &mut clock, message.map_err(explained)?)?;
+                    apply(scheduler, &mut clock, message.map_err(explained)?)?;
                 }
             }
             judged = async { match &mut proposal {
@@ -129,7 +142,7 @@ async fn follow(mut client: SchedulingClient<Channel>) -> anyhow::Result<std::co
                         rpc::transport::explain(status)
                     );
                 }
-                if settle(&mut scheduler, judged) {
+                if settle(scheduler, judged) {
                     rest_until = clock.now() + REFUSED_REST;
                 }
             }

@@ -9,6 +9,18 @@ use cell::{Cell, Job, MachineState, PendingCause, TaskState};
 use model::{Dimension, End, MachineId, MachineName, Resources, TaskIndex, TaskSelection, Time};
 use spec::Constraint;
 
+/// The groups that are looked at: for each of them every machine is.
+const GROUPS_MAX: usize = 100;
+
+/// Why tasks are pending.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Why<'a> {
+    /// In groups that ask for the same: the first hundred.
+    pub groups: Vec<Group<'a>>,
+    /// How many pending tasks are in none of them.
+    pub more: u32,
+}
+
 /// Pending tasks that ask for the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group<'a> {
@@ -84,8 +96,9 @@ type Key<'a> = ([u64; 4], [u64; 4], usize, &'a [Constraint]);
 
 /// Explains the pending tasks among those chosen of a job, in the order of the first of each group.
 #[must_use]
-pub fn why<'a>(cell: &Cell, job: &'a Job, chosen: &TaskSelection, now: Time) -> Vec<Group<'a>> {
+pub fn why<'a>(cell: &Cell, job: &'a Job, chosen: &TaskSelection, now: Time) -> Why<'a> {
     let mut groups: Vec<Group<'_>> = Vec::new();
+    let mut more = 0;
     let mut places: BTreeMap<Key<'_>, usize> = BTreeMap::new();
     for index in chosen.of(job.spec.tasks) {
         let Some(task) = job.task(index) else { continue };
@@ -95,6 +108,10 @@ pub fn why<'a>(cell: &Cell, job: &'a Job, chosen: &TaskSelection, now: Time) -> 
         let amounts = |of: &Resources| Dimension::ALL.map(|dimension| of.get(dimension));
         let (limit, reservation) = (amounts(&ask.held.limit), amounts(&ask.held.reservation));
         let key = (limit, reservation, ask.ports, ask.constraints);
+        if groups.len() >= GROUPS_MAX && !places.contains_key(&key) {
+            more += 1;
+            continue;
+        }
         let place = *places.entry(key).or_insert(groups.len());
         if let Some(group) = groups.get_mut(place) {
             group.since = group.since.min(since);
@@ -118,7 +135,7 @@ pub fn why<'a>(cell: &Cell, job: &'a Job, chosen: &TaskSelection, now: Time) -> 
             smallest_change: found.change,
         });
     }
-    groups
+    Why { groups, more }
 }
 
 fn add(ranges: &mut Vec<(TaskIndex, TaskIndex)>, index: TaskIndex) {

@@ -10,7 +10,7 @@ use model::{
     TaskSelection, Time, UserName,
 };
 use scheduler::{Scheduler, Settings, Term, scores, why};
-use spec::{Constraint, JobSpec, Kind, Maximum, Relation, TaskSpec};
+use spec::{Constraint, JobSpec, Kind, Maximum, Relation, TaskOverride, TaskSpec};
 
 /// Machines as `name cpu ram ports [NAME=VALUE…]`, jobs as `user/name tasks priority cpu ram ports
 /// [NAME=VALUE[?]…] [per-machine=N[?]] [per-switch=N[?]] [allocs | in=SET]`; CPU in milli-cores, memory in MiB.
@@ -437,7 +437,7 @@ fn explained(machines: &str, jobs: &str, expected: &Expect) {
     let cell = cell(machines, jobs);
     let job = cell.job(CollectionId(1)).expect("the first job");
     let mut text = String::new();
-    for group in why(&cell, job, &TaskSelection::All, Time(1_000_000)) {
+    for group in why(&cell, job, &TaskSelection::All, Time(1_000_000)).groups {
         let ranges = TaskSelection::Some(group.tasks.clone());
         text += &format!("tasks {ranges}: fits {} of {}\n", group.fits, group.machines);
         for reason in &group.reasons {
@@ -506,7 +506,7 @@ fn tasks_that_wait_for_different_moments_are_explained_together() {
     cell.apply(Time(1_000_000), &Op::Assign(plan.assignments.clone()));
     let groups = |cell: &Cell, now| {
         let job = cell.job(CollectionId(1)).expect("the job");
-        let groups = why(cell, job, &TaskSelection::All, Time(now));
+        let groups = why(cell, job, &TaskSelection::All, Time(now)).groups;
         let shown = |group: &why::Group<'_>| {
             (TaskSelection::Some(group.tasks.clone()).to_string(), group.since, group.not_before)
         };
@@ -531,10 +531,33 @@ fn a_hundred_thousand_tasks_are_explained_in_a_moment() {
     let job = cell.job(CollectionId(1)).expect("the job");
     let begun = std::time::Instant::now();
     let odd = (0..50_000).map(|n| TaskIndex(2 * n + 1)).map(|index| (index, index));
-    let groups = why(&cell, job, &TaskSelection::Some(odd.collect()), Time(1_000_000));
+    let groups = why(&cell, job, &TaskSelection::Some(odd.collect()), Time(1_000_000)).groups;
     assert_eq!((groups.len(), groups[0].tasks.len()), (1, 50_000));
     let taken = begun.elapsed();
     assert!(taken < std::time::Duration::from_secs(5), "it took {taken:?}");
+}
+
+/// For each of them every machine is looked at.
+#[test]
+fn of_tasks_that_all_ask_for_something_else_a_hundred_are_explained() {
+    let mut cell = cell("m1 1000 1000 0", "ana/web 1 200 2000 100 0");
+    let mut spec = JobSpec::clone(&cell.job(CollectionId(1)).expect("the job").spec);
+    (spec.name, spec.tasks) = (JobName::new("odd").expect("a name"), 250);
+    let asks = |n: u32| TaskOverride {
+        limit: Some(resources(&(2_001 + n % 240).to_string(), "100")),
+        ..TaskOverride::default()
+    };
+    spec.overrides = (0..250).map(|n| (TaskIndex(n), asks(n))).collect();
+    let (id, by) = (RequestId { session: SessionId(2), sequence: 2 }, "ana".parse());
+    let mutation = Mutation::Submit(Arc::new(spec));
+    cell.apply(Time(1_000_000), &Op::Request { id, by: by.expect("a name"), mutation });
+    let job = cell.job(CollectionId(2)).expect("the job");
+    let found = why(&cell, job, &TaskSelection::All, Time(1_000_000));
+    assert_eq!((found.groups.len(), found.more), (100, 140));
+    // Those that ask for what one of the hundred does are with it.
+    assert_eq!(found.groups[9].tasks.len(), 2);
+    let rest = TaskSelection::Some(vec![(TaskIndex(200), TaskIndex(249))]);
+    assert_eq!(why(&cell, job, &rest, Time(1_000_000)).more, 0);
 }
 
 #[test]

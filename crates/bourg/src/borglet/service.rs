@@ -6,9 +6,8 @@ use std::time::Duration;
 
 use borglet::Order;
 use proto::v1;
-use rpc::Identity;
 use rpc::service::borglet_server::BorgletServer;
-use rpc::transport::{Cause, Refusals};
+use rpc::transport::Refusals;
 use tokio::sync::{mpsc, watch};
 use tokio_stream::Stream;
 use tokio_stream::wrappers::ReceiverStream;
@@ -50,16 +49,6 @@ impl Service {
         let server = server.max_decoding_message_size(most).max_encoding_message_size(most);
         Routes::from(Routes::new(server).into_axum_router().merge(pages))
     }
-
-    fn only_the_master<T>(&self, request: &Request<T>) -> Result<(), Status> {
-        match rpc::transport::peer_identity(request, &self.cell)? {
-            Identity::Master => Ok(()),
-            other => {
-                let why = format!("a Borglet obeys the cell's master only, and {other} is not it");
-                Err(rpc::transport::refuse(request, Cause::WrongRole, why))
-            }
-        }
-    }
 }
 
 #[tonic::async_trait]
@@ -70,7 +59,6 @@ impl rpc::service::borglet_server::Borglet for Service {
         &self,
         request: Request<v1::PollRequest>,
     ) -> Result<Response<v1::PollResponse>, Status> {
-        self.only_the_master(&request)?;
         let asked = request.into_inner();
         let bad = |error: proto::Malformed| Status::invalid_argument(error.to_string());
         let hold = asked.hold.as_ref().map(proto::span).transpose().map_err(bad)?;
@@ -107,7 +95,6 @@ impl rpc::service::borglet_server::Borglet for Service {
         &self,
         request: Request<v1::ReadLogRequest>,
     ) -> Result<Response<Self::ReadLogStream>, Status> {
-        self.only_the_master(&request)?;
         let (to_master, stream) = mpsc::channel(LOG_QUEUE);
         logs::read(&self.files, request.into_inner(), to_master)?;
         Ok(Response::new(Box::pin(ReceiverStream::new(stream))))

@@ -52,7 +52,7 @@ pub(super) fn certify(args: &CertifyArgs) -> Done {
     let authority = Authority::open(args.dir.join("tls")).map_err(failed)?;
     let credentials = authority.issue(&args.identity, Validity::lasting(args.validity));
     let credentials = credentials.map_err(failed)?;
-    user::make(&args.to)?;
+    user::make(&args.to, "--to")?;
     let (whom, to) = (&args.identity, args.to.display());
     if let Identity::User(_) = whom {
         let file = CellFile { cell: authority.cell().to_owned(), masters: args.master.clone() };

@@ -36,7 +36,8 @@ Exit codes:
   6  no master reachable
   7  changed meanwhile
   8  blocked by a disruption budget
-  9  a replica that was removed from its cell: not to be started again";
+  9  a replica that is of no cell any more, removed or from before a restoration: not to be
+     started again";
 
 /// A command that did not succeed: what happened and why, what to do next, and the code.
 #[derive(Debug)]

@@ -63,7 +63,7 @@ fn add(cell: Target<'_>, args: &AddArgs) -> Done {
     let default = || Path::new(".").join(args.name.as_str());
     let directory = args.dir.clone().unwrap_or_else(default);
     with_cell(cell, async |mut connection| {
-        make(&directory)?;
+        make(&directory, "--dir")?;
         let added = certify(&mut connection, args, &directory).await;
         if added.is_err() {
             // It is empty, but for what of the certificate could be written.
@@ -82,11 +82,12 @@ fn add(cell: Target<'_>, args: &AddArgs) -> Done {
     })
 }
 
-/// Makes the directory, which is to be new: what is in another one may be somebody's key.
-pub(super) fn make(directory: &Path) -> Done {
+/// Makes the directory that a flag names, which is to be new: what is in another one may be somebody's
+/// key.
+pub(super) fn make(directory: &Path, flag: &str) -> Done {
     let failed = |error: std::io::Error| {
         let text = format!("error: cannot make {}: {error}", directory.display());
-        Failure::usage(text).next("name another one with --dir")
+        Failure::usage(text).next(format!("name another one with {flag}"))
     };
     if let Some(parent) = directory.parent() {
         std::fs::create_dir_all(parent).map_err(failed)?;

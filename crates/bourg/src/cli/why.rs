@@ -90,6 +90,13 @@ fn show(answer: &v1::WhyResponse) -> String {
     for group in &answer.groups {
         show_group(&mut text, answer, group, &name);
     }
+    if answer.more > 0 {
+        let more = answer.more;
+        let _infallible = writeln!(
+            text,
+            " {more} more pending, each of which asks for something else: choose some, as in {name}/0-99"
+        );
+    }
     show_scores(&mut text, answer);
     let _infallible = writeln!(text, " true at index {}", answer.index);
     text

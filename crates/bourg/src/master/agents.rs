@@ -21,6 +21,8 @@ use super::metrics::Metrics;
 
 /// How long an answer may take beyond the time for which it may be held back.
 const PATIENCE: Duration = Duration::from_secs(3);
+/// The largest answer of a Borglet: what ten thousand tasks report, or a piece of a log.
+const REPORT_BYTES_MAX: usize = 8 << 20;
 
 /// A machine that is not talked to for so long is another replica's to poll now, or gone: its connection is
 /// let go.
@@ -180,7 +182,8 @@ impl Links {
             }),
         };
         let most = rpc::transport::MAX_STREAM_MESSAGE_BYTES;
-        Ok(BorgletClient::new(link).max_decoding_message_size(most).max_encoding_message_size(most))
+        let client = BorgletClient::new(link).max_encoding_message_size(most);
+        Ok(client.max_decoding_message_size(REPORT_BYTES_MAX))
     }
 
     fn let_go(&self, now: Instant) {

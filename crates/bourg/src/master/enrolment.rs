@@ -6,7 +6,7 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
-use cell::{Cell, Certificate, Mutation, Op, Outcome, Rejection, Reply};
+use cell::{Certificate, Mutation, Op, Outcome, Rejection, Reply};
 use model::{KeyDigest, LogIndex, MachineName, ReplicaId, Serial, Span, Time};
 use prost::Message as _;
 use proto::v1;
@@ -16,12 +16,12 @@ use rpc::transport::{Cause, Peer};
 use rpc::{Identity, Joining, SigningRequest, Validity};
 use tonic::{Request, Response, Status};
 
-use super::bounds::check_address;
 use super::core::Ask;
 use super::rejections::rejected;
 use super::service::{Answer, Service, unexpected};
 use super::users::Caller;
 use super::views;
+use crate::renewal::addresses;
 
 /// A certificate that somebody wants, and the number that it will have.
 pub(super) struct Wanted {
@@ -40,9 +40,15 @@ impl Wanted {
         Ok(Self { request, number, serial })
     }
 
-    /// One that a request in a session asks for.
-    pub(super) fn by_request(signing_request: &str, id: v1::RequestId) -> Result<Self, Status> {
-        let context = [id.session.to_le_bytes(), id.sequence.to_le_bytes()].concat();
+    /// One that a request in a session asks for, for an identity: the same request for another one has
+    /// another number, which is not the one that was recorded.
+    pub(super) fn by_request(
+        signing_request: &str,
+        id: v1::RequestId,
+        identity: &Identity,
+    ) -> Result<Self, Status> {
+        let (session, sequence) = (id.session.to_le_bytes(), id.sequence.to_le_bytes());
+        let context = [&session[..], &sequence, identity.to_string().as_bytes()].concat();
         Self::new(signing_request, &context)
     }
 
@@ -62,7 +68,7 @@ impl Service {
     ) -> Result<String, Status> {
         if recorded.serial != wanted.serial {
             return Err(Status::failed_precondition(
-                "that request was made before with another key: make a new one",
+                "that request was made before with another key or for another: make a new one",
             ));
         }
         let until = UNIX_EPOCH + Duration::from_micros(recorded.expires.0);
@@ -82,20 +88,21 @@ impl Service {
         let validity = asked.validity.ok_or_else(|| invalid(&"it is not said for how long"))?;
         let validity = proto::span(&validity).map_err(|error| invalid(&error))?;
         let id = asked.id.ok_or_else(|| invalid(&"a request needs its id"))?;
-        let wanted = Wanted::by_request(&asked.signing_request, id)?;
+        let identity = Identity::Joining(match &joins {
+            Joins::Machine(name) => Joining::Machine(name.clone()),
+            Joins::Replica(id) => Joining::Replica(*id),
+        });
+        let wanted = Wanted::by_request(&asked.signing_request, id, &identity)?;
         let serial = wanted.serial;
-        let (joining, mutation) = match joins {
+        let mutation = match joins {
             Joins::Machine(name) => {
                 let machine = MachineName::new(&name).map_err(|error| invalid(&error))?;
-                (Joining::Machine(name), Mutation::IssueToken { machine, serial, validity })
+                Mutation::IssueToken { machine, serial, validity }
             }
             Joins::Replica(id) => {
-                let replica = ReplicaId(id);
-                let mutation = Mutation::IssueReplicaToken { replica, serial, validity };
-                (Joining::Replica(id), mutation)
+                Mutation::IssueReplicaToken { replica: ReplicaId(id), serial, validity }
             }
         };
-        let identity = Identity::Joining(joining);
         let (index, token) = match self.mutate(Some(id), by, mutation, bytes).await? {
             (index, Reply::TokenIssued(token)) => (index, token),
             (_, other) => return Err(unexpected(&other)),
@@ -104,7 +111,7 @@ impl Service {
             index: index.0,
             certificate: self.certify(&wanted, &identity, &token)?,
             expires: token.expires.0,
-            masters: masters(&self.core.view().cell),
+            masters: addresses(&self.core.view().cell),
         }))
     }
 
@@ -199,7 +206,7 @@ impl Enrolment for Service {
             certificate: self.certify(&wanted, &identity, &certificate)?,
             expires: certificate.expires.0,
             authority: self.authority.ca_pem().to_owned(),
-            masters: masters(&self.core.view().cell),
+            masters: addresses(&self.core.view().cell),
         }))
     }
 
@@ -234,7 +241,7 @@ impl Enrolment for Service {
             index: index.0,
             certificate: self.certify(&wanted, &peer.identity, &certificate)?,
             expires: certificate.expires.0,
-            masters: masters(&self.core.view().cell),
+            masters: addresses(&self.core.view().cell),
         }))
     }
 
@@ -280,12 +287,27 @@ fn serial(peer: &Peer) -> Result<Serial, Status> {
     })
 }
 
-/// Where the replicas answer, as far as the cell knows.
-pub(super) fn masters(cell: &Cell) -> Vec<String> {
-    let there = cell.replicas().filter(|replica| {
-        // What no token can hold may have been recorded by an older build.
-        let is_known = check_address(&replica.address).is_ok();
-        replica.member != cell::Member::Waiting && !replica.leaving && is_known
-    });
-    there.map(|replica| replica.address.to_string()).collect()
+#[cfg(test)]
+mod tests {
+    use rpc::NewKey;
+
+    use super::*;
+
+    /// A certificate is made for the serial number that was recorded alone.
+    #[test]
+    fn the_same_request_for_somebody_else_or_in_another_place_has_another_number() {
+        let key = NewKey::generate().expect("a key").request_pem().expect("a request");
+        let number = |session, sequence, identity: &str| {
+            let identity = identity.parse().expect("an identity");
+            let wanted = Wanted::by_request(&key, v1::RequestId { session, sequence }, &identity);
+            wanted.expect("a request").serial
+        };
+        let first = number(1, 1, "user/bob");
+        assert_eq!(first, number(1, 1, "user/bob"), "it may be repeated");
+        for (session, sequence, identity) in
+            [(1, 1, "user/eve"), (1, 1, "join/borglet/bob"), (1, 2, "user/bob"), (2, 1, "user/bob")]
+        {
+            assert_ne!(first, number(session, sequence, identity), "{identity}");
+        }
+    }
 }

@@ -1,9 +1,11 @@
 //! A job as it changes, for whoever watches it.
 
+use std::hash::{DefaultHasher, Hasher as _};
 use std::sync::Arc;
 
 use cell::Job;
 use model::CollectionId;
+use prost::Message as _;
 use proto::v1;
 use tokio::sync::mpsc::error::SendTimeoutError;
 use tokio::sync::{mpsc, watch};
@@ -50,8 +52,9 @@ async fn send_changes(
             let Some(job) = view.cell.job(job) else { return Ok(()) };
             (look(&view, job, &mut known), !job.is_alive())
         };
-        if let Some(message) = message.filter(|message| last.as_ref() != Some(&message.jobs)) {
-            last = Some(message.jobs.clone());
+        let looks = message.as_ref().map(|message| digest(&message.jobs));
+        if let Some(message) = message.filter(|_| last != looks) {
+            last = looks;
             match to_client.send_timeout(Ok(message), STALLED).await {
                 Ok(()) => {}
                 Err(SendTimeoutError::Closed(_)) => return Ok(()),
@@ -71,6 +74,14 @@ async fn send_changes(
             return Ok(());
         }
     }
+}
+
+/// What a job looks like, in few bytes: a watcher is told what it was not told last, and a job of many
+/// tasks is not kept for each of its watchers.
+fn digest(jobs: &[v1::JobStatus]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    jobs.iter().for_each(|job| hasher.write(&job.encode_to_vec()));
+    hasher.finish()
 }
 
 /// A job in a view, unless it is known as it is: most views show what became of others. How an alloc set

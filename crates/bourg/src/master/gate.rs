@@ -52,6 +52,15 @@ async fn has_what_is_true(core: &Core) -> bool {
     matches!(read, Ok(Some(())))
 }
 
+/// Waits until somebody leads, as far as this replica knows: else what it knows may be old, who is
+/// accepted with it, and what is new is not shown by it.
+pub(super) async fn led(core: &Core) -> Result<(), Status> {
+    if core.view().leader.is_some() || has_what_is_true(core).await {
+        return Ok(());
+    }
+    Err(Status::unavailable("this replica hears of no leader: ask another"))
+}
+
 /// Waits for a view that has all that was acknowledged anywhere before, as what is changed by its name
 /// needs: in an older one the name may be nobody's, or another's.
 pub(super) async fn newest(core: &Core) -> Result<Arc<View>, Status> {

@@ -12,7 +12,6 @@ use axum::http::{StatusCode, Uri};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response as HttpResponse};
 use rpc::Identity;
-use rpc::service::{borgmaster_server, scheduling_server};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
@@ -20,7 +19,9 @@ use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_server::Health;
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 
+use super::routes::SERVICES;
 use super::service::{Answer, STREAM_QUEUE, Service, Streamed};
+use super::streams::holding;
 use crate::health::{self, Check};
 
 /// After how long without a step of the core it is not ready, and after how long it counts as dead.
@@ -77,8 +78,8 @@ impl Service {
     }
 
     fn serving(&self, service: &str) -> Option<ServingStatus> {
-        let known = ["", borgmaster_server::SERVICE_NAME, scheduling_server::SERVICE_NAME];
-        known.contains(&service).then(|| match health::all_ok(&self.readiness()) {
+        let known = service.is_empty() || SERVICES.contains(&service);
+        known.then(|| match health::all_ok(&self.readiness()) {
             true => ServingStatus::Serving,
             false => ServingStatus::NotServing,
         })
@@ -138,6 +139,12 @@ impl Health for Service {
     }
 
     async fn watch(&self, request: Request<HealthCheckRequest>) -> Answer<Self::WatchStream> {
+        let who = rpc::transport::peer_identity(&request, &self.cell)?;
+        let place = self.health_watchers.take(who).map_err(|_| {
+            Status::resource_exhausted(
+                "too many watch the health of this master: end one, or ask again later",
+            )
+        })?;
         let asked = request.get_ref().service.clone();
         let (to_client, stream) = mpsc::channel(STREAM_QUEUE);
         let service = self.clone();
@@ -161,7 +168,7 @@ impl Health for Service {
                 }
             }
         });
-        Ok(Response::new(Box::pin(ReceiverStream::new(stream))))
+        Ok(Response::new(holding(place, ReceiverStream::new(stream))))
     }
 }
 

@@ -25,10 +25,12 @@ pub(super) fn newest_life(job: &Job, index: model::TaskIndex) -> Option<(Instanc
     }
 }
 
+/// Relays a log from a machine to whoever reads it, for as long as both want and the machine is believed.
 pub(super) async fn relay(
     mut client: rpc::service::borglet_client::BorgletClient<rpc::transport::Link>,
     request: v1::ReadLogRequest,
     to_client: mpsc::Sender<Result<v1::LogChunk, Status>>,
+    is_believed: impl Fn() -> bool,
 ) {
     let begun = tokio::time::timeout(PATIENCE, client.read_log(request)).await;
     let begun = begun.unwrap_or_else(|_| {
@@ -51,7 +53,11 @@ pub(super) async fn relay(
             chunk = chunks.next() => chunk,
             () = to_client.closed() => None,
         };
-        let Some(chunk) = chunk else { break };
+        let Some(mut chunk) = chunk else { break };
+        if !is_believed() {
+            chunk =
+                Err(Status::unavailable("its machine was revoked: nothing more of it is shown"));
+        }
         let failed = chunk.is_err();
         if to_client.send(chunk).await.is_err() || failed {
             break;

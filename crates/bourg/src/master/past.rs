@@ -110,7 +110,9 @@ impl Past {
 
     /// The process that answers a question, and where its answers come.
     async fn child(&self, question: &v1::PastQuestion) -> anyhow::Result<(Child, ChildStdout)> {
-        let mut child = tokio::process::Command::new(std::env::current_exe()?)
+        // The program that runs, whatever was installed in its place since.
+        let mut child = tokio::process::Command::new("/proc/self/exe")
+            .arg0("bourg")
             .arg(COMMAND)
             .arg(&self.directory)
             .stdin(Stdio::piped())

@@ -12,8 +12,10 @@ use tonic::Status;
 use super::rejections::no_such_machine;
 use super::views;
 
-/// The machines that a request may name.
+/// The jobs or machines that a request may name.
 const NAMES_MAX: usize = 1_000;
+/// The tasks that are shown at once.
+const TASKS_MAX: u64 = 500_000;
 /// The machines whose scores are shown at once.
 const SCORES_MAX: usize = 100;
 
@@ -35,9 +37,22 @@ impl Reads<'_> {
                 };
                 self.cell.named_jobs().filter(wanted).collect()
             }
-            some => some.iter().map(|job| self.find(job)).collect::<Result<_, _>>()?,
+            some => {
+                let mut shown = BTreeSet::new();
+                let mut jobs =
+                    some.iter().map(|job| self.find(job)).collect::<Result<Vec<_>, _>>()?;
+                jobs.retain(|job| shown.insert(job.id));
+                jobs
+            }
         };
         jobs.retain(|job| query.is_empty() || job_has(job, &query));
+        let tasks: u64 = jobs.iter().map(|job| u64::from(job.spec.tasks)).sum();
+        if asked.tasks && tasks > TASKS_MAX {
+            return Err(Status::failed_precondition(format!(
+                "these jobs have {tasks} tasks, and {TASKS_MAX} are shown at once: ask without tasks, or \
+                 for fewer jobs"
+            )));
+        }
         Ok(v1::StatusResponse {
             index: self.cell.index().0,
             time: self.now.0,
@@ -76,11 +91,6 @@ impl Reads<'_> {
         asked: &v1::MachinesRequest,
     ) -> Result<v1::MachinesResponse, Status> {
         let query = labels(&asked.labels)?;
-        if asked.names.len() > NAMES_MAX {
-            let has = asked.names.len();
-            let text = format!("names: has {has} machines, at most {NAMES_MAX} are allowed");
-            return Err(Status::invalid_argument(text));
-        }
         let names: BTreeSet<&str> = asked.names.iter().map(String::as_str).collect();
         for name in &asked.names {
             self.machine_named(name)?;
@@ -146,11 +156,8 @@ impl Reads<'_> {
         };
         let name = model::JobName::new(&asked.job).map_err(bad)?;
         self.cell.job_named(&user, &name).ok_or_else(|| {
-            let wanted = format!("{user}/{name}");
-            let names = views::job_names(self.cell);
-            let near = views::nearest(&wanted, names.keys().map(String::as_str));
-            let near = near.map(|near| format!("; the nearest is {near}")).unwrap_or_default();
-            Status::not_found(format!("there is no job {wanted}{near}"))
+            let near = views::nearest_job(self.cell, &user, &name);
+            Status::not_found(format!("there is no job {user}/{name}{near}"))
         })
     }
 
@@ -159,6 +166,17 @@ impl Reads<'_> {
         let bad = |error: model::NameError| Status::invalid_argument(error.to_string());
         let wanted = model::MachineName::new(name).map_err(bad)?;
         self.cell.machine_named(&wanted).ok_or_else(|| no_such_machine(self.cell, name))
+    }
+}
+
+/// Whether a request names so few that it is looked at.
+pub(super) fn few(what: &str, has: usize) -> Result<(), Status> {
+    match has <= NAMES_MAX {
+        true => Ok(()),
+        false => {
+            let text = format!("names: has {has} {what}, at most {NAMES_MAX} are allowed");
+            Err(Status::invalid_argument(text))
+        }
     }
 }
 
@@ -186,5 +204,72 @@ pub(super) fn selection(tasks: Option<v1::TaskSelection>) -> Result<TaskSelectio
     match tasks {
         None => Ok(TaskSelection::All),
         Some(tasks) => tasks.asked().map_err(|error| Status::invalid_argument(error.to_string())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cell::{Mutation, Op, RequestId};
+    use model::SessionId;
+    use spec::{JobSpec, TaskSpec};
+
+    use super::*;
+
+    /// A cell with jobs of ana's.
+    fn cell(jobs: &[(&str, u32)]) -> Cell {
+        let mut cell = Cell::empty();
+        let ana: UserName = "ana".parse().expect("a name");
+        let name = "lab".parse().expect("a name");
+        cell.apply(Time(1), &Op::Found { name, administrator: ana.clone() });
+        cell.apply(Time(2), &Op::OpenSession { user: ana.clone() });
+        for (sequence, (name, tasks)) in (1..).zip(jobs) {
+            let (name, priority) = (name.parse().expect("a name"), "1".parse().expect("one"));
+            let spec = JobSpec::of(name, priority, *tasks, TaskSpec::of(vec!["x".to_owned()]));
+            let id = RequestId { session: SessionId(1), sequence };
+            let mutation = Mutation::Submit(Arc::new(spec));
+            cell.apply(Time(3), &Op::Request { id, by: ana.clone(), mutation });
+        }
+        cell
+    }
+
+    /// The jobs that ana is shown of those that she names, or why she is shown none.
+    fn shown(cell: &Cell, jobs: &[&str], tasks: bool) -> Result<Vec<String>, String> {
+        let me: UserName = "ana".parse().expect("a name");
+        let address = |job: &&str| v1::JobAddress { job: (*job).to_owned(), ..Default::default() };
+        let jobs = jobs.iter().map(address).collect();
+        let asked = v1::StatusRequest { jobs, tasks, ..v1::StatusRequest::default() };
+        let answer = Reads { cell, now: Time(4), me: &me }.status(&asked);
+        let name = |job: v1::JobStatus| job.spec.map(|spec| spec.name).unwrap_or_default();
+        let names = |answer: v1::StatusResponse| answer.jobs.into_iter().map(name).collect();
+        answer.map(names).map_err(|status| status.message().to_owned())
+    }
+
+    #[test]
+    fn a_job_that_is_named_twice_is_shown_once() {
+        let cell = cell(&[("web", 2), ("log", 1)]);
+        let twice = shown(&cell, &["log", "web", "log", "log"], true);
+        assert_eq!(twice, Ok(vec!["log".to_owned(), "web".to_owned()]));
+        let none = shown(&cell, &["web", "wep"], true);
+        assert_eq!(none, Err("there is no job ana/wep; the nearest is ana/web".to_owned()));
+    }
+
+    #[test]
+    fn so_many_are_named_and_so_many_tasks_shown_at_once() {
+        assert!(few("jobs", NAMES_MAX).is_ok());
+        let refused = few("jobs", NAMES_MAX + 1).expect_err("that is one too many");
+        assert_eq!(refused.message(), "names: has 1001 jobs, at most 1000 are allowed");
+        let cell = cell(&[
+            ("a", 100_000),
+            ("b", 100_000),
+            ("c", 100_000),
+            ("d", 100_000),
+            ("e", 99_999),
+            ("f", 2),
+        ]);
+        let why = "these jobs have 500001 tasks, and 500000 are shown at once: ask without tasks, or for \
+                   fewer jobs";
+        assert_eq!(shown(&cell, &[], true), Err(why.to_owned()));
+        assert_eq!(shown(&cell, &[], false).map(|jobs| jobs.len()), Ok(6));
+        assert_eq!(shown(&cell, &["f", "b"], true).map(|jobs| jobs.len()), Ok(2));
     }
 }

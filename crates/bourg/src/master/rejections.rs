@@ -45,11 +45,7 @@ pub(super) fn rejected(cell: &Cell, rejection: &Rejection) -> Status {
             ))
         }
         Rejection::NoSuchReference { user, name, dead: false, .. } => {
-            let names = views::job_names(cell);
-            let wanted = format!("{user}/{name}");
-            let near = views::nearest(&wanted, names.keys().map(String::as_str));
-            let near = near.map(|near| format!("; the nearest is {near}")).unwrap_or_default();
-            Status::failed_precondition(text + &near)
+            Status::failed_precondition(text + &views::nearest_job(cell, user, name))
         }
         Rejection::PredecessorEnded { user, name } => Status::failed_precondition(format!(
             "{text} (how it ended: bourg status {user}/{name})"

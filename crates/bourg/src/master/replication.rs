@@ -10,9 +10,7 @@ use prost::Message as _;
 use proto::v1;
 use proto::v1::install_request::Part;
 use replica::{Input, Message as ReplicaMessage};
-use rpc::Identity;
 use rpc::service::replication_server::{Replication, ReplicationServer};
-use rpc::transport::Cause;
 use tokio::sync::Mutex;
 use tonic::{Request, Response, Status, Streaming};
 
@@ -41,16 +39,6 @@ impl Replicas {
         ReplicationServer::new(Self { service, checkpoints, installing: Arc::default() })
             .max_decoding_message_size(PARCEL_BYTES_MAX)
             .max_encoding_message_size(PARCEL_BYTES_MAX)
-    }
-
-    fn only_replicas<T>(&self, request: &Request<T>) -> Result<(), Status> {
-        match rpc::transport::peer_identity(request, &self.service.cell)? {
-            Identity::Master => Ok(()),
-            other => {
-                let why = format!("only replicas of the master may ask that, and {other} is none");
-                Err(rpc::transport::refuse(request, Cause::WrongRole, why))
-            }
-        }
     }
 
     /// Whether the sender is, or may be, a replica of this cell. One that does not know yet who was
@@ -96,7 +84,6 @@ impl Replicas {
 #[tonic::async_trait]
 impl Replication for Replicas {
     async fn talk(&self, request: Request<Streaming<v1::Talking>>) -> Answer<v1::Talked> {
-        self.only_replicas(&request)?;
         let mut parcels = request.into_inner();
         while let Some(v1::Talking { messages, address }) = parcels.message().await? {
             if let Some(first) = messages.first().filter(|_| !address.is_empty()) {
@@ -116,7 +103,6 @@ impl Replication for Replicas {
         &self,
         request: Request<Streaming<v1::InstallRequest>>,
     ) -> Answer<v1::InstallResponse> {
-        self.only_replicas(&request)?;
         let _one = self.installing.lock().await;
         let mut parts = request.into_inner();
         let Some(Part::Message(message)) = parts.message().await?.and_then(|part| part.part) else {
@@ -142,7 +128,6 @@ impl Replication for Replicas {
     }
 
     async fn forward(&self, request: Request<v1::ForwardRequest>) -> Answer<v1::ForwardResponse> {
-        self.only_replicas(&request)?;
         let bytes = request.get_ref().encoded_len();
         let mut asked = request.into_inner();
         let op = asked.op.take().ok_or_else(|| Status::invalid_argument("nothing is asked"))?;
@@ -165,17 +150,12 @@ impl Replication for Replicas {
         }
     }
 
-    async fn progress(
-        &self,
-        request: Request<v1::ProgressRequest>,
-    ) -> Answer<v1::ProgressResponse> {
-        self.only_replicas(&request)?;
+    async fn progress(&self, _: Request<v1::ProgressRequest>) -> Answer<v1::ProgressResponse> {
         let replicas = self.service.core.view().progress();
         Ok(Response::new(v1::ProgressResponse { replicas }))
     }
 
     async fn r#yield(&self, request: Request<v1::YieldRequest>) -> Answer<v1::YieldResponse> {
-        self.only_replicas(&request)?;
         let to = Some(ReplicaId(request.into_inner().to)).filter(|to| to.0 > 0);
         let told = self.service.core.tell(Message::Input(Input::Transfer(to))).await;
         told.map_err(|()| Status::unavailable("the master stops"))?;

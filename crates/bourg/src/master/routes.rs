@@ -27,7 +27,7 @@ const REFLECTION: &str = "grpc.reflection.v1.ServerReflection";
 /// is bounded by less.
 const ENROLMENT_BYTES_MAX: usize = 16 << 10;
 /// The services that a master has.
-const SERVICES: [&str; 6] = [
+pub(super) const SERVICES: [&str; 6] = [
     borgmaster_server::SERVICE_NAME,
     enrolment_server::SERVICE_NAME,
     scheduling_server::SERVICE_NAME,

@@ -5,15 +5,15 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cell::{Mutation, Outcome, Reply, Submission};
-use model::{Capability, InstanceId, MachineId, MachineName, UserName};
+use cell::{Machine, Mutation, Outcome, Reply, Submission};
+use model::{Capability, InstanceId, MachineId, MachineName, Time, UserName};
 use prometheus_client::registry::Registry;
 use prost::Message as _;
 use proto::v1;
 use proto::v1::past_answer::Answer as PastAnswer;
 use proto::v1::past_question::Question;
 use rpc::service::borgmaster_server::Borgmaster;
-use rpc::transport::{Cause, Refusals};
+use rpc::transport::{Cause, Places, Refusals};
 use rpc::{Authority, Identity};
 use tokio::sync::{Semaphore, mpsc};
 use tokio_stream::Stream;
@@ -24,13 +24,13 @@ use super::core::{Ask, Core, View};
 use super::logs::{newest_life, relay};
 use super::metrics::{Metrics, Requests};
 use super::past::Past;
-use super::reads::{Reads, selection};
+use super::reads::{Reads, few, selection};
 use super::rejections::rejected;
 use super::streams::{Streams, holding};
 use super::summary::Summary;
 use super::tasks::{self, split};
 use super::watching::Kept;
-use super::{agents, changes, following, peers, quota, routes};
+use super::{agents, changes, following, gate, peers, quota, routes};
 
 /// The services of a master.
 #[derive(Clone)]
@@ -43,6 +43,8 @@ pub(crate) struct Service {
     pub(super) events: Kept,
     watchers: Streams,
     log_readers: Streams,
+    log_readers_there: Places<(MachineId, UserName)>,
+    pub(super) health_watchers: Places<Identity>,
     pub(super) authority: Arc<Authority>,
     /// How long the certificates are valid that machines and schedulers get.
     pub(super) validity: Duration,
@@ -50,7 +52,8 @@ pub(crate) struct Service {
     pub(super) requests: Arc<Requests>,
     pub(super) registry: Arc<Registry>,
     summary: Summary,
-    /// Who answers what may be as large as the cell.
+    /// Who wait for what may be as large as the cell, and who get it.
+    askers: Streams,
     much: Arc<Semaphore>,
 }
 
@@ -59,20 +62,31 @@ pub(super) type Streamed<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Sen
 
 /// The metadata of a refusal that says after how many milliseconds to ask again.
 pub(crate) const RETRY_AFTER: &str = "retry-after-ms";
+/// How many may watch its health at once, and how many of them one's.
+const HEALTH_WATCHERS_MAX: usize = 256;
+const HEALTH_WATCHERS_OF_ONE: usize = 16;
 /// What a request counts for at least, in bytes: with its message goes what is known of who asked.
 pub(super) const SMALL_BYTES: usize = 256;
-/// How many answers that may be as large as the cell are made at once.
+/// How many answers that may be as large as the cell are made at once, how many may wait for theirs, and
+/// how many of those one user's.
 const MUCH_AT_ONCE: usize = 2;
+const ASKERS_MAX: usize = 1_024;
+const ASKERS_OF_ONE: usize = 32;
+/// A job of so many tasks is looked at beside the threads that serve.
+const TASKS_BESIDE: u32 = 1_000;
 /// How many messages of a stream may wait for a slow reader.
 pub(super) const STREAM_QUEUE: usize = 64;
 /// The same of logs, in pieces of 64 KiB.
 const LOG_QUEUE: usize = 8;
-/// How many may watch a job at once, and how many of them one user's: each `bourg run` does.
+/// How many may watch a job at once, and how many of them one user's: each `bourg run` does. One of a
+/// thousand tasks more counts as one more.
 const WATCHERS_MAX: usize = 2_048;
 const WATCHERS_OF_ONE: usize = 512;
-/// How many may read logs at once, and how many of them one user's.
-const LOG_READERS_MAX: usize = 256;
-const LOG_READERS_OF_ONE: usize = 64;
+/// Of how many tasks logs may be read at once, of how many by one user, and of how many on one machine:
+/// there is one connection to it, with room for 1,024.
+const LOG_READERS_MAX: usize = 8_192;
+const LOG_READERS_OF_ONE: usize = 2_048;
+const LOG_READERS_OF_ONE_THERE: usize = 256;
 
 impl Service {
     pub(super) fn new(
@@ -96,12 +110,15 @@ impl Service {
             events,
             watchers: Streams::new("watch jobs", WATCHERS_MAX, WATCHERS_OF_ONE),
             log_readers: Streams::new("read logs", LOG_READERS_MAX, LOG_READERS_OF_ONE),
+            log_readers_there: Places::new(LOG_READERS_MAX, LOG_READERS_OF_ONE_THERE),
+            health_watchers: Places::new(HEALTH_WATCHERS_MAX, HEALTH_WATCHERS_OF_ONE),
             authority,
             validity,
             metrics,
             requests,
             registry,
             summary: Summary::default(),
+            askers: Streams::new("ask for much of the cell", ASKERS_MAX, ASKERS_OF_ONE),
             much: Arc::new(Semaphore::new(MUCH_AT_ONCE)),
         }
     }
@@ -138,12 +155,13 @@ impl Service {
         me: &UserName,
         answer: impl FnOnce(&Reads<'_>) -> Result<T, Status> + Send + 'static,
     ) -> Answer<T> {
+        let place = self.askers.begin(me)?;
         let turn = Arc::clone(&self.much).acquire_owned().await;
         let turn = turn.map_err(|_| Status::unavailable("the master stops"))?;
         let (view, me) = (self.core.view(), me.clone());
         let answered = tokio::task::spawn_blocking(move || {
             // Kept by a question whose client is gone, too.
-            let _turn = turn;
+            let _held = (turn, place);
             answer(&Reads { cell: &view.cell, now: view.now(), me: &me })
         });
         answered.await.map_err(|error| Status::internal(error.to_string()))?.map(Response::new)
@@ -159,6 +177,12 @@ impl Service {
         let newest = self.core.view().cell.index();
         self.past.ask(me, newest, at, question).await
     }
+}
+
+/// When a machine was revoked last, if it was.
+fn revoked(machine: &Arc<Machine>) -> Option<Time> {
+    let credentials = machine.credentials.as_ref()?;
+    credentials.revoked.as_ref().map(|act| act.at)
 }
 
 pub(super) fn unexpected(outcome: &impl std::fmt::Debug) -> Status {
@@ -391,15 +415,24 @@ impl Borgmaster for Service {
 
     async fn status(&self, request: Request<v1::StatusRequest>) -> Answer<v1::StatusResponse> {
         let (user, asked) = (self.user(&request).await?, request.into_inner());
+        few("jobs", asked.jobs.len())?;
         if let Some(at) = asked.at {
             return match self.past(&user, at, Question::Status(asked)).await? {
                 PastAnswer::Status(answer) => Ok(Response::new(answer)),
                 other => Err(unexpected(&other)),
             };
         }
-        match asked.jobs.as_slice() {
-            [_] => self.read(&user, |reads| reads.status(&asked)),
-            _ => self.read_much(&user, move |reads| reads.status(&asked)).await,
+        let is_small = match asked.jobs.as_slice() {
+            [job] => {
+                let view = self.core.view();
+                let reads = Reads { cell: &view.cell, now: view.now(), me: &user };
+                reads.find(job)?.spec.tasks <= TASKS_BESIDE
+            }
+            _ => false,
+        };
+        match is_small {
+            true => self.read(&user, |reads| reads.status(&asked)),
+            false => self.read_much(&user, move |reads| reads.status(&asked)).await,
         }
     }
 
@@ -411,9 +444,11 @@ impl Borgmaster for Service {
         let user = &caller.user;
         let asked = request.into_inner().job.unwrap_or_default();
         let view = self.core.view();
-        let job = Reads { cell: &view.cell, now: view.now(), me: user }.find(&asked)?.id;
+        let reads = Reads { cell: &view.cell, now: view.now(), me: user };
+        let (job, tasks) = reads.find(&asked).map(|job| (job.id, job.spec.tasks))?;
         drop(view);
-        let place = self.watchers.begin(user)?;
+        let thousands = usize::try_from(tasks / 1_000).unwrap_or(usize::MAX);
+        let place = self.watchers.begin_as(user, thousands.saturating_add(1))?;
         let stream = holding(place, following::follow(self.core.watch(), job)?);
         Ok(self.while_accepted(caller, Response::new(stream)))
     }
@@ -426,7 +461,7 @@ impl Borgmaster for Service {
                 other => Err(unexpected(&other)),
             };
         }
-        self.read(&user, |reads| reads.why(&asked))
+        self.read_much(&user, move |reads| reads.why(&asked)).await
     }
 
     async fn machines(
@@ -434,6 +469,7 @@ impl Borgmaster for Service {
         request: Request<v1::MachinesRequest>,
     ) -> Answer<v1::MachinesResponse> {
         let (user, asked) = (self.user(&request).await?, request.into_inner());
+        few("machines", asked.names.len())?;
         if let Some(at) = asked.at {
             return match self.past(&user, at, Question::Machines(asked)).await? {
                 PastAnswer::Machines(answer) => Ok(Response::new(answer)),
@@ -494,6 +530,7 @@ impl Borgmaster for Service {
     }
 
     async fn logs(&self, request: Request<v1::LogsRequest>) -> Answer<Self::LogsStream> {
+        gate::led(&self.core).await?;
         let caller = self.anyone(&request).await?;
         let user = &caller.user;
         let (asked, asks) = split(request);
@@ -527,7 +564,16 @@ impl Borgmaster for Service {
             .filter(|(index, _)| tasks.contains(*index))
             .filter_map(|(index, _)| newest_life(job, index))
             .collect();
-        let place = self.log_readers.begin(user)?;
+        let place = self.log_readers.begin_as(user, lives.len().max(1))?;
+        let mut places = Vec::new();
+        for (_, machine) in &lives {
+            places.push(self.log_readers_there.take((*machine, user.clone())).map_err(|_| {
+                Status::resource_exhausted(format!(
+                    "{user} may read {LOG_READERS_OF_ONE_THERE} logs of one machine at once: ask for fewer \
+                     tasks, or end others"
+                ))
+            })?);
+        }
         let (to_client, stream) = mpsc::channel(LOG_QUEUE);
         for (instance, machine) in lives {
             let Some(machine) = view.cell.machine(machine) else { continue };
@@ -541,9 +587,11 @@ impl Borgmaster for Service {
                 start: asked.start,
                 follow: asked.follow,
             };
-            tokio::spawn(relay(client, request, to_client.clone()));
+            let (core, id, was) = (self.core.clone(), machine.id, revoked(machine));
+            let is_believed = move || core.view().cell.machine(id).map(revoked) == Some(was);
+            tokio::spawn(relay(client, request, to_client.clone(), is_believed));
         }
-        let stream = holding(place, ReceiverStream::new(stream));
+        let stream = holding((place, places), ReceiverStream::new(stream));
         Ok(self.while_accepted(caller, Response::new(stream)))
     }
 }

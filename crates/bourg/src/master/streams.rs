@@ -24,14 +24,27 @@ impl Streams {
 
     /// A place for one of a user's, for as long as what is given lives.
     pub(super) fn begin(&self, user: &UserName) -> Result<Place<UserName>, Status> {
-        let doing = self.doing;
-        self.places.take(user.clone()).map_err(|full| {
-            Status::resource_exhausted(match full {
-                Full::One(user, number) => format!(
-                    "{user} has {number} calls that {doing} already, as many as one user may have: \
-                     end one of them"
+        self.begin_as(user, 1)
+    }
+
+    /// The same for one that is worth so many.
+    pub(super) fn begin_as(
+        &self,
+        user: &UserName,
+        number: usize,
+    ) -> Result<Place<UserName>, Status> {
+        let (doing, most) = (self.doing, self.places.most_of_one());
+        self.places.take_several(user.clone(), number).map_err(|full| {
+            Status::resource_exhausted(match (full, number) {
+                (Full::One(user, has), 1) => format!(
+                    "{user} has {has} calls that {doing} already, as many as one user may have: end \
+                     one of them"
                 ),
-                Full::All(number) => format!("{number} calls {doing} already: ask again later"),
+                (Full::One(user, has), _) => format!(
+                    "that counts as {number} calls that {doing}, and {user} has {has} of the {most} \
+                     that one user may have: ask for fewer tasks, or end others"
+                ),
+                (Full::All(all), _) => format!("{all} calls {doing} already: ask again later"),
             })
         })
     }
@@ -67,5 +80,11 @@ mod tests {
         assert_eq!(refused.message(), "3 calls read logs already: ask again later");
         drop(held);
         begin("eva").expect("there is room");
+        let refused = streams.begin_as(&"eva".parse().expect("a name"), 3).expect_err("too many");
+        assert_eq!(
+            refused.message(),
+            "that counts as 3 calls that read logs, and eva has 0 of the 2 that one user may have: \
+             ask for fewer tasks, or end others"
+        );
     }
 }

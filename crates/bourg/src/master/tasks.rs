@@ -15,10 +15,10 @@ use rpc::{CLOCK_SKEW, Identity, SigningRequest, Validity};
 use spec::JobSpec;
 use tonic::{Request, Response, Status};
 
-use super::enrolment::masters;
 use super::gate;
 use super::service::{Answer, Service};
 use super::users::{Caller, revoked};
+use crate::renewal::addresses;
 
 /// How long a task's certificate is valid at most.
 const VALIDITY_MAX: Duration = Duration::from_secs(3_600);
@@ -172,6 +172,7 @@ impl Service {
         &self,
         request: Request<v1::CertifyTaskRequest>,
     ) -> Answer<v1::CertifyTaskResponse> {
+        gate::led(&self.core).await?;
         let machine = self.machine(&request)?;
         let (v1::CertifyTaskRequest { signing_request, instance }, asked) = split(request);
         let invalid = |error: &dyn std::fmt::Display| Status::invalid_argument(error.to_string());
@@ -197,7 +198,7 @@ impl Service {
         Ok(Response::new(v1::CertifyTaskResponse {
             certificate,
             expires: u64::try_from(expires.as_micros()).unwrap_or(u64::MAX),
-            masters: masters(&view.cell),
+            masters: addresses(&view.cell),
         }))
     }
 }

@@ -155,13 +155,13 @@ impl Service {
         let validity = asked.validity.ok_or_else(|| invalid(&"it is not said for how long"))?;
         let validity = proto::span(&validity).map_err(|error| invalid(&error))?;
         let id = asked.id.ok_or_else(|| invalid(&"a request needs its id"))?;
-        let wanted = Wanted::by_request(&asked.signing_request, id)?;
+        let identity = Identity::User(user.to_string());
+        let wanted = Wanted::by_request(&asked.signing_request, id, &identity)?;
         let mutation = Mutation::AddUser { user: user.clone(), serial: wanted.serial, validity };
         let (index, certificate) = match self.mutate(Some(id), by, mutation, bytes).await? {
             (index, Reply::UserAdded(certificate)) => (index, certificate),
             (_, other) => return Err(unexpected(&other)),
         };
-        let identity = Identity::User(user.to_string());
         Ok(Response::new(v1::AddUserResponse {
             index: index.0,
             certificate: self.certify(&wanted, &identity, &certificate)?,

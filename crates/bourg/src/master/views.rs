@@ -7,9 +7,14 @@ use cell::{
     Cell, Death, EvictionCause, Health, Job, JobState, KillReason, Machine, MachineState,
     PendingCause, Phase, Rescheduling, StopReason, TaskState,
 };
-use model::{CollectionId, InstanceId, Resources, TaskIndex, TaskSelection, Time, UserName};
+use model::{
+    CollectionId, InstanceId, JobName, Resources, TaskIndex, TaskSelection, Time, UserName,
+};
 use proto::v1;
 use scheduler::why::{Group, Reason};
+
+/// Among how many of a user's jobs, and how many of others', a nearest name is looked for.
+const NEAREST_AMONG: usize = 500;
 
 /// A job, with its tasks or without.
 pub(crate) fn job_status(cell: &Cell, job: &Job, with_tasks: bool) -> v1::JobStatus {
@@ -237,6 +242,7 @@ pub(crate) fn why_pending(
     chosen: &TaskSelection,
     now: Time,
 ) -> v1::WhyResponse {
+    let found = scheduler::why(cell, job, chosen, now);
     v1::WhyResponse {
         index: cell.index().0,
         time: now.0,
@@ -245,10 +251,8 @@ pub(crate) fn why_pending(
         priority: job.spec.priority.number().into(),
         tasks: job.spec.tasks,
         pending: job.pending(),
-        groups: scheduler::why(cell, job, chosen, now)
-            .iter()
-            .map(|found| group(cell, job, found, now))
-            .collect(),
+        groups: found.groups.iter().map(|found| group(cell, job, found, now)).collect(),
+        more: found.more,
         queued: job.counts().queued,
         waits_for: waits_for(cell, job),
         alloc_set: job.alloc_set.map(|set| job_name(cell, set)).unwrap_or_default(),
@@ -419,11 +423,20 @@ pub(crate) fn capacity(cell: &Cell) -> Resources {
 
 /// The nearest name to one that does not exist.
 pub(crate) fn nearest<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let most = 1 + wanted.chars().count() / 3;
+    let length = wanted.chars().count();
     let distance = |name: &&str| strsim::damerau_levenshtein(wanted, name);
-    names.min_by_key(distance).filter(|name| distance(name) <= 1 + wanted.chars().count() / 3)
+    let near = names.filter(|name| name.chars().count().abs_diff(length) <= most);
+    near.min_by_key(distance).filter(|name| distance(name) <= most)
 }
 
-/// The jobs of every user by `user/job`, newest of each name.
-pub(crate) fn job_names(cell: &Cell) -> BTreeMap<String, &UserName> {
-    cell.named_jobs().map(|job| (format!("{}/{}", job.owner, job.spec.name), &job.owner)).collect()
+/// What to say of a job that is not there: the nearest name.
+pub(crate) fn nearest_job(cell: &Cell, user: &UserName, name: &JobName) -> String {
+    let of_user = |of: bool| {
+        let jobs = cell.named_jobs().filter(move |job| (job.owner == *user) == of);
+        jobs.take(NEAREST_AMONG).map(|job| format!("{}/{}", job.owner, job.spec.name))
+    };
+    let names: Vec<String> = of_user(true).chain(of_user(false)).collect();
+    let near = nearest(&format!("{user}/{name}"), names.iter().map(String::as_str));
+    near.map(|near| format!("; the nearest is {near}")).unwrap_or_default()
 }

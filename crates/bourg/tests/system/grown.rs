@@ -173,6 +173,41 @@ fn a_restored_cell_grows_and_refuses_replicas_and_orders_of_before() {
 }
 
 #[test]
+fn a_scheduler_finds_the_replicas_that_came_after_its_start() {
+    let (cell, first) = Grown::found(&[]);
+    cell.terminal.ok("bourg master certify scheduler/main --dir r1 --to s");
+    let flags = ["scheduler", "--credentials", "s", "--master", &cell.at[0]];
+    let scheduler = cell.terminal.start("bourg", &flags);
+    until("it follows the first", || cell.types("cell -o schedulers").stdout == "1\n");
+    let _second = cell.adds("r2", &cell.at[1]);
+    cell.has_voters(2);
+    let _third = cell.adds("r3", &cell.at[2]);
+    cell.has_voters(3);
+    processes::signal(first.pid(), Signal::SIGKILL);
+    first.ends();
+    until("it follows another", || {
+        scheduler.stderr().matches("follows the master from index").count() > 1
+    });
+}
+
+#[test]
+fn a_master_shows_the_past_after_its_program_was_replaced() {
+    let (cell, first) = Grown::found(&[]);
+    processes::signal(first.pid(), Signal::SIGTERM);
+    first.ends();
+    let install = "cp \"$(command -v bourg)\" new && mv new installed";
+    cell.terminal.ok(install);
+    let flags = ["master", "--dir", "r1", "--listen", &cell.at[0]];
+    let _master = cell.terminal.start("./installed", &flags);
+    cell.has_voters(1);
+    let index = cell.ok("cell -o index");
+    let past = format!("cell --at {} -o index", index.trim());
+    assert_eq!(cell.ok(&past), index);
+    cell.terminal.ok(install);
+    assert_eq!(cell.ok(&past), index);
+}
+
+#[test]
 fn one_that_is_stopped_lets_another_lead_before_it_ends() {
     let (cell, replicas) = Grown::of_three();
     let mut running = replicas.map(Some);

@@ -126,7 +126,7 @@ def main(address, name, client):
             unknown = error.code().name
         health = {
             of: call(channel, pool, "grpc.health.v1.Health", "Check", service=of)["status"]
-            for of in ["", "bourg.v1.Borgmaster", "bourg.v1.Scheduling"]
+            for of in ["", *services]
         }
         cell = call(channel, pool, "bourg.v1.Borgmaster", "CellStatus")
     print(json.dumps({"services": services, "health": health, "unknown": unknown, "cell": cell}))

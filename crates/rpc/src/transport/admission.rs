@@ -1,5 +1,6 @@
-//! What every request passes before its service: it is somebody's of this cell, and whoever only joins
-//! asks to be taken in.
+//! What every request passes before its service: it is somebody's of this cell, whoever only joins asks to
+//! be taken in, and services between processes are asked by the right ones. Nothing of a message is read
+//! before that: theirs may be large.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use tonic::codegen::{BoxFuture, Service, http};
 use super::peer::FarEnd;
 use super::refusals::Cause;
 use crate::Identity;
-use crate::service::enrolment_server::SERVICE_NAME;
+use crate::service::{borglet_server, enrolment_server, replication_server, scheduling_server};
 
 /// Services behind the check of who asks.
 #[derive(Clone)]
@@ -28,8 +29,8 @@ impl<S> Admission<S> {
     }
 
     /// Refuses a request that does not come from an identity of the cell, or comes with a certificate
-    /// that has expired since its connection was made, whatever it is for, and one of a joining identity
-    /// that is not for the service that takes it in.
+    /// that has expired since its connection was made, whatever it is for, and one to a service that is
+    /// not there for that identity.
     fn admit(&self, request: &http::Request<Body>, now: SystemTime) -> Result<(), Status> {
         let far_end = request.extensions().get::<Arc<FarEnd>>();
         let far_end = far_end.ok_or_else(|| Status::unauthenticated("no certificate"))?;
@@ -44,13 +45,10 @@ impl<S> Admission<S> {
             far_end.count(Cause::Expired, &why);
             return Err(Status::unauthenticated(why));
         }
-        if matches!(peer.identity, Identity::Joining(_)) && !is_enrolment(request.uri().path()) {
-            let joining = peer.identity;
-            let why = format!("{joining} may join and nothing else: use what it got by that");
+        may_ask(&peer.identity, request.uri().path()).map_err(|why| {
             far_end.count(Cause::WrongRole, &why);
-            return Err(Status::permission_denied(why));
-        }
-        Ok(())
+            Status::permission_denied(why)
+        })
     }
 }
 
@@ -75,10 +73,29 @@ where
     }
 }
 
-/// Whether a path is one of the service that takes machines and replicas in.
-fn is_enrolment(path: &str) -> bool {
-    let path = path.strip_prefix('/').and_then(|path| path.strip_prefix(SERVICE_NAME));
-    path.is_some_and(|method| method.starts_with('/'))
+/// Why an identity may not ask the service of a path at all, if it may not. What it may ask of one that
+/// several may ask, the service judges.
+fn may_ask(who: &Identity, path: &str) -> Result<(), String> {
+    let method = path.strip_prefix('/').and_then(|path| path.split_once('/'));
+    match (method.map(|(service, _)| service), who) {
+        (Some(enrolment_server::SERVICE_NAME), _)
+        | (
+            Some(borglet_server::SERVICE_NAME | replication_server::SERVICE_NAME),
+            Identity::Master,
+        )
+        | (Some(scheduling_server::SERVICE_NAME), Identity::Scheduler(_)) => Ok(()),
+        (_, Identity::Joining(_)) => {
+            Err(format!("{who} may join and nothing else: use what it got by that"))
+        }
+        (Some(borglet_server::SERVICE_NAME), _) => {
+            Err(format!("a Borglet obeys the cell's master only, and {who} is not it"))
+        }
+        (Some(replication_server::SERVICE_NAME), _) => {
+            Err(format!("only replicas of the master may ask that, and {who} is none"))
+        }
+        (Some(scheduling_server::SERVICE_NAME), _) => Err(format!("{who} is not a scheduler")),
+        _ => Ok(()),
+    }
 }
 
 /// A refusal that whoever asked understands: gRPC's, or else HTTP's.
@@ -90,4 +107,37 @@ fn refusal(request: &http::Request<Body>, status: Status) -> http::Response<Body
     let mut response = http::Response::new(Body::new(format!("{}\n", status.message())));
     *response.status_mut() = http::StatusCode::FORBIDDEN;
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn services_between_processes_are_asked_by_the_right_ones_alone() {
+        let whom = [
+            "master",
+            "borglet/m1",
+            "scheduler/main",
+            "user/ana",
+            "task/ana/j/0",
+            "join/borglet/m2",
+        ];
+        for (path, allowed) in [
+            ("/bourg.v1.Borglet/Poll", &["master"][..]),
+            ("/bourg.v1.Borglet/", &["master"]),
+            ("/bourg.v1.Replication/Forward", &["master"]),
+            ("/bourg.v1.Scheduling/Propose", &["scheduler/main"]),
+            ("/bourg.v1.Enrolment/Enrol", &whom),
+            // These judge themselves what is asked of them.
+            ("/bourg.v1.Borgmaster/Status", &whom[..5]),
+            ("/grpc.health.v1.Health/Check", &whom[..5]),
+            ("/metrics", &whom[..5]),
+            ("/bourg.v1.Borglet", &whom[..5]),
+        ] {
+            let may = |who: &&&str| may_ask(&who.parse().unwrap(), path).is_ok();
+            let may: Vec<&str> = whom.iter().filter(may).copied().collect();
+            assert_eq!(may, allowed, "{path}");
+        }
+    }
 }

@@ -26,12 +26,14 @@ struct Held<Who> {
     by_one: HashMap<Who, usize>,
 }
 
-/// A place that is held until it is dropped.
+/// A place, or several, held until it is dropped.
 #[derive(Debug)]
 pub struct Place<Who: Eq + Hash> {
     places: Places<Who>,
     /// Whose it is; none when it is given back.
     who: Option<Who>,
+    /// How many places it is.
+    number: usize,
 }
 
 /// Why somebody gets no place.
@@ -56,28 +58,42 @@ impl<Who: Eq + Hash + Clone> Places<Who> {
     /// # Errors
     /// [`Full`].
     pub fn take(&self, who: Who) -> Result<Place<Who>, Full<Who>> {
+        self.take_several(who, 1)
+    }
+
+    /// So many more places for somebody, or none of them: for what is worth as much as several.
+    ///
+    /// # Errors
+    /// [`Full`].
+    pub fn take_several(&self, who: Who, number: usize) -> Result<Place<Who>, Full<Who>> {
         let mut held = self.held();
         let of_one = held.by_one.get(&who).copied().unwrap_or_default();
-        if of_one >= self.0.most_of_one {
+        if number > self.0.most_of_one.saturating_sub(of_one) {
             return Err(Full::One(who, of_one));
         }
-        if held.all >= self.0.most {
+        if number > self.0.most.saturating_sub(held.all) {
             return Err(Full::All(held.all));
         }
-        held.all += 1;
-        held.by_one.insert(who.clone(), of_one + 1);
+        held.all += number;
+        held.by_one.insert(who.clone(), of_one + number);
         drop(held);
-        Ok(Place { places: self.clone(), who: Some(who) })
+        Ok(Place { places: self.clone(), who: Some(who), number })
+    }
+
+    /// How many places one may have.
+    #[must_use]
+    pub fn most_of_one(&self) -> usize {
+        self.0.most_of_one
     }
 }
 
 impl<Who: Eq + Hash> Places<Who> {
-    fn give_back(&self, who: Who) {
+    fn give_back(&self, who: Who, number: usize) {
         let mut held = self.held();
-        held.all = held.all.saturating_sub(1);
+        held.all = held.all.saturating_sub(number);
         let of_one = held.by_one.get(&who).copied().unwrap_or_default();
-        if of_one > 1 {
-            held.by_one.insert(who, of_one - 1);
+        if of_one > number {
+            held.by_one.insert(who, of_one - number);
         } else {
             held.by_one.remove(&who);
         }
@@ -97,7 +113,7 @@ impl<Who: Eq + Hash> Clone for Places<Who> {
 impl<Who: Eq + Hash> Drop for Place<Who> {
     fn drop(&mut self) {
         if let Some(who) = self.who.take() {
-            self.places.give_back(who);
+            self.places.give_back(who, self.number);
         }
     }
 }
@@ -210,6 +226,20 @@ mod tests {
         let (of_all, of_tasks) = (places.of_all.held(), places.of_tasks.held());
         assert!(of_all.by_one.is_empty() && of_all.all == 0);
         assert!(of_tasks.by_one.is_empty() && of_tasks.all == 0);
+    }
+
+    #[test]
+    fn what_is_worth_several_places_takes_all_of_them_or_none() {
+        let places = Places::new(8, 5);
+        let held = places.take_several("ana", 3).unwrap();
+        assert_eq!(places.take_several("ana", 3).unwrap_err(), Full::One("ana", 3));
+        let two = places.take_several("ana", 2).unwrap();
+        assert_eq!(places.take_several("ben", 4).unwrap_err(), Full::All(5));
+        drop(held);
+        let _four = places.take_several("ben", 4).unwrap();
+        drop(two);
+        let _ana = places.take_several("ana", 4).unwrap();
+        assert_eq!(places.take("eva").unwrap_err(), Full::All(8));
     }
 
     #[test]
