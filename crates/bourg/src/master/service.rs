@@ -71,7 +71,7 @@ pub(super) const SMALL_BYTES: usize = 256;
 /// how many of those one user's.
 const MUCH_AT_ONCE: usize = 2;
 const ASKERS_MAX: usize = 1_024;
-const ASKERS_OF_ONE: usize = 32;
+const ASKERS_OF_ONE: usize = 128;
 /// A job of so many tasks is looked at beside the threads that serve.
 const TASKS_BESIDE: u32 = 1_000;
 /// How many messages of a stream may wait for a slow reader.
