@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::time::{Duration, SystemTime};
 
+use hyper::body::{Bytes, Frame};
 use proto::v1;
 use rpc::service::borglet_client::BorgletClient;
 use rpc::service::borgmaster_client::BorgmasterClient;
@@ -10,12 +11,13 @@ use rpc::service::enrolment_client::EnrolmentClient;
 use rpc::service::replication_client::ReplicationClient;
 use rpc::service::scheduling_client::SchedulingClient;
 use rpc::{Authority, Credentials, Expect, Identity, JoinToken, Role, Rotating, Validity};
+use tonic::codegen::{Service as _, http};
 use tonic::transport::Channel;
 use tonic::{Code, Status};
 
 use crate::borglets::Machine;
 use crate::cell::Cell;
-use crate::eventually::until;
+use crate::eventually::{PATIENCE, until};
 use crate::pages::{Of, metrics, value};
 
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -107,6 +109,47 @@ fn nobody_does_what_is_anothers_to_do() {
         }
     });
     assert_eq!(refused(&cell, Of::Borglet, "wrong_role"), 3);
+}
+
+/// What masters and schedulers say may be large.
+#[test]
+fn whoever_may_not_ask_is_told_before_their_message_is_read() {
+    let cell = Cell::start();
+    wait(async {
+        for (of, path) in [
+            (Of::Borglet, "/bourg.v1.Borglet/Poll"),
+            (Of::Master, "/bourg.v1.Scheduling/Propose"),
+            (Of::Master, "/bourg.v1.Replication/Forward"),
+        ] {
+            let never = tokio_stream::pending::<Result<Frame<Bytes>, Status>>();
+            let body = tonic::body::Body::new(http_body_util::StreamBody::new(never));
+            let request = http::Request::post(path).header("content-type", "application/grpc");
+            let mut channel = to(&cell, of, issued(&cell, "user/root"));
+            std::future::poll_fn(|context| channel.poll_ready(context))
+                .await
+                .expect("a connection");
+            let answer = channel.call(request.body(body).expect("a request"));
+            let answer = tokio::time::timeout(PATIENCE, answer).await.expect("it does not wait");
+            let answer = answer.expect("an answer");
+            assert_eq!(answer.headers()["grpc-status"], "7", "{path}: permission denied");
+        }
+    });
+}
+
+#[test]
+fn one_call_names_a_thousand_at_most() {
+    let cell = Cell::start();
+    wait(async {
+        let mut client = BorgmasterClient::new(to(&cell, Of::Master, issued(&cell, "user/root")));
+        let jobs = vec![v1::JobAddress::default(); 1_001];
+        let asked = v1::StatusRequest { jobs, ..v1::StatusRequest::default() };
+        let status = client.status(asked).await.expect_err("that is one too many");
+        assert_eq!(status.message(), "names: has 1001 jobs, at most 1000 are allowed");
+        let names = vec![String::new(); 1_001];
+        let asked = v1::MachinesRequest { names, ..v1::MachinesRequest::default() };
+        let status = client.machines(asked).await.expect_err("that is one too many");
+        assert_eq!(status.message(), "names: has 1001 machines, at most 1000 are allowed");
+    });
 }
 
 #[test]
