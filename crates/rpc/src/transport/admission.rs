@@ -77,23 +77,22 @@ where
 /// several may ask, the service judges.
 fn may_ask(who: &Identity, path: &str) -> Result<(), String> {
     let method = path.strip_prefix('/').and_then(|path| path.split_once('/'));
-    match (method.map(|(service, _)| service), who) {
-        (Some(enrolment_server::SERVICE_NAME), _)
-        | (
-            Some(borglet_server::SERVICE_NAME | replication_server::SERVICE_NAME),
-            Identity::Master,
-        )
-        | (Some(scheduling_server::SERVICE_NAME), Identity::Scheduler(_)) => Ok(()),
+    let service = method.map(|(service, _)| service).unwrap_or_default();
+    match (service, who) {
+        (enrolment_server::SERVICE_NAME, _) => Ok(()),
         (_, Identity::Joining(_)) => {
             Err(format!("{who} may join and nothing else: use what it got by that"))
         }
-        (Some(borglet_server::SERVICE_NAME), _) => {
+        // Replicas pass on what schedulers propose.
+        (_, Identity::Master) => Ok(()),
+        (scheduling_server::SERVICE_NAME, Identity::Scheduler(_)) => Ok(()),
+        (borglet_server::SERVICE_NAME, _) => {
             Err(format!("a Borglet obeys the cell's master only, and {who} is not it"))
         }
-        (Some(replication_server::SERVICE_NAME), _) => {
+        (replication_server::SERVICE_NAME, _) => {
             Err(format!("only replicas of the master may ask that, and {who} is none"))
         }
-        (Some(scheduling_server::SERVICE_NAME), _) => Err(format!("{who} is not a scheduler")),
+        (scheduling_server::SERVICE_NAME, _) => Err(format!("{who} is not a scheduler")),
         _ => Ok(()),
     }
 }
@@ -127,7 +126,7 @@ mod tests {
             ("/bourg.v1.Borglet/Poll", &["master"][..]),
             ("/bourg.v1.Borglet/", &["master"]),
             ("/bourg.v1.Replication/Forward", &["master"]),
-            ("/bourg.v1.Scheduling/Propose", &["scheduler/main"]),
+            ("/bourg.v1.Scheduling/Propose", &["master", "scheduler/main"]),
             ("/bourg.v1.Enrolment/Enrol", &whom),
             // These judge themselves what is asked of them.
             ("/bourg.v1.Borgmaster/Status", &whom[..5]),
