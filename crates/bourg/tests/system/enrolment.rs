@@ -1,9 +1,9 @@
 //! Machines join with tokens, renew their certificates, and are shut out.
 
 use std::fs;
-use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, SystemTime};
 
 use nix::sys::signal::Signal;
@@ -278,10 +278,12 @@ fn a_scheduler_outlives_the_certificate_that_it_connected_with() {
     assert_eq!(cell.ok("bourg cell -o schedulers"), "1\n");
 }
 
-/// An address where nobody listens.
+/// An address where nobody listens and nobody else will: at a loopback address of this process alone.
 pub(crate) fn free_address() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    listener.local_addr().expect("an address").to_string()
+    static NEXT: AtomicU16 = AtomicU16::new(7_800);
+    // A process id has 22 bits at most.
+    let [_, a, b, c] = std::process::id().to_be_bytes();
+    format!("127.{}.{b}.{c}:{}", 128 | a, NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
 #[test]

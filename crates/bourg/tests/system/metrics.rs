@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::cell::Cell;
+use crate::enrolment::free_address;
 use crate::eventually::{PATIENCE, until};
 use crate::pages::{Of, fed, metrics, value, value_is};
 use crate::tools::needs;
@@ -151,12 +152,6 @@ fn a_prometheus_with_a_certificate_of_the_cell_scrapes_its_master_and_its_machin
     assert!(asks("bourg_leads").contains("job=\"master\"} => 1 @"), "{}", prometheus.stderr());
     let machines = asks("bourg_machines{state=\"up\"}");
     assert!(machines.contains("=> 1 @"), "{machines}");
-}
-
-/// An address that nobody listens at.
-fn free_address() -> String {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("an address");
-    listener.local_addr().expect("it has one").to_string()
 }
 
 /// The tables of the guide say what is exported, in the words in which it is.

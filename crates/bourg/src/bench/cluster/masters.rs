@@ -1,6 +1,6 @@
 //! The replicas of a master as processes of this program: started, killed, started again.
 
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -81,7 +81,8 @@ impl Masters {
                 let origin = Origin { term: Term(1), restore_epoch: 1 };
                 begin_anew(&data, &mut log, image, origin)?;
             }
-            let (id, address) = (ReplicaId(id), free_address()?);
+            let id = ReplicaId(id);
+            let address = address(id);
             masters.replicas.push(Replica { id, address, directory, process: None, killed: false });
         }
         for replica in &masters.replicas {
@@ -288,10 +289,13 @@ async fn listed(connection: &mut Connection) -> Result<v1::ReplicasResponse, Fai
     connection.ask(request, async |mut client, request| client.replicas(request).await).await
 }
 
-/// An address on which nobody listens now. A master that is killed and started again is found where
-/// it was; meanwhile whoever connects is refused, which a socket that is held open would not do.
-fn free_address() -> anyhow::Result<String> {
-    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string())
+/// Where a replica answers: at a loopback address of this process alone, so that nobody else listens
+/// there. A master that is killed and started again is found where it was; meanwhile whoever connects is
+/// refused, which a socket that is held open would not do.
+fn address(id: ReplicaId) -> String {
+    // A process id has 22 bits at most.
+    let [_, a, b, c] = std::process::id().to_be_bytes();
+    format!("127.{}.{b}.{c}:{}", 64 | a, 7_800 + id.0)
 }
 
 impl Drop for Masters {
