@@ -57,13 +57,11 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
             notify::stopping();
         });
         let mut masters = given();
-        let mut copy = None;
+        let mut copy: Option<Scheduler> = None;
         // One that is lost, or knows of no leader, is left for the next.
         for turn in 0_usize.. {
             let all = masters.all();
-            let Some(master) = turn.checked_rem(all.len()).and_then(|turn| all.get(turn)) else {
-                anyhow::bail!("no master is given");
-            };
+            let master = all.get(turn % all.len().max(1)).context("no master is given")?;
             // Dialled anew each time: a connection is good for as long as the certificate that it
             // began with.
             let followed = async { follow(client(master)?, &mut copy).await };
@@ -77,7 +75,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
             }
             // Its copy says where the replicas are that came since.
             if let Some(lost) = copy.take() {
-                masters.told(renewal::addresses(Scheduler::cell(&lost)));
+                masters.told(renewal::addresses(lost.cell()));
             }
             tokio::select! {
                 () = &mut stop => break,

@@ -22,6 +22,8 @@ const SNAPSHOT_TIMEOUT: Span = Span::from_secs(10);
 /// How long a snapshot takes: to be sent, and to be written; and how much longer for each object.
 const SNAPSHOT_TAKES: Span = Span::from_millis(20);
 const OBJECT_TAKES: Span = Span(15);
+/// Of a thousand messages between unlucky replicas, how many are lost.
+const UNLUCKY_LOSS: u64 = 250;
 
 /// A snapshot on its way.
 #[derive(Debug)]
@@ -98,9 +100,6 @@ impl Operator {
         format!("replica-{}:7", self.addresses)
     }
 }
-
-/// Of a thousand messages between unlucky replicas, how many are lost.
-const UNLUCKY_LOSS: u64 = 250;
 
 /// Whether somebody asks for something of replicas.
 fn of_replicas(mutation: &Mutation) -> bool {

@@ -1,4 +1,5 @@
-//! What a Borglet serves, to the master alone: polls and logs.
+//! What a Borglet serves, to the master alone: polls and logs. Nobody else comes past the door of every
+//! server ([`rpc::transport`]).
 
 use std::pin::Pin;
 use std::sync::Arc;

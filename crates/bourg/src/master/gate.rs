@@ -52,8 +52,8 @@ async fn has_what_is_true(core: &Core) -> bool {
     matches!(read, Ok(Some(())))
 }
 
-/// Waits until somebody leads, as far as this replica knows: else what it knows may be old, who is
-/// accepted with it, and what is new is not shown by it.
+/// Waits until this replica knows of a leader. One that knows of none may not have heard who was revoked,
+/// and is not to show or to certify anything new.
 pub(super) async fn led(core: &Core) -> Result<(), Status> {
     if core.view().leader.is_some() || has_what_is_true(core).await {
         return Ok(());

@@ -1,5 +1,5 @@
 //! What a replica serves to the others: their messages, the cell to go on from, and what their
-//! clients ask of the leader.
+//! clients ask of the leader. Nobody else comes past the door of every server ([`rpc::transport`]).
 
 use std::path::PathBuf;
 use std::sync::Arc;

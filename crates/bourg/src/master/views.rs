@@ -423,8 +423,8 @@ pub(crate) fn capacity(cell: &Cell) -> Resources {
 
 /// The nearest name to one that does not exist.
 pub(crate) fn nearest<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let most = 1 + wanted.chars().count() / 3;
     let length = wanted.chars().count();
+    let most = 1 + length / 3;
     let distance = |name: &&str| strsim::damerau_levenshtein(wanted, name);
     let near = names.filter(|name| name.chars().count().abs_diff(length) <= most);
     near.min_by_key(distance).filter(|name| distance(name) <= most)

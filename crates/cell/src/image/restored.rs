@@ -23,8 +23,8 @@ impl Cell {
     /// The cell as it goes on from a checkpoint after what came later is lost. Machines and people
     /// still know of ids that were given in the lost time: those are never given to others, up to a
     /// billion of each kind. The next life of a task that waits is a later one than those that a machine
-    /// may have: two with one name would be taken for each other. No join token is left: one that was used in the lost time would be taken
-    /// for new.
+    /// may have: two with one name would be taken for each other. No join token is left: one that was used
+    /// in the lost time would be taken for new.
     #[must_use]
     pub fn restored(&self) -> Self {
         let mut cell = self.clone();
