@@ -27,7 +27,23 @@ pub enum Fault {
     },
 }
 
+/// What a disk writes whole or not at all, in bytes.
+const SECTOR_BYTES: usize = 512;
+
 impl Fault {
+    /// What a loss of power does to `bytes` from `first` on, which were not synced: the sector where the
+    /// fault is was never written.
+    pub fn tear(self, bytes: &mut [u8], first: usize) {
+        let room = bytes.len().saturating_sub(first);
+        if room == 0 {
+            return;
+        }
+        let (Self::Flip { at, .. } | Self::Zero { at, .. } | Self::Cut { at }) = self;
+        let sector = (first + usize::from(at) % room) / SECTOR_BYTES * SECTOR_BYTES;
+        let end = bytes.len().min(sector + SECTOR_BYTES);
+        bytes[sector.max(first)..end].fill(0);
+    }
+
     /// Does it to `bytes`, but to none before `first`.
     pub fn damage(self, bytes: &mut Vec<u8>, first: usize) {
         let room = bytes.len().saturating_sub(first);

@@ -193,6 +193,11 @@ pub(crate) async fn ask_each<M: Clone, T>(
         request.set_timeout(time);
         match call(EnrolmentClient::new(channel), request).await {
             Ok(answer) => return Ok(answer.into_inner()),
+            // Another cell answers there: that says nothing of the other masters.
+            Err(status) if rpc::transport::distrusts(&status).is_some() => {
+                tracing::warn!("passes {master} over: {}", rpc::transport::explain(&status));
+                failed = status.into();
+            }
             Err(status) if is_final(&status) => return Err(status.into()),
             Err(status) => failed = status.into(),
         }

@@ -65,6 +65,9 @@ pub const REPLICAS: model::Level = model::Level(2);
 /// The level from which on machines enrol with tokens, and are revoked.
 pub const ENROLMENT: model::Level = model::Level(3);
 
+/// The level from which on the data directory of each replica is recorded.
+pub const DIRECTORIES: model::Level = model::Level(3);
+
 /// The level from which on tasks can have certificates of their own.
 pub const TASK_IDENTITIES: model::Level = model::Level(3);
 

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use model::{
-    Band, Capability, CellName, CollectionId, End, GcuFactor, GrantId, InstanceId, KeyDigest,
-    Level, MachineId, MachineName, MachineReport, ReplicaId, Resources, Serial, SessionId, Span,
-    TaskSelection, Time, UserName,
+    Band, Capability, CellName, CollectionId, DirectoryId, End, GcuFactor, GrantId, InstanceId,
+    KeyDigest, Level, MachineId, MachineName, MachineReport, ReplicaId, Resources, Serial,
+    SessionId, Span, TaskSelection, Time, UserName,
 };
 use spec::JobSpec;
 
@@ -117,6 +117,9 @@ pub enum Op {
         address: String,
         /// The level of the state machine that its build has.
         level: Level,
+        /// Its data directory, recorded from level 3 on. What another directory than the one that is
+        /// recorded says changes nothing.
+        directory: DirectoryId,
     },
     /// A machine joins with a token: it is added, or gets its new address, and its first certificate.
     /// The token is the key's that used it first, which is answered again. From level 3 on.

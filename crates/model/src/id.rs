@@ -73,6 +73,32 @@ number!(
     Level(u32)
 );
 
+/// A replica's data directory, by a number that was drawn when it was made: an emptied directory, or
+/// another replica's, has another one. 0 where it is not known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DirectoryId(pub u64);
+
+impl DirectoryId {
+    /// Whether it is known.
+    #[must_use]
+    pub fn is_known(self) -> bool {
+        self.0 > 0
+    }
+
+    /// Whether two directories are known to be different ones.
+    #[must_use]
+    pub fn differs(self, other: Self) -> bool {
+        self.is_known() && other.is_known() && self != other
+    }
+}
+
+/// Written in hexadecimal: nobody counts them.
+impl fmt::Display for DirectoryId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
 /// A task: one place in a job, over all its generations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TaskId {

@@ -21,8 +21,8 @@ mod time;
 pub use address::{Address, AddressError, TaskSelection};
 pub use capability::{Capability, KernelFeature, NotListed};
 pub use id::{
-    CollectionId, Generation, GrantId, InstanceId, Level, LogIndex, MachineId, ReplicaId,
-    SessionId, Stamp, TaskId, TaskIndex, Term,
+    CollectionId, DirectoryId, Generation, GrantId, InstanceId, Level, LogIndex, MachineId,
+    ReplicaId, SessionId, Stamp, TaskId, TaskIndex, Term,
 };
 pub use key::{KeyDigest, KeyDigestError};
 pub use label::{LabelQuery, LabelQueryError, LabelTerm, Labels};

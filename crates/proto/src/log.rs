@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cell::{Assignment, Mutation, Observation, Op, RequestId, Reservation};
-use model::{CollectionId, GrantId, InstanceId, Level, MachineId, ReplicaId, SessionId, Time};
+use model::{
+    CollectionId, DirectoryId, GrantId, InstanceId, Level, MachineId, ReplicaId, SessionId, Time,
+};
 use prost::Message;
 
 use crate::error::{At, Fault, Malformed};
@@ -136,9 +138,10 @@ impl From<&Op> for v1::Op {
                 })
             }
             Op::ChangeMember { replica, to } => Kind::ChangeMember(replica::change(*replica, *to)),
-            Op::DescribeReplica { replica, address, level } => {
+            Op::DescribeReplica { replica, address, level, directory } => {
                 let (replica, address, level) = (replica.0, address.clone(), level.0);
-                Kind::DescribeReplica(v1::DescribeReplica { replica, address, level })
+                let directory = directory.0;
+                Kind::DescribeReplica(v1::DescribeReplica { replica, address, level, directory })
             }
         };
         Self { op: Some(kind) }
@@ -198,9 +201,10 @@ impl TryFrom<v1::Op> for Op {
                 let (replica, to) = replica::change_of(&change).field("changeMember")?;
                 Self::ChangeMember { replica, to }
             }
-            Kind::DescribeReplica(v1::DescribeReplica { replica, address, level }) => {
+            Kind::DescribeReplica(v1::DescribeReplica { replica, address, level, directory }) => {
                 let (replica, level) = (ReplicaId(replica), Level(level));
-                Self::DescribeReplica { replica, address, level }
+                let directory = DirectoryId(directory);
+                Self::DescribeReplica { replica, address, level, directory }
             }
         })
     }

@@ -1,7 +1,7 @@
 //! Replicas and their part in consensus: `replica.proto`.
 
 use cell::{Member, MemberChange, Replica, ReplicaToken};
-use model::{Level, ReplicaId};
+use model::{DirectoryId, Level, ReplicaId};
 
 use crate::error::Malformed;
 use crate::{read, v1};
@@ -15,6 +15,7 @@ impl From<&Replica> for v1::Replica {
             member: v1::Member::from(replica.member).into(),
             leaving: replica.leaving,
             token: replica.token.as_ref().map(Into::into),
+            directory: replica.directory.0,
         }
     }
 }
@@ -30,6 +31,7 @@ impl TryFrom<v1::Replica> for Replica {
             member: member(replica.member)?,
             leaving: replica.leaving,
             token: read::optional(replica.token, "token")?,
+            directory: DirectoryId(replica.directory),
         })
     }
 }

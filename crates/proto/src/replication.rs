@@ -5,7 +5,7 @@
 
 use cell::{Cell, Op};
 use master::Contact;
-use model::{Level, LogIndex, MachineId, ReplicaId, Term};
+use model::{DirectoryId, Level, LogIndex, MachineId, ReplicaId, Term};
 use replica::{Body, Consensus, ConsensusKind, LogEntry, Message, Snapshot};
 
 use crate::error::{At, Fault, Malformed};
@@ -35,6 +35,7 @@ impl From<&Message> for v1::ReplicaMessage {
             to: message.to.0,
             restore_epoch: message.restore_epoch,
             body: Some(body),
+            directory: message.directory.0,
         }
     }
 }
@@ -71,7 +72,8 @@ pub fn message(message: v1::ReplicaMessage, cell: Option<Cell>) -> Result<Messag
         }
     };
     let (from, to) = (ReplicaId(message.from), ReplicaId(message.to));
-    Ok(Message { from, to, restore_epoch: message.restore_epoch, body })
+    let (restore_epoch, directory) = (message.restore_epoch, DirectoryId(message.directory));
+    Ok(Message { from, to, restore_epoch, directory, body })
 }
 
 fn heard(proposals: &[Op], contacts: &[(MachineId, Contact)]) -> wire::Heard {

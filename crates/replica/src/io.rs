@@ -5,7 +5,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use cell::{Assignment, Cell, LEVEL, Mutation, Op, Outcome, RequestId};
 use master::{Answer, Poll};
-use model::{CellName, Level, LogIndex, MachineId, ReplicaId, Span, Term, Time, UserName};
+use model::{
+    CellName, DirectoryId, Level, LogIndex, MachineId, ReplicaId, Span, Term, Time, UserName,
+};
 use thiserror::Error;
 
 use crate::{HardState, LogEntry, Message, UnknownOperation};
@@ -17,6 +19,9 @@ pub struct Settings {
     pub id: ReplicaId,
     /// Where the other replicas and clients reach it, as `host:port`; empty where nobody needs to.
     pub address: Arc<str>,
+    /// Its data directory, by which others know that it is this one; not known in tests and
+    /// benchmarks that need no more than one process.
+    pub directory: DirectoryId,
     /// The highest level of the state machine that it may be at: [`LEVEL`], or less to go on like
     /// an older build.
     pub level: Level,
@@ -35,6 +40,7 @@ impl Default for Settings {
         Self {
             id: ReplicaId(1),
             address: "".into(),
+            directory: DirectoryId::default(),
             level: LEVEL,
             raft_tick: Span::from_millis(50),
             waiting_max: 10_000,
@@ -161,6 +167,13 @@ pub enum Output {
         /// How often the cell was restored by hand.
         restore_epoch: u64,
     },
+    /// Records that had not been known to be committed are replaced by those of another leader.
+    Replaced {
+        /// The first of them.
+        from: LogIndex,
+        /// How many.
+        records: usize,
+    },
     /// This replica leads from now on.
     Leads(Term),
     /// This replica leads no longer.
@@ -239,5 +252,29 @@ pub enum ReplicaError {
         committed: LogIndex,
         /// The last record that it has.
         last: LogIndex,
+    },
+    /// The cell knows this replica by another data directory.
+    #[error(
+        "the cell knows replica {replica} by data directory {recorded}, and this is directory {own}: it was emptied, or is another replica's. Remove replica {replica} (`bourg master remove {replica}`) and add a new one with an empty directory (`bourg master add`)"
+    )]
+    AnotherDirectory {
+        /// Which replica.
+        replica: ReplicaId,
+        /// The directory that the cell knows.
+        recorded: DirectoryId,
+        /// This one.
+        own: DirectoryId,
+    },
+    /// Another replica leads without a record that was committed.
+    #[error(
+        "replica {leader} leads without record {index}, which was committed here like all up to {committed}: a replica that had acknowledged it lost it, as one that was emptied or put back from an older copy. This replica stops, to keep those records. To go on with them, stop the other replicas for good and run `bourg master restore` here; to go on without them, remove this replica (`bourg master remove`) and add it anew with an empty directory"
+    )]
+    Contradicted {
+        /// Who leads.
+        leader: ReplicaId,
+        /// The first record that differs.
+        index: LogIndex,
+        /// Up to here it is known that records were committed.
+        committed: LogIndex,
     },
 }

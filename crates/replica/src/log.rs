@@ -54,11 +54,14 @@ impl Memory {
         }
     }
 
-    /// Adds records; those that contradict earlier ones replace them and all that followed.
-    pub(crate) fn append(&mut self, entries: &[LogEntry], kinds: &impl Memberships) {
+    /// Adds records; those that contradict earlier ones replace them and all that followed. Gives how
+    /// many are replaced.
+    pub(crate) fn append(&mut self, entries: &[LogEntry], kinds: &impl Memberships) -> usize {
+        let mut replaced = 0;
         for entry in entries {
             while self.entries.back().is_some_and(|last| last.index >= entry.index) {
                 self.entries.pop_back();
+                replaced += 1;
             }
             if self.memberships.last().is_some_and(|last| *last >= entry.index) {
                 self.memberships.split_off(&entry.index);
@@ -68,6 +71,7 @@ impl Memory {
             }
             self.entries.push_back(entry.clone());
         }
+        replaced
     }
 
     /// Drops records up to an index that a checkpoint covers.

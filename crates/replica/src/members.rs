@@ -1,8 +1,8 @@
 //! Who the replicas are: the leader brings consensus to what the cell says, one change at a time, and
 //! the state machine to the level that all of them know.
 
-use cell::{Cell, Member, MemberChange, Op, Replica};
-use model::{Level, LogIndex, ReplicaId, Time};
+use cell::{Cell, DIRECTORIES, Member, MemberChange, Op, Replica};
+use model::{DirectoryId, Level, LogIndex, ReplicaId, Time};
 use raft::eraftpb::{ConfChangeSingle, ConfChangeType, ConfChangeV2};
 use raft::{Progress, ProgressTracker};
 
@@ -68,10 +68,18 @@ pub(crate) fn next(cell: &Cell, me: &Settings, progress: &ProgressTracker) -> Op
 fn description(cell: &Cell, me: &Settings) -> Option<Op> {
     let known = cell.replica(me.id);
     let is_right = known.is_some_and(|known| {
-        known.level == me.level && (known.address == me.address || me.address.is_empty())
+        known.level == me.level
+            && (known.address == me.address || me.address.is_empty())
+            && !says_directory(cell, known, me.directory)
     });
     let address = me.address.to_string();
-    (!is_right).then_some(Op::DescribeReplica { replica: me.id, address, level: me.level })
+    let (replica, level, directory) = (me.id, me.level, me.directory);
+    (!is_right).then_some(Op::DescribeReplica { replica, address, level, directory })
+}
+
+/// Whether it is news in which directory a replica is.
+pub(crate) fn says_directory(cell: &Cell, known: &Replica, directory: DirectoryId) -> bool {
+    cell.level() >= DIRECTORIES && directory.is_known() && !known.directory.is_known()
 }
 
 impl Members {
@@ -90,7 +98,8 @@ impl Members {
         }
         self.describe = now + me.raft_tick.saturating_mul(DESCRIBE_TICKS);
         let body = Body::Describe { address: me.address.clone(), level: me.level };
-        outputs.push(Output::Send(Message { from: me.id, to: leader, restore_epoch, body }));
+        let (from, directory) = (me.id, me.directory);
+        outputs.push(Output::Send(Message { from, to: leader, restore_epoch, directory, body }));
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use cell::{Cell, Op};
 use master::Contact;
-use model::{Level, LogIndex, MachineId, ReplicaId, Term};
+use model::{DirectoryId, Level, LogIndex, MachineId, ReplicaId, Term};
 use raft::eraftpb::{self, MessageType};
 
 use crate::LogEntry;
@@ -21,6 +21,8 @@ pub struct Message {
     pub to: ReplicaId,
     /// How often the sender's cell was restored by hand: replicas of before take no part.
     pub restore_epoch: u64,
+    /// The sender's data directory: one that the cell knows another of is not that replica.
+    pub directory: DirectoryId,
     /// What it says.
     pub body: Body,
 }

@@ -27,19 +27,26 @@ pub struct HardState {
     /// Up to here it knows that all agree, as far as it matters who takes part: a record that
     /// changes that is applied only after this is durable. 0 where none ever was.
     pub agreed: LogIndex,
+    /// Up to here it knew all records to be committed when this was noted. A leader that has other
+    /// records there was elected by replicas that lost what they had acknowledged.
+    pub committed: LogIndex,
 }
 
 impl HardState {
-    /// How many bytes the form without and with [`Self::agreed`] has.
-    const BYTES: [usize; 2] = [16, 24];
+    /// How many bytes the form has: without [`Self::agreed`] and [`Self::committed`], with the
+    /// first, and with both.
+    const BYTES: [usize; 3] = [16, 24, 32];
 
-    /// Its form on disk: term, vote and what is agreed upon, little-endian; the last of them left
-    /// out where it is 0, as builds before it do not know it.
+    /// Its form on disk: term, vote, what is agreed upon and what is committed, little-endian; the
+    /// last of them left out where they are 0, as builds before them do not know them.
     #[must_use]
     pub fn to_bytes(self) -> Vec<u8> {
         let mut bytes = [self.term.0.to_le_bytes(), self.vote.to_le_bytes()].concat();
-        if self.agreed > LogIndex(0) {
+        if self.agreed.max(self.committed) > LogIndex(0) {
             bytes.extend(self.agreed.0.to_le_bytes());
+        }
+        if self.committed > LogIndex(0) {
+            bytes.extend(self.committed.0.to_le_bytes());
         }
         bytes
     }
@@ -52,6 +59,7 @@ impl HardState {
             term: Term(number(0)?),
             vote: number(8)?,
             agreed: LogIndex(number(16).unwrap_or(0)),
+            committed: LogIndex(number(24).unwrap_or(0)),
         })
     }
 }
@@ -74,7 +82,7 @@ pub enum UnknownOperation {
     },
     /// The record cannot be decoded.
     #[error(
-        "record {index} cannot be read ({what}): restore this replica from a checkpoint, or from another replica"
+        "record {index} cannot be read ({what}): remove this replica (`bourg master remove`) and add it anew with an empty directory"
     )]
     Malformed {
         /// Which record.

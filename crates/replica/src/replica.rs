@@ -1,5 +1,6 @@
 //! The step function.
 
+mod durable;
 mod exchange;
 
 use std::collections::VecDeque;
@@ -252,6 +253,7 @@ impl<C: Codec> Replica<C> {
         inputs: impl IntoIterator<Item = Input>,
         outputs: &mut Vec<Output>,
     ) -> Result<(), ReplicaError> {
+        self.check_directory()?;
         self.tick_consensus(now, outputs);
         for input in inputs {
             self.take_in(now, input, outputs)?;
@@ -472,27 +474,6 @@ impl<C: Codec> Replica<C> {
         }
     }
 
-    fn persisted(
-        &mut self,
-        now: Time,
-        number: u64,
-        outputs: &mut Vec<Output>,
-    ) -> Result<(), ReplicaError> {
-        self.durable = self.durable.max(number);
-        self.node.on_persist_ready(number);
-        if let Some((_, index)) = self.installing.take_if(|(installed, _)| *installed <= number) {
-            self.node.advance_apply_to(index.0);
-        }
-        while let Some((_, messages)) = self.held.pop_front_if(|(after, _)| *after <= number) {
-            self.send(messages, outputs);
-        }
-        while let Some((_, agreed)) = self.agreeing.pop_front_if(|(after, _)| *after <= number) {
-            self.agreed = agreed;
-            self.apply_committed(now, outputs)?;
-        }
-        Ok(())
-    }
-
     fn ready(&mut self, now: Time, outputs: &mut Vec<Output>) -> Result<(), ReplicaError> {
         let mut ready = self.node.ready();
         let number = ready.number();
@@ -508,7 +489,10 @@ impl<C: Codec> Replica<C> {
         }
         let restart = self.install(now, ready.snapshot(), outputs);
         let entries: Vec<LogEntry> = ready.entries().iter().map(from_raft).collect();
-        self.node.mut_store().append(&entries, &Kinds(&self.codec));
+        let records = self.node.mut_store().append(&entries, &Kinds(&self.codec));
+        if let Some(first) = entries.first().filter(|_| records > 0) {
+            outputs.push(Output::Replaced { from: first.index, records });
+        }
         let committed = ready.take_committed_entries();
         self.committed.extend(committed.iter().map(from_raft));
         let promised = ready.hs().filter(|_| ready.must_sync());
@@ -538,21 +522,6 @@ impl<C: Codec> Replica<C> {
         self.apply_committed(now, outputs)?;
         self.pin_election_timeout();
         Ok(())
-    }
-
-    /// What the disk has to remember from now on, where that has changed. A commit index that is
-    /// lost is found again by the next leader, and needs no fsync; only that a change of who takes
-    /// part is agreed upon must not be forgotten by a replica that has acted on it, or it could
-    /// elect a leader among those of before.
-    fn promise(&mut self, promised: Option<(Term, u64)>) -> Option<HardState> {
-        let mut memberships = self.committed.iter().rev().map(|entry| entry.index);
-        let changed = memberships.find(|index| self.node.store().is_membership(*index));
-        let before = self.hard_state;
-        if let Some((term, vote)) = promised {
-            (self.hard_state.term, self.hard_state.vote) = (term, vote);
-        }
-        self.hard_state.agreed = self.hard_state.agreed.max(changed.unwrap_or_default());
-        (self.hard_state != before || promised.is_some()).then_some(self.hard_state)
     }
 
     /// Applies what is committed, up to a record that changes who takes part and waits for the disk.

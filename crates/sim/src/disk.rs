@@ -51,6 +51,8 @@ pub(crate) struct Disk {
     written: Vec<Record>,
     /// How many of them a loss of power cannot take.
     synced: usize,
+    /// How many it has said it synced.
+    said: usize,
     /// Given to the disk and not written yet.
     queue: VecDeque<Persist>,
     pub(crate) restore_epoch: u64,
@@ -73,6 +75,7 @@ impl Disk {
             checkpoints: Vec::new(),
             written: Vec::new(),
             synced: 0,
+            said: 0,
             queue: VecDeque::new(),
             restore_epoch: 0,
             full: false,
@@ -100,10 +103,18 @@ impl Disk {
         while let Some(persist) = self.queue.pop_front_if(|persist| persist.number <= number) {
             self.written.extend(records(persist));
         }
+        self.said = self.written.len();
         if !self.lies {
             self.synced = self.written.len();
         }
         true
+    }
+
+    /// Appends a note where nothing else waits, and does not sync it.
+    pub(crate) fn note(&mut self, promise: HardState) {
+        if self.queue.is_empty() && !self.full && self.planted != Some(Planted::LostWrite) {
+            self.written.push(Record::Promise(promise));
+        }
     }
 
     /// The newest write that waits for room.
@@ -113,7 +124,6 @@ impl Disk {
 
     /// The process is gone, or the machine: what was being written is there in part.
     pub(crate) fn crash(&mut self, how: Crash) {
-        let said = self.written.len();
         let unwritten: Vec<Record> = self.queue.drain(..).flat_map(records).collect();
         if !self.full && self.planted != Some(Planted::LostWrite) {
             let some = self.random.index(unwritten.len() + 1);
@@ -123,18 +133,19 @@ impl Disk {
             let unsynced = self.written.len() - self.synced;
             let survive = self.random.index(unsynced + 1);
             self.written.truncate(self.synced + survive);
-            self.lost |= self.written.len() < said;
+            self.lost |= self.written.len() < self.said;
         }
         if how == Crash::PowerLost || !self.lies {
             self.synced = self.written.len();
         }
+        self.said = self.said.min(self.written.len());
     }
 
     /// Everything is gone.
     pub(crate) fn forget(&mut self) {
         self.checkpoints.clear();
         self.written.clear();
-        (self.synced, self.lost) = (0, true);
+        (self.synced, self.said, self.lost) = (0, 0, true);
     }
 
     /// Whether there is a backup to go on from.
@@ -159,6 +170,7 @@ impl Disk {
         let oldest = self.checkpoints.first();
         let needed_from = oldest.map_or(LogIndex(0), |oldest| oldest.cell.index());
         let (promise, unsynced) = (self.promise(), self.written.len() - self.synced);
+        let unsaid = self.written.len().saturating_sub(self.said);
         let covered = |record: &Record| match record {
             Record::Promise(_) => true,
             Record::Entry(LogEntry { index, .. }) | Record::Restart(index) => *index <= needed_from,
@@ -170,6 +182,7 @@ impl Disk {
             self.written.insert(0, Record::Promise(promise));
         }
         self.synced = self.written.len() - unsynced;
+        self.said = self.written.len().saturating_sub(unsaid);
         needed_from
     }
 
@@ -220,7 +233,7 @@ impl Disk {
         if recovered.diverged || last < from {
             recovered.entries.clear();
             self.written.push(Record::Restart(from));
-            self.synced = self.written.len();
+            (self.synced, self.said) = (self.written.len(), self.written.len());
         }
         (begins <= from).then_some(recovered)
     }
@@ -251,7 +264,7 @@ impl Disk {
         let cell = restored.cell.clone();
         self.checkpoints = vec![restored];
         self.written.clear();
-        self.synced = 0;
+        (self.synced, self.said) = (0, 0);
         self.queue.clear();
         self.restore_epoch += 1;
         Some(cell)

@@ -6,6 +6,7 @@ use replica::{Codec, Input};
 
 use crate::disk::Crash;
 use crate::fault::{FaultKind, Who};
+use crate::planted::Planted;
 use crate::world::{Event, World};
 
 /// The mean time between two wishes that another replica should lead.
@@ -115,11 +116,21 @@ impl<C: Codec> World<C> {
                 }
                 self.crash_master(host, Crash::PowerLost, Span::from_secs(2));
             }
-            (FaultKind::EmptyDisk(_), true) => {
+            // Of the only replica it would be the end, and without a majority nobody is replaced.
+            (FaultKind::EmptyDisk(_), true) if self.can_lose(host) => {
                 self.crash_master(host, Crash::PowerLost, lasts);
-                self.masters[host].disk.forget();
+                self.empty_disk(host);
             }
             _ => {}
+        }
+    }
+
+    /// A replica is to go on from an empty directory, which is another one.
+    fn empty_disk(&mut self, host: usize) {
+        let master = &mut self.masters[host];
+        master.disk.forget();
+        if self.planted != Some(Planted::EmptiedVoter) {
+            master.settings.directory.0 += 1_000;
         }
     }
 

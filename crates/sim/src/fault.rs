@@ -57,9 +57,8 @@ pub enum FaultKind {
     LyingDisk(Who),
     /// The newest checkpoint cannot be read, and the master's machine loses power.
     RottenCheckpoint(Who),
-    /// A master's machine loses power, and starts with an empty disk that nobody has noticed. In no
-    /// list that is drawn: where more goes wrong before it is found, what was acknowledged may be
-    /// gone, and nobody can help it.
+    /// A master's machine loses power, and starts with an empty disk that nobody has noticed. Nothing
+    /// where there is one replica, or where the cell could not replace it.
     EmptyDisk(Who),
     /// Somebody loads the older checkpoint that is kept.
     Restore,
@@ -185,12 +184,18 @@ fn kind(random: &mut Random, family: Family, machines: usize, replicas: usize) -
         },
         Family::Master | Family::Disk | Family::Replicas => {
             let who = who(random, replicas);
-            of_masters(random, family, number, who)
+            of_masters(random, family, number, who, replicas > 1)
         }
     }
 }
 
-fn of_masters(random: &mut Random, family: Family, number: u64, who: Who) -> FaultKind {
+fn of_masters(
+    random: &mut Random,
+    family: Family,
+    number: u64,
+    who: Who,
+    several: bool,
+) -> FaultKind {
     match family {
         Family::Master => match number {
             0..4 => FaultKind::Master(who, Crash::Killed),
@@ -202,6 +207,7 @@ fn of_masters(random: &mut Random, family: Family, number: u64, who: Who) -> Fau
             3..6 => FaultKind::FullDisk(who),
             6 => FaultKind::LyingDisk(who),
             7 => FaultKind::Restore,
+            8 if several => FaultKind::EmptyDisk(who),
             _ => FaultKind::RottenCheckpoint(who),
         },
         _ => match number {

@@ -219,6 +219,7 @@ impl<C: Codec> World<C> {
         let mut outputs = Vec::new();
         let stepped = replica.step(self.now, master.inbox.drain(..), &mut outputs);
         let next = replica.next_step();
+        let note = replica.note();
         let applied = self.look_at(host);
         if let Err(error) = stepped {
             outputs.retain(|output| matches!(output, Output::Committed { .. }));
@@ -232,6 +233,9 @@ impl<C: Codec> World<C> {
             }
         }
         if self.masters[host].life == life {
+            if let Some(note) = note {
+                self.masters[host].disk.note(note);
+            }
             self.consider_checkpoint(host);
             self.wake_master(host, next);
         }
@@ -281,6 +285,7 @@ impl<C: Codec> World<C> {
                 self.masters[host].term = term;
                 self.restored_from_snapshot(host);
             }
+            Output::Replaced { .. } => {}
             Output::Leads(term) => {
                 self.masters[host].leads = Some(term);
                 let index = self.masters[host].cell().map_or(LogIndex(0), Cell::index);
@@ -310,7 +315,8 @@ impl<C: Codec> World<C> {
 
     /// A replica that cannot go on has stopped; whether it may.
     fn stops(&mut self, host: usize, error: &ReplicaError) {
-        let forgets = matches!(error, ReplicaError::Forgot { .. });
+        let forgets =
+            matches!(error, ReplicaError::Forgot { .. } | ReplicaError::AnotherDirectory { .. });
         if !forgets || !self.masters[host].disk.lost {
             let id = self.masters[host].id();
             self.judge.violated(format!("the master cannot go on: {error} (replica {id})"));

@@ -34,11 +34,13 @@ pub enum Planted {
     ForgottenAgreement,
     /// A replica that believes that it leads answers reads from what it knows.
     LeaderReads,
+    /// A replica that goes on from an empty directory is taken for the one that it was.
+    EmptiedVoter,
 }
 
 impl Planted {
     /// All of them.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::LostWrite,
         Self::StaleAssignment,
         Self::OldOrder,
@@ -52,6 +54,7 @@ impl Planted {
         Self::ForgottenVote,
         Self::ForgottenAgreement,
         Self::LeaderReads,
+        Self::EmptiedVoter,
     ];
 }
 

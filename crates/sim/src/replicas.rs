@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use cell::{Applied, Cell, EventKind, Member, MemberChange, Mutation};
-use model::{LogIndex, Random, ReplicaId, Span, Term};
+use model::{DirectoryId, LogIndex, Random, ReplicaId, Span, Term};
 use replica::{Body, Codec, Input, Message, Snapshot};
 
 use crate::disk::{Checkpoint, Crash, Disk};
@@ -207,6 +207,10 @@ impl<C: Codec> World<C> {
     pub(crate) fn between_replicas(&mut self, event: Event) {
         match event {
             Event::Received { host, message } if self.masters[host].is_up() => {
+                if self.is_of_another_directory(host, &message) {
+                    let from = self.place_of(message.from);
+                    return from.into_iter().for_each(|from| self.lose_replica(from));
+                }
                 self.tell_master(host, Input::Received(*message));
             }
             // The connection is refused, at once.
@@ -226,6 +230,13 @@ impl<C: Codec> World<C> {
             }
             _ => {}
         }
+    }
+
+    /// Whether the sender is in another directory than the cell knows, and is told so by whoever is
+    /// talked to.
+    fn is_of_another_directory(&self, host: usize, message: &Message) -> bool {
+        let known = self.masters[host].cell().and_then(|cell| cell.replica(message.from));
+        known.is_some_and(|known| known.directory.differs(message.directory))
     }
 
     fn send_snapshot(&mut self, host: usize, to: usize, message: Message) {
@@ -373,7 +384,8 @@ impl<C: Codec> World<C> {
             return;
         }
         let (address, seed) = (Arc::clone(address), self.operator.seed);
-        let settings = replica::Settings { id, address, seed, ..first.settings.clone() };
+        let directory = DirectoryId(self.masters.len() as u64 + 1);
+        let settings = replica::Settings { id, address, seed, directory, ..first.settings.clone() };
         let mut disk = Disk::new(self.operator.random.fork());
         disk.planted = self.planted;
         disk.restore_epoch = restore_epoch;
@@ -418,7 +430,7 @@ impl<C: Codec> World<C> {
         let settled = cell.replicas().all(|it| it.member == Member::Voter && !it.leaving);
         let bad = |place: usize| {
             let master = &self.masters[place];
-            place == host || master.gone || master.disk.lies
+            place == host || master.gone || master.disk.lies || master.disk.lost
         };
         let voters: Vec<usize> = cell.voters().filter_map(|id| self.place_of(id)).collect();
         let lost = voters.iter().filter(|place| bad(**place)).count();

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use cell::{Cell, Mutation};
 use master::{Answer, Poll};
 use model::{
-    Bytes, CellName, InstanceId, MachineName, MachineReport, MilliCores, PortRange, Random,
-    ReplicaId, Resources, Span, Time, UserName,
+    Bytes, CellName, DirectoryId, InstanceId, MachineName, MachineReport, MilliCores, PortRange,
+    Random, ReplicaId, Resources, Span, Time, UserName,
 };
 use replica::{Codec, LogEntry, Message};
 
@@ -212,7 +212,8 @@ impl<C: Codec> World<C> {
         let machines: Vec<_> = setting.machines.into_iter().map(machine).collect();
         let clients = Clients::new(setting.users);
         let founder = clients.administrator();
-        let settings = replica::Settings { seed: random.number(), ..setting.replica };
+        let (seed, directory) = (random.number(), DirectoryId(1));
+        let settings = replica::Settings { seed, directory, ..setting.replica };
         let silence_min = silence_min(&settings);
         let seen = Seen::new(Rc::clone(&checks), setting.planted, silence_min);
         let every = setting.checkpoint_every;

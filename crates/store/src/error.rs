@@ -68,8 +68,8 @@ pub enum Error {
     },
 
     /// Bytes that were durable are not what was written: the log must not be used.
-    #[error("the log is damaged at {}, offset {offset}: {why}; restore this replica from a \
-             checkpoint, or from another replica", path.display())]
+    #[error("the log is damaged at {}, offset {offset}: {why}; {}", path.display(),
+            repair(path.parent(), &self.loss().unwrap_or_default()))]
     DamagedLog {
         /// The segment file.
         path: PathBuf,
@@ -77,6 +77,39 @@ pub enum Error {
         offset: u64,
         /// How it is known that this is damage, and no unfinished write.
         why: String,
+    },
+
+    /// The newest segments of the log are not there: the log must not be used.
+    #[error("the log in {} is not complete: segment {made} was made, and {}; {}",
+            directory.display(), newest(*found),
+            repair(Some(directory), &self.loss().unwrap_or_default()))]
+    MissingSegment {
+        /// The log's directory.
+        directory: PathBuf,
+        /// The sequence number of the newest segment that was made.
+        made: u64,
+        /// That of the newest one whose file is there.
+        found: Option<u64>,
+    },
+
+    /// No segment of the log is there, and the data directory notes that it had records.
+    #[error("the log in {} is missing: it had records, and no segment is there; {}",
+            directory.display(), repair(Some(directory), loss))]
+    MissingLog {
+        /// The log's directory.
+        directory: PathBuf,
+        /// What names the loss.
+        loss: &'static str,
+    },
+
+    /// A loss was to be accepted that is not the one that was found.
+    #[error("the damage that was found is {}, and not {named:?}: name the one that was found",
+            found.as_deref().unwrap_or("none"))]
+    NotThatLoss {
+        /// The one that was named.
+        named: String,
+        /// The one that was found, as [`Error::loss`] names it.
+        found: Option<String>,
     },
 
     /// Bytes of the event stream that were durable are not what was written. The replica goes on,
@@ -131,8 +164,7 @@ pub enum Error {
     },
 
     /// A checkpoint is incomplete or its bytes are not what was written.
-    #[error("the checkpoint {} is damaged at offset {offset}: {why}; use an older checkpoint, or \
-             fetch one from another replica", path.display())]
+    #[error("the checkpoint {} is damaged at offset {offset}: {why}; use another checkpoint", path.display())]
     DamagedCheckpoint {
         /// The checkpoint file.
         path: PathBuf,
@@ -243,6 +275,21 @@ impl Error {
         }
     }
 
+    /// What names the damage to the log that this error is about, for
+    /// [`crate::log::accept_loss`]: its segment and offset.
+    #[must_use]
+    pub fn loss(&self) -> Option<String> {
+        match self {
+            Self::DamagedLog { path, offset, .. } => {
+                let file = path.file_name().unwrap_or_default().to_string_lossy();
+                Some(format!("{file}:{offset}"))
+            }
+            Self::MissingSegment { made, .. } => Some(format!("segment-{made}")),
+            Self::MissingLog { loss, .. } => Some((*loss).to_owned()),
+            _ => None,
+        }
+    }
+
     /// For a failure to open a file that retention may have deleted since it was listed.
     pub(crate) fn reading(path: &Path, source: io::Error) -> Self {
         match source.kind() {
@@ -256,6 +303,23 @@ impl Error {
     pub fn is_no_room(&self) -> bool {
         matches!(self, Self::NoRoom { .. })
     }
+}
+
+/// What to do about a log that must not be used, in this directory of a data directory.
+fn repair(log: Option<&Path>, loss: &str) -> String {
+    let directory = log.and_then(Path::parent).unwrap_or(Path::new("DIR")).display();
+    format!(
+        "this replica may lack what it acknowledged. Where the cell has others, remove it and add a \
+         new one with an empty directory (bourg master remove, bourg master add). Of the only replica, \
+         bourg master restore --dir {directory} --accept-loss {loss} gives up this and all that follows"
+    )
+}
+
+fn newest(found: Option<u64>) -> String {
+    found.map_or_else(
+        || "no segment is there".to_owned(),
+        |found| format!("the newest that is there is {found}"),
+    )
 }
 
 fn goes_on(next: Option<Cursor>) -> String {

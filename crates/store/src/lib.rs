@@ -28,6 +28,6 @@ pub mod measure;
 pub mod retention;
 mod segments;
 
-pub use directory::DataDirectory;
+pub use directory::{DataDirectory, LogBegins};
 pub use error::{Error, Result};
 pub use retention::Retention;

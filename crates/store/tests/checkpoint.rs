@@ -125,7 +125,7 @@ fn swapped_sections_are_found() {
     fs::write(&made.path, &content).unwrap();
     let error = read(&made.path).unwrap_err();
     assert!(error.to_string().contains("digest"), "{error}");
-    assert!(error.to_string().contains("use an older checkpoint"), "{error}");
+    assert!(error.to_string().contains("use another checkpoint"), "{error}");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
 use store::Error;
-use store::log::{Log, Recovered, Repair};
+use store::log::{Log, Recovered, Repair, accept_loss};
 use support::{RECORD_BYTES, SMALL, append, append_unsynced, copy, entries, segments};
 
 /// A log whose segments 1 and 2 are sealed, and where the last record in segment 3 was appended
@@ -38,47 +38,200 @@ fn flip(file: &Path, offset: u64, bit: u8) {
     file.write_all_at(&[byte[0] ^ (1 << bit)], offset).unwrap();
 }
 
+/// What a disk writes whole or not at all.
+const SECTOR: u64 = 512;
+
+/// The sectors, as first offset and bytes, over which the bytes from `from` to `to` lie.
+fn sectors(from: u64, to: u64) -> Vec<(u64, usize)> {
+    let starts = std::iter::successors(Some(from), |at| Some((at / SECTOR + 1) * SECTOR));
+    let starts = starts.take_while(|at| *at < to);
+    let bytes = |at: u64| usize::try_from(((at / SECTOR + 1) * SECTOR).min(to) - at).unwrap();
+    starts.map(|at| (at, bytes(at))).collect()
+}
+
 #[test]
-fn a_tail_torn_at_any_byte_is_cut() {
+fn a_tail_of_which_sectors_are_missing_is_cut() {
     let dir = tempfile::tempdir().unwrap();
-    let (synced, record) = unsynced_tail(dir.path());
-    for torn in 0..RECORD_BYTES {
-        for zeroed in [true, false] {
-            let copy = copy(dir.path());
-            let file = segments(copy.path()).pop().unwrap();
-            if zeroed {
-                let gone = usize::try_from(RECORD_BYTES - torn).unwrap();
-                change(&file, record + torn, &vec![0; gone]);
-            } else {
-                let file = OpenOptions::new().write(true).open(&file).unwrap();
-                file.set_len(record + torn).unwrap();
+    let (mut log, _) = Log::open(dir.path(), SMALL).unwrap();
+    append(&mut log, 1, 1..=4);
+    let record = u64::from(log.end().offset);
+    log.append(&[support::entry(5, 1, &[7; 1500])]).unwrap();
+    let sectors = sectors(record, u64::from(log.end().offset));
+    drop(log);
+    assert_eq!(sectors.len(), 4);
+    // Every choice of sectors that did not reach the disk.
+    for missing in 1_u32..1 << sectors.len() {
+        let copy = copy(dir.path());
+        let file = segments(copy.path()).pop().unwrap();
+        for (i, (at, bytes)) in sectors.iter().enumerate() {
+            if missing & (1 << i) != 0 {
+                change(&file, *at, &vec![0; *bytes]);
             }
-            // The record begins with a checksum, whose first bytes may happen to be zeros: what is
-            // left of it then looks like what was never written, and is.
-            let left = fs::read(&file).unwrap();
-            let (from, to) =
-                (usize::try_from(record).unwrap(), usize::try_from(record + torn).unwrap());
-            let nothing_left = left[from..to].iter().all(|byte| *byte == 0);
-            let looked = Recovered::inspect(copy.path()).unwrap();
+        }
+        let looked = Recovered::inspect(copy.path()).unwrap();
+        let (mut log, recovered) = Log::open(copy.path(), SMALL).unwrap();
+        assert_eq!(looked.repair(), recovered.repair());
+        assert_eq!(recovered.last(), Some((4, 1)), "missing {missing:b}");
+        match recovered.repair() {
+            Repair::TornTail { segment, offset, .. } => {
+                assert_eq!((segment, *offset), (&file, record));
+            }
+            Repair::None => assert_eq!(missing.count_ones(), 4, "torn and not reported"),
+        }
+        // The cut is there to stay, and the log goes on behind it.
+        append(&mut log, 2, 5..=6);
+        drop(log);
+        let (_, recovered) = Log::open(copy.path(), SMALL).unwrap();
+        assert_eq!(*recovered.repair(), Repair::None);
+        assert_eq!(recovered.last(), Some((6, 2)));
+    }
+}
+
+#[test]
+fn a_record_of_which_every_sector_was_written_is_never_torn() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_, record) = unsynced_tail(dir.path());
+    let file = segments(dir.path()).pop().unwrap();
+    assert_eq!(sectors(record, record + RECORD_BYTES).len(), 1, "it is within a sector");
+    for offset in record..record + RECORD_BYTES {
+        flip(&file, offset, u8::try_from(offset % 8).unwrap());
+        let error = Log::open(dir.path(), SMALL).unwrap_err();
+        let Error::DamagedLog { offset: found, .. } = &error else { panic!("{error}") };
+        assert_eq!(*found, record);
+        assert!(error.to_string().contains("and all of it was written"), "{error}");
+        flip(&file, offset, u8::try_from(offset % 8).unwrap());
+    }
+    // Nor is one over several sectors.
+    let (mut log, _) = Log::open(dir.path(), SMALL).unwrap();
+    let index = log.last_index().unwrap() + 1;
+    let record = u64::from(log.end().offset);
+    log.append(&[support::entry(index, 1, &[7; 1500])]).unwrap();
+    drop(log);
+    for offset in (record..record + 1548).step_by(7) {
+        flip(&file, offset, 3);
+        let error = Log::open(dir.path(), SMALL).unwrap_err();
+        assert_eq!(error.loss().unwrap().rsplit_once(':').unwrap().1, record.to_string());
+        flip(&file, offset, 3);
+    }
+}
+
+#[test]
+fn a_file_that_is_shorter_than_it_was_made_is_damage() {
+    let dir = tempfile::tempdir().unwrap();
+    let (synced, _) = unsynced_tail(dir.path());
+    let bytes = fs::metadata(segments(dir.path()).pop().unwrap()).unwrap().len();
+    for left in (0..bytes).filter(|left| left % 7 == 0 || *left > bytes - 9) {
+        let copy = copy(dir.path());
+        let file = segments(copy.path()).pop().unwrap();
+        OpenOptions::new().write(true).open(&file).unwrap().set_len(left).unwrap();
+        let error = Log::open(copy.path(), SMALL).unwrap_err();
+        let Error::DamagedLog { path, offset, .. } = &error else { panic!("{error}") };
+        assert_eq!(path, &file);
+        assert!(*offset <= left, "at {offset} of {left}");
+        // Whoever gives it up has what is left.
+        if left % 97 == 0 || left > bytes - 3 {
+            accept_loss(copy.path(), 0, &error.loss().unwrap()).unwrap();
             let (mut log, recovered) = Log::open(copy.path(), SMALL).unwrap();
-            assert_eq!(looked.repair(), recovered.repair());
-            assert_eq!(recovered.last(), Some((synced, 1)), "torn at {torn}");
-            match (torn, recovered.repair()) {
-                (_, Repair::None) if nothing_left => {}
-                (_, Repair::TornTail { segment, offset, bytes }) => {
-                    assert_eq!((segment, *offset), (&file, record));
-                    assert!(*bytes <= torn, "{bytes} of {torn}");
-                }
-                (_, Repair::None) => panic!("torn at {torn} and not reported"),
-            }
-            // The cut is there to stay, and the log goes on behind it.
-            append(&mut log, 2, synced + 1..=synced + 2);
-            drop(log);
-            let (_, recovered) = Log::open(copy.path(), SMALL).unwrap();
-            assert_eq!(*recovered.repair(), Repair::None);
-            assert_eq!(recovered.last(), Some((synced + 2, 2)));
+            let last = recovered.last().unwrap().0;
+            assert!(last <= synced + 1);
+            append(&mut log, 2, [last + 1]);
         }
     }
+}
+
+#[test]
+fn a_missing_segment_is_damage_wherever_it_is() {
+    let dir = tempfile::tempdir().unwrap();
+    unsynced_tail(dir.path());
+    let count = segments(dir.path()).len();
+    assert_eq!(count, 3);
+    let refused = |missing: &[usize]| {
+        let aside = tempfile::tempdir().unwrap();
+        for file in fs::read_dir(dir.path()).unwrap() {
+            let file = file.unwrap();
+            fs::copy(file.path(), aside.path().join(file.file_name())).unwrap();
+        }
+        let files = segments(aside.path());
+        missing.iter().for_each(|i| fs::remove_file(&files[*i]).unwrap());
+        let error = Log::open(aside.path(), SMALL).unwrap_err();
+        let loss = error.loss().unwrap();
+        accept_loss(aside.path(), 0, &loss).unwrap();
+        let left = Log::open(aside.path(), SMALL).unwrap().1.segments().len();
+        (error.to_string(), loss, left)
+    };
+    let (text, loss, left) = refused(&[1]);
+    assert!(text.contains("it follows segment 2, whose file is missing"), "{text}");
+    assert!(loss.starts_with("0000000000000003-"), "{loss}");
+    assert_eq!(left, 1);
+    let (text, loss, left) = refused(&[2]);
+    assert!(text.contains("segment 3 was made, and the newest that is there is 2"), "{text}");
+    assert_eq!((loss.as_str(), left), ("segment-3", 2));
+    let (text, loss, left) = refused(&[0, 1, 2]);
+    assert!(text.contains("segment 3 was made, and no segment is there"), "{text}");
+    assert_eq!((loss.as_str(), left), ("segment-3", 0));
+}
+
+#[test]
+fn a_note_of_the_newest_segment_that_is_damaged_says_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    unsynced_tail(dir.path());
+    let note = dir.path().join("newest-segment");
+    let whole = fs::read(&note).unwrap();
+    for bad in [b"".as_slice(), b"garbage", &whole[..23], &[whole.as_slice(), b"x"].concat()] {
+        fs::write(&note, bad).unwrap();
+        let (_, recovered) = Log::open(dir.path(), SMALL).unwrap();
+        assert!(recovered.ignored_files().is_empty());
+        assert_eq!(fs::read(&note).unwrap()[..24], whole[..], "it is made anew");
+        fs::remove_file(&note).unwrap();
+    }
+}
+
+#[test]
+fn a_loss_is_accepted_by_its_name_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let (synced, _) = unsynced_tail(dir.path());
+    let all = |directory: &Path| {
+        let mut all: Vec<_> = fs::read_dir(directory)
+            .unwrap()
+            .map(|file| file.unwrap().path())
+            .map(|path| (path.clone(), fs::read(path).unwrap()))
+            .collect();
+        all.sort();
+        all
+    };
+    let refused = |named: &str| {
+        let before = all(dir.path());
+        let error = accept_loss(dir.path(), 0, named).unwrap_err();
+        assert_eq!(all(dir.path()), before, "nothing is changed");
+        error.to_string()
+    };
+    assert_eq!(
+        refused("segment-3"),
+        "the damage that was found is none, and not \"segment-3\": name the one that was found"
+    );
+    let second = segments(dir.path())[1].clone();
+    let original = fs::read(&second).unwrap();
+    flip(&second, 64 + 10 * RECORD_BYTES + 20, 2);
+    let damaged = fs::read(&second).unwrap();
+    let third = segments(dir.path())[2].clone();
+    let last = fs::read(&third).unwrap();
+    let loss = Log::open(dir.path(), SMALL).unwrap_err().loss().unwrap();
+    assert!(refused("").contains(&loss));
+    assert!(refused("segment-3").contains(&loss));
+
+    let kept = accept_loss(dir.path(), 0, &loss).unwrap();
+    let (mut log, recovered) = Log::open(dir.path(), SMALL).unwrap();
+    let left = recovered.last().unwrap().0;
+    assert!(left < synced && left > 10, "{left} of {synced}");
+    assert!(recovered.ignored_files().is_empty());
+    // What was given up is still there to look at.
+    let kept: Vec<_> = kept.iter().map(|path| fs::read(path).unwrap()).collect();
+    assert_eq!(kept, [last, damaged]);
+    append(&mut log, 2, left + 1..=left + 60);
+    drop(log);
+    let (_, recovered) = Log::open(dir.path(), SMALL).unwrap();
+    assert_eq!(recovered.last(), Some((left + 60, 2)));
+    assert!(fs::read(&second).unwrap()[..64] == original[..64]);
 }
 
 #[test]
@@ -87,26 +240,35 @@ fn a_survivor_of_an_unsynced_batch_is_cut_with_it() {
     let (mut log, _) = Log::open(dir.path(), SMALL).unwrap();
     append(&mut log, 1, 1..=4);
     let start = u64::from(log.end().offset);
-    append_unsynced(&mut log, 1, 5..=7);
-    append_unsynced(&mut log, 1, 8..=9);
+    append_unsynced(&mut log, 1, 5..=14);
+    append_unsynced(&mut log, 1, 15..=24);
+    let end = u64::from(log.end().offset);
     drop(log);
 
-    // Every non-empty choice of records that did not reach the disk; later ones did.
-    for lost in 1_u64..32 {
+    // Every non-empty choice of sectors that did not reach the disk; later ones did.
+    let sectors = sectors(start, end);
+    for lost in 1_u32..1 << sectors.len() {
         let copy = copy(dir.path());
         let file = &segments(copy.path())[0];
-        for i in (0..5).filter(|i| lost & (1 << i) != 0) {
-            change(file, start + i * RECORD_BYTES, &[0; 96]);
+        for (i, (at, bytes)) in sectors.iter().enumerate() {
+            if lost & (1 << i) != 0 {
+                change(file, *at, &vec![0; *bytes]);
+            }
         }
+        let left = fs::read(file).unwrap();
         let (mut log, recovered) = Log::open(copy.path(), SMALL).unwrap();
-        let kept = 4 + u64::from(lost.trailing_zeros());
+        let whole = (sectors[lost.trailing_zeros() as usize].0 - start) / RECORD_BYTES;
+        let kept = 4 + whole;
         assert_eq!(recovered.last(), Some((kept, 1)), "lost {lost:b}");
-        let bad = start + u64::from(lost.trailing_zeros()) * RECORD_BYTES;
+        let bad = start + whole * RECORD_BYTES;
         match recovered.repair() {
             Repair::TornTail { offset, .. } => assert_eq!(*offset, bad),
-            Repair::None => assert_eq!(lost.trailing_zeros(), 5 - lost.count_ones()),
+            Repair::None => {
+                let behind = &left[usize::try_from(bad).unwrap()..];
+                assert!(behind.iter().all(|byte| *byte == 0), "lost {lost:b}");
+            }
         }
-        // The next record ends exactly where a survivor began: it must not come back.
+        // The next record ends exactly where a survivor may have begun: it must not come back.
         append(&mut log, 2, [kept + 1]);
         drop(log);
         let recovered = Recovered::inspect(copy.path()).unwrap();
@@ -116,16 +278,15 @@ fn a_survivor_of_an_unsynced_batch_is_cut_with_it() {
 }
 
 #[test]
-fn a_flipped_bit_in_any_durable_byte_is_refused() {
+fn a_flipped_bit_in_any_byte_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let (synced, record) = unsynced_tail(dir.path());
     let files = segments(dir.path());
     let copy = copy(dir.path());
     let copies = segments(copy.path());
     for (number, (file, original)) in copies.iter().zip(&files).enumerate() {
-        // Up to the last synced record; that one only has the unsynced one to vouch for it.
         let end = if number + 1 == files.len() {
-            record
+            record + RECORD_BYTES
         } else {
             let header = fs::read(&files[number + 1]).unwrap();
             u64::from(u32::from_le_bytes(header[48..52].try_into().unwrap()))
@@ -159,18 +320,26 @@ fn a_durable_record_that_became_zeros_is_damage() {
     let Error::DamagedLog { path, offset, .. } = &error else { panic!("{error}") };
     assert_eq!((path, *offset), (&file, record - RECORD_BYTES));
     let text = error.to_string();
-    assert!(text.contains("restore this replica from a checkpoint, or from another"), "{text}");
+    assert!(text.contains("(bourg master remove, bourg master add)"), "{text}");
+    assert!(text.ends_with(&format!(
+        "--accept-loss {} gives up this and all that follows",
+        error.loss().unwrap()
+    )));
 }
 
 #[test]
 fn a_torn_record_still_vouches_for_those_before_it() {
     let dir = tempfile::tempdir().unwrap();
-    let (synced, record) = unsynced_tail(dir.path());
+    let (mut log, _) = Log::open(dir.path(), SMALL).unwrap();
+    append(&mut log, 1, 1..=4);
+    let record = u64::from(log.end().offset);
+    log.append(&[support::entry(5, 1, &[7; 1500])]).unwrap();
+    drop(log);
     let file = segments(dir.path()).pop().unwrap();
     // The payload of the unsynced record is torn: cut.
-    flip(&file, record + RECORD_BYTES - 1, 0);
+    change(&file, record / SECTOR * SECTOR + 2 * SECTOR, &[0; 512]);
     let recovered = Recovered::inspect(dir.path()).unwrap();
-    assert_eq!(recovered.last(), Some((synced, 1)));
+    assert_eq!(recovered.last(), Some((4, 1)));
     assert!(matches!(recovered.repair(), Repair::TornTail { .. }));
     // The one before it too: its header says that this one was durable.
     flip(&file, record - 1, 0);
@@ -190,7 +359,8 @@ fn a_segment_copied_into_a_payload_is_no_testimony() {
     assert_eq!(start.segment, 1);
     // The record around the stolen ones is torn.
     let file = &segments(dir.path())[0];
-    flip(file, u64::from(start.offset) + 20, 0);
+    let (at, bytes) = sectors(u64::from(start.offset), u64::from(start.offset) + 1008)[0];
+    change(file, at, &vec![0; bytes]);
     let (_, recovered) = Log::open(dir.path(), SMALL).unwrap();
     assert_eq!(recovered.last(), Some((9, 1)));
 }

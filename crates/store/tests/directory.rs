@@ -5,6 +5,7 @@
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use store::{DataDirectory, Error};
@@ -16,7 +17,7 @@ fn a_new_directory_is_private_and_complete() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("data");
     let made = DataDirectory::create(&path).unwrap();
-    let mode = |path: &std::path::Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     for below in [
         made.path().to_owned(),
         made.log(),
@@ -115,4 +116,78 @@ fn holds_the_directory_that_it_is_told_to() {
     println!("holding");
     let mut line = String::new();
     std::io::stdin().read_line(&mut line).unwrap();
+}
+
+/// Copies a directory with everything that `cp` can keep.
+fn copy(from: &Path, to: &Path) {
+    let copied = Command::new("cp").arg("-a").arg(from).arg(to).status().unwrap();
+    assert!(copied.success());
+}
+
+#[test]
+fn a_copy_is_told_from_what_it_is_a_copy_of() {
+    let dir = tempfile::tempdir().unwrap();
+    let of = |name: &str| dir.path().join(name);
+    let doubt = |name: &str| {
+        let opened = DataDirectory::open(of(name)).unwrap();
+        (opened.id(), opened.doubt().map(ToOwned::to_owned))
+    };
+    let made = DataDirectory::create(of("data")).unwrap();
+    made.log_begins().unwrap().note().unwrap();
+    let id = made.id();
+    drop(made);
+    assert!(id > 0 && DataDirectory::open(of("data")).unwrap().log_begun());
+    let copied = Some("it was copied, or put back from a copy, since it was last used".to_owned());
+
+    copy(&of("data"), &of("copy"));
+    assert_eq!(doubt("data"), (id, None));
+    assert_eq!(doubt("copy"), (id, copied.clone()));
+    assert_eq!(doubt("copy"), (id, copied.clone()), "and stays so");
+
+    // What is only renamed is what it was.
+    fs::rename(of("data"), of("elsewhere")).unwrap();
+    assert_eq!(doubt("elsewhere"), (id, None));
+
+    // Put back.
+    fs::rename(of("copy"), of("data")).unwrap();
+    assert_eq!(doubt("data"), (id, copied.clone()));
+    let mut opened = DataDirectory::open(of("data")).unwrap();
+    assert!(opened.log_begun() && opened.log_begins().is_none());
+    opened.renew_id().unwrap();
+    let renewed = opened.id();
+    drop(opened);
+    assert!(renewed != id && renewed > 0);
+    assert_eq!(doubt("data"), (renewed, None));
+
+    // The log alone is put back.
+    copy(&of("data/log"), &of("log"));
+    fs::remove_dir_all(of("data/log")).unwrap();
+    fs::rename(of("log"), of("data/log")).unwrap();
+    assert_eq!(doubt("data"), (renewed, copied));
+}
+
+#[test]
+fn an_emptied_directory_is_another_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("data");
+    let first = DataDirectory::create(&path).unwrap().id();
+    fs::remove_dir_all(&path).unwrap();
+    let made = DataDirectory::open_or_create(&path).unwrap();
+    assert!(made.id() != first && !made.log_begun() && made.doubt().is_none());
+}
+
+#[test]
+fn a_directory_that_says_nothing_of_itself_does_so_from_then_on_and_one_that_is_damaged_does_not() {
+    let dir = tempfile::tempdir().unwrap();
+    drop(DataDirectory::create(dir.path()).unwrap());
+    let file = dir.path().join("directory-id");
+    fs::remove_file(&file).unwrap();
+    let id = DataDirectory::open(dir.path()).unwrap().id();
+    assert!(id > 0);
+    assert_eq!(DataDirectory::open(dir.path()).unwrap().id(), id);
+    for garbage in [&b""[..], b"directory 1\n", b"\xff\xff"] {
+        fs::write(&file, garbage).unwrap();
+        let opened = DataDirectory::open(dir.path()).unwrap();
+        assert_eq!((opened.id(), opened.doubt()), (0, Some("its file directory-id is damaged")));
+    }
 }

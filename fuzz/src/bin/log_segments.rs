@@ -77,14 +77,16 @@ fuzz_target!(|script: Script<'_>| {
         segments.drain(..).map(|writer| (writer.name(), writer.into_bytes())).collect();
 
     // A stranger's bytes may not testify that what is there was durable, which a header with a
-    // good checksum would; the fuzzer does find the checksum.
-    let tail = &script.tail[..script.tail.len().min(47)];
-    files[last].1.extend_from_slice(tail);
+    // good checksum would; the fuzzer does find the checksum. A crash leaves none.
+    if !script.crash {
+        let tail = &script.tail[..script.tail.len().min(47)];
+        files[last].1.extend_from_slice(tail);
+    }
     files[last].1.extend(std::iter::repeat_n(0, usize::from(script.room) * 16));
     let faults = script.faults.iter().flatten();
     if script.crash {
         let first = (synced.offset as usize).max(RECORDS_AT);
-        faults.for_each(|fault| fault.damage(&mut files[last].1, first));
+        faults.for_each(|fault| fault.tear(&mut files[last].1, first));
     } else {
         let segment = usize::from(script.segment) % files.len();
         faults.for_each(|fault| fault.damage(&mut files[segment].1, 0));

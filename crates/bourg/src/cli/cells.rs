@@ -60,8 +60,8 @@ pub(crate) struct Target<'a> {
 /// A connection to a cell as a user.
 #[derive(Clone)]
 pub(crate) struct Connection {
-    /// To each replica of its master; the one that is asked first.
-    masters: VecDeque<BorgmasterClient<Channel>>,
+    /// To each replica of its master, with its address; the one that is asked first.
+    masters: VecDeque<(String, BorgmasterClient<Channel>)>,
     consistent: bool,
     session: Option<u64>,
     sequence: u64,
@@ -73,6 +73,8 @@ pub(crate) struct Connection {
     /// For how long a master that has too much to do is asked again, and whether that was said.
     patience: Duration,
     said_busy: bool,
+    /// For how long each master that does not answer is asked again.
+    unanswered: Duration,
 }
 
 /// The directory in which client directories are known by name.
@@ -88,7 +90,14 @@ pub(crate) fn known_cells() -> Option<PathBuf> {
 pub(crate) fn write(directory: &Path, file: &CellFile, user: &Credentials) -> anyhow::Result<()> {
     std::fs::create_dir_all(directory)?;
     user.write(directory, USER_STEM)?;
-    Ok(std::fs::write(directory.join(CELL_FILE), toml::to_string(file)?)?)
+    write_file(directory, file)
+}
+
+/// Writes where a cell answers into a client directory, whole: others read it at any time.
+pub(crate) fn write_file(directory: &Path, file: &CellFile) -> anyhow::Result<()> {
+    let (path, new) = (directory.join(CELL_FILE), directory.join("cell.toml.tmp"));
+    std::fs::write(&new, toml::to_string(file)?)?;
+    Ok(std::fs::rename(new, path)?)
 }
 
 /// Whether the master of a client directory's cell can be connected to. One whose supervisor was
@@ -155,7 +164,8 @@ impl Connection {
             let expect = Expect::Role(Role::Master);
             let channel = rpc::transport::connect(master, &credentials, &expect)?;
             let most = rpc::transport::MAX_STREAM_MESSAGE_BYTES;
-            Ok(BorgmasterClient::new(channel).max_decoding_message_size(most))
+            let client = BorgmasterClient::new(channel).max_decoding_message_size(most);
+            Ok((master.clone(), client))
         };
         let masters = file.masters.iter().map(client).collect::<Result<_, rpc::Error>>();
         let masters = masters.map_err(|error| unusable(&error))?;
@@ -170,6 +180,7 @@ impl Connection {
             ca_pem,
             patience: BUSY_PATIENCE,
             said_busy: false,
+            unanswered: PATIENCE,
         })
     }
 
@@ -181,6 +192,11 @@ impl Connection {
     /// For how long a master that has too much to do is asked again, from now on.
     pub(crate) fn set_patience(&mut self, patience: Duration) {
         self.patience = patience;
+    }
+
+    /// For how long each master that does not answer is asked again, from now on.
+    pub(crate) fn set_unanswered_patience(&mut self, patience: Duration) {
+        self.unanswered = patience;
     }
 
     /// What a failed call means. That our certificate has expired is known here, whatever was said.
@@ -209,6 +225,7 @@ impl Connection {
             request.set_timeout(TIMEOUT);
             match call(self.client(), request).await {
                 Ok(response) => return Ok(response.into_inner()),
+                Err(status) if self.is_of_another_cell(&status) => {}
                 Err(status)
                     if self.may_be_answered(&status) && tokio::time::Instant::now() < until =>
                 {
@@ -234,7 +251,22 @@ impl Connection {
     /// The replica that is asked now.
     fn client(&self) -> BorgmasterClient<Channel> {
         // There is one at least.
-        self.masters.front().cloned().unwrap_or_else(|| unreachable!("a cell has a master"))
+        let (_, client) =
+            self.masters.front().unwrap_or_else(|| unreachable!("a cell has a master"));
+        client.clone()
+    }
+
+    /// Whether whoever was asked is not of this cell, and another address is left to ask: that one is
+    /// asked from now on, and no more this one.
+    fn is_of_another_cell(&mut self, status: &Status) -> bool {
+        if self.masters.len() < 2 || rpc::transport::distrusts(status).is_none() {
+            return false;
+        }
+        if let Some((address, _)) = self.masters.pop_front() {
+            let (cell, why) = (&self.file.cell, rpc::transport::explain(status));
+            eprintln!("warning: {address} is not cell {cell}, and another address is asked: {why}");
+        }
+        true
     }
 
     /// Whether the next replica may answer, or this one in a moment: one that ends cuts off whoever
@@ -251,7 +283,7 @@ impl Connection {
 
     /// For how long replicas that do not answer are asked again: each of them has its time.
     fn unanswered_patience(&self) -> Duration {
-        PATIENCE.saturating_mul(u32::try_from(self.masters.len()).unwrap_or(1))
+        self.unanswered.saturating_mul(u32::try_from(self.masters.len()).unwrap_or(1))
     }
 
     fn request<M>(&self, message: M) -> Request<M> {
@@ -280,6 +312,7 @@ impl Connection {
         loop {
             match call(self.client(), self.request(message.clone())).await {
                 Ok(response) => return Ok(response.into_inner()),
+                Err(status) if self.is_of_another_cell(&status) => {}
                 Err(status)
                     if self.masters.len() > 1
                         && self.may_be_answered(&status)

@@ -20,7 +20,7 @@ pub(crate) enum Code {
     NoMaster = 6,
     /// Somebody else changed it meanwhile.
     Changed = 7,
-    /// A process that is no part of the cell any more, and need not be started again.
+    /// A replica that is no part of the cell any more, or whose directory must not be used.
     Dismissed = 9,
 }
 
@@ -36,8 +36,8 @@ Exit codes:
   6  no master reachable
   7  changed meanwhile
   8  blocked by a disruption budget
-  9  a replica that is of no cell any more, removed or from before a restoration: not to be
-     started again";
+  9  a replica that must not be started again as it is: removed from its cell, from before a
+     restoration, or with a directory that is damaged or copied";
 
 /// A command that did not succeed: what happened and why, what to do next, and the code.
 #[derive(Debug)]

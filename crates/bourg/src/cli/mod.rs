@@ -338,6 +338,9 @@ struct ReplicaArgs {
     /// input. Once it has joined, it needs none.
     #[arg(long, value_name = "TOKEN")]
     join: Option<Given>,
+    /// The data directory must be there: none is made.
+    #[arg(long, hide = true)]
+    existing: bool,
     /// The cell's name. Where it is new, it is founded.
     #[arg(long, requires = "administrator")]
     name: Option<CellName>,

@@ -28,6 +28,11 @@ pub(crate) struct RestoreArgs {
     /// this says of a copy of each.
     #[arg(long)]
     dir: PathBuf,
+    /// Give up a part of the log that is damaged or missing, and all that followed, by the name that the
+    /// error of the master gives it. What was acknowledged there is lost; its bytes are kept beside the
+    /// log, in files that end with .lost.
+    #[arg(long, value_name = "NAME")]
+    accept_loss: Option<String>,
 }
 
 pub(super) fn restore(args: &RestoreArgs) -> Done {
@@ -35,15 +40,38 @@ pub(super) fn restore(args: &RestoreArgs) -> Done {
         Failure::failed(format!("error: {error:#}; nothing was changed"))
             .next("stop the master of that directory first")
     };
-    let data = DataDirectory::open(&args.dir).map_err(|error| failed(error.into()))?;
-    let itself = Itself::read(&args.dir).map_err(failed)?;
-    let (mut log, recovered) = recover::recover(&data).map_err(failed)?;
+    let unusable =
+        |error: anyhow::Error| Failure::failed(format!("error: {error:#}; nothing was changed"));
+    let mut data = DataDirectory::open(&args.dir).map_err(|error| failed(error.into()))?;
+    let itself = Itself::read(&args.dir).map_err(unusable)?;
+    let (mut log, recovered) = match &args.accept_loss {
+        None => recover::recover(&data).map_err(unusable)?,
+        Some(named) => {
+            let recovered = recover::recover_without(&data, named);
+            let (log, recovered, lost) = recovered?;
+            for path in lost {
+                eprintln!("given up, and kept in {}", path.display());
+            }
+            (log, recovered)
+        }
+    };
     let epoch = recovered.restore_epoch.saturating_add(1);
     let (cell, term) = recovered.checkpoint.unwrap_or_default();
     let (cell, term) = replay(cell, term, &recovered.entries).map_err(failed)?;
+    if cell.name().is_none() {
+        let dir = args.dir.display();
+        return Err(Failure::failed(format!("error: nothing is left of the cell in {dir}"))
+            .next("go on from a saved checkpoint in another directory: bourg checkpoint load"));
+    }
+    let others = cell.replicas().filter(|replica| replica.id != itself.id());
+    let others = others.map(|replica| (replica.id, replica.address.to_string()));
+    let former: Vec<_> = others.filter(|(_, address)| !address.is_empty()).collect();
     let image = cell.restored().image().of_one_replica(itself.id(), None);
     let origin = Origin { term, restore_epoch: epoch };
+    // First: a master that finds the cell restored has to see that they are gone.
+    Itself::new(itself.id(), []).restored(epoch, former).write(&args.dir)?;
     begin_anew(&data, &mut log, &image, origin)?;
+    data.renew_id().map_err(anyhow::Error::from)?;
     let name = cell.name().map_or_else(|| "?".to_owned(), ToString::to_string);
     eprintln!(
         "cell {name} goes on from replica {} alone, as of index {} in term {term}, restore epoch {epoch}",

@@ -77,6 +77,7 @@ fn run_master(replica: ReplicaArgs, args: MasterArgs) -> anyhow::Result<()> {
     let listener = listener(&args.listen)?;
     let options = master::Options {
         directory: replica.dir,
+        existing: replica.existing,
         founds: replica
             .name
             .zip(replica.administrator)

@@ -135,7 +135,7 @@ impl Replica {
         let (written, recovered) = recover::recover(&data)?;
         let to_core = queues.get(&id).context("it has a queue")?.clone();
         let metrics = Arc::<Metrics>::default();
-        let (to_log, log) = log::start(written, to_core.clone(), Arc::clone(&metrics))?;
+        let (to_log, log) = log::start(written, None, to_core.clone(), Arc::clone(&metrics))?;
         let agents =
             agents::start(credentials, Refusals::default(), to_core.clone(), Arc::clone(&metrics))?;
         let peers = peers::start_beside(credentials, id, queues.clone(), to_core.clone())?;

@@ -3,6 +3,7 @@
 
 #[cfg(test)]
 mod held;
+mod standing;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use model::{LogIndex, ReplicaId, Term};
 use replica::{Founding, Input, LogEntry, Output, Recovered, Refusal, Replica, Settings, Ticket};
 use tokio::sync::{mpsc, oneshot, watch};
 
+use self::standing::Standing;
 use super::admission::{Admission, Asked, Counted, Party, Shed};
 use super::checkpoint::{Checkpoints, Written};
 use super::events::Recorder;
@@ -44,6 +46,8 @@ pub(crate) enum Message {
     Checkpointed(anyhow::Result<Written>),
     /// The cell was looked at, and contradicted itself in so many places.
     Checked(u64),
+    /// A replica says that the cell was restored, and goes on without this one: why.
+    Superseded(ReplicaId, String),
     /// The process cannot go on.
     Fail(anyhow::Error),
     /// The process ends.
@@ -368,6 +372,7 @@ struct Thread {
     leader: Option<ReplicaId>,
     term: Term,
     leads: Option<Term>,
+    standing: Standing,
     caught_up: bool,
     origin: Origin,
     violations: u64,
@@ -417,6 +422,7 @@ pub(crate) fn start(parts: Parts) -> anyhow::Result<Core> {
         leader: None,
         term: Term(0),
         leads: None,
+        standing: Standing::default(),
         caught_up: false,
         origin,
         violations: 0,
@@ -447,11 +453,16 @@ fn run(mut thread: Thread) -> anyhow::Result<()> {
     loop {
         let (now, begun) = (thread.clock.now(), Instant::now());
         thread.lots.propose(begun, &mut inputs);
-        thread.replica.step(now, inputs.drain(..), &mut outputs)?;
+        let stepped = thread.replica.step(now, inputs.drain(..), &mut outputs);
+        stepped.map_err(Dismissed::or)?;
         let changed = thread.is_to_be_seen(&outputs);
         thread.measure(&outputs);
         for output in outputs.drain(..) {
             thread.handle(output)?;
+        }
+        if let Some(note) = thread.replica.note() {
+            // The next one says more.
+            let _later = thread.to_log.send(Task::Note(note));
         }
         // The clock of whoever led before was ahead of ours, or ours was set back while nobody led:
         // what waits for a moment of that time must not wait until ours is there.
@@ -474,6 +485,10 @@ fn run(mut thread: Thread) -> anyhow::Result<()> {
             match message {
                 Message::Stop => return Ok(()),
                 Message::Fail(error) => return Err(error),
+                Message::Superseded(by, why) => {
+                    let (now, leader) = (Instant::now(), thread.leader);
+                    thread.standing.superseded(now, (by, why), leader, &thread.metrics)?;
+                }
                 other => inputs.extend(thread.take_in(other)),
             }
             if inputs.len() + thread.lots.held() < STEP_MAX {
@@ -481,17 +496,6 @@ fn run(mut thread: Thread) -> anyhow::Result<()> {
             }
         }
     }
-}
-
-/// Says that this replica leads, and of which state: nobody waits for the digest of a large cell.
-fn say_leads(term: Term, cell: &Cell) {
-    let cell = cell.clone();
-    let say = move || {
-        let (index, hash) = (cell.index(), proto::image::state_hash(&cell));
-        tracing::info!("leads in term {term} at index {index}, state {}", hash.short());
-    };
-    // Without a thread it goes unsaid.
-    let _unsaid = std::thread::Builder::new().name("says".to_owned()).spawn(say);
 }
 
 impl Thread {
@@ -545,7 +549,7 @@ impl Thread {
                 self.publish();
                 None
             }
-            Message::Stop | Message::Fail(_) => None,
+            Message::Stop | Message::Fail(_) | Message::Superseded(..) => None,
         }
     }
 
@@ -567,7 +571,7 @@ impl Thread {
             Output::Leads(term) => {
                 self.leads = Some(term);
                 self.metrics.core.elections_won.inc();
-                say_leads(term, self.replica.cell());
+                standing::say_leads(term, self.replica.cell());
                 // Whatever was said about it before is in the log of an older process.
                 rescheduling::tell(&Rescheduling::Allowed, self.replica.cell());
             }
@@ -579,10 +583,11 @@ impl Thread {
             }
             Output::Leader(leader, term) => {
                 (self.leader, self.term) = (leader, term);
-                match leader {
-                    Some(leader) => tracing::info!("replica {leader} leads in term {term}"),
-                    None => tracing::warn!("no replica leads in term {term}"),
-                }
+                self.standing.led_by(Instant::now(), leader, term);
+            }
+            Output::Replaced { from, records } => {
+                self.metrics.core.replaced.inc_by(records as u64);
+                standing::say_replaced(from, records);
             }
             Output::Send(message) => self.peers.send(message),
             Output::Readable(OWN_READ, _) => self.caught_up = true,

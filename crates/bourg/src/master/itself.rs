@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use anyhow::{Context, ensure};
 use model::ReplicaId;
+use replica::ReplicaError;
 use serde::{Deserialize, Serialize};
+use store::DataDirectory;
 
 use crate::joining;
 
@@ -15,9 +17,22 @@ const FILE: &str = "replica.toml";
 /// The replica that founds a cell.
 pub(crate) const FIRST: ReplicaId = ReplicaId(1);
 
-/// This replica is none of the cell any more, so that it is of no use to start it again: why.
+/// Why it is of no use to start this replica again as it is: it is none of the cell's any more, or what
+/// is in its directory must not be used.
 #[derive(Clone, Debug)]
 pub(crate) struct Dismissed(pub(crate) String);
+
+impl Dismissed {
+    /// What ended a replica: nothing but another directory helps where its own must not be used.
+    pub(super) fn or(error: ReplicaError) -> anyhow::Error {
+        match error {
+            ReplicaError::Forgot { .. }
+            | ReplicaError::AnotherDirectory { .. }
+            | ReplicaError::Contradicted { .. } => Self(error.to_string()).into(),
+            ReplicaError::UnknownOperation(_) | ReplicaError::Consensus(_) => error.into(),
+        }
+    }
+}
 
 impl std::fmt::Display for Dismissed {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -36,6 +51,16 @@ pub(crate) struct Itself {
     /// Where others answer, by their id.
     #[serde(default)]
     replicas: BTreeMap<String, String>,
+    /// To which restore epoch this one was restored, and where the replicas of the cell answered before
+    /// that, by their id: it serves only after it was seen that they are gone. Neither is there after
+    /// that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    restored: Option<u64>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    former: BTreeMap<String, String>,
+    /// The crc32c of all else, in hexadecimal; empty in a file of an older build, or made by hand.
+    #[serde(default)]
+    checksum: String,
 }
 
 impl Itself {
@@ -44,8 +69,24 @@ impl Itself {
         id: ReplicaId,
         replicas: impl IntoIterator<Item = (ReplicaId, String)>,
     ) -> Self {
-        let replicas = replicas.into_iter().map(|(id, address)| (id.to_string(), address));
-        Self { id: id.0, replicas: replicas.collect() }
+        let replicas = named(replicas);
+        Self {
+            id: id.0,
+            replicas,
+            restored: None,
+            former: BTreeMap::new(),
+            checksum: String::new(),
+        }
+    }
+
+    /// The same of a cell that was restored, whose replicas answered at these addresses before.
+    pub(crate) fn restored(
+        mut self,
+        restore_epoch: u64,
+        former: impl IntoIterator<Item = (ReplicaId, String)>,
+    ) -> Self {
+        (self.restored, self.former) = (Some(restore_epoch), named(former));
+        self
     }
 
     /// Reads it from a data directory.
@@ -60,18 +101,34 @@ impl Itself {
                 return Err(error).with_context(|| format!("cannot read {}", path.display()));
             }
         };
-        let read: Self = toml::from_str(&text).with_context(|| format!("in {}", path.display()))?;
+        let damaged = |why: &dyn std::fmt::Display| {
+            let path = path.display();
+            format!(
+                "{path} is damaged, so that it is not known which replica this is ({why}): {ANEW}"
+            )
+        };
+        let read: Self =
+            toml::from_str(&text).map_err(|error| Dismissed(damaged(&error.message())))?;
+        if !read.checksum.is_empty() && read.checksum != read.digest()? {
+            return Err(Dismissed(damaged(&"its checksum does not match")).into());
+        }
         ensure!(read.id > 0, "in {}: replicas count from 1", path.display());
-        for id in read.replicas.keys() {
+        for id in read.replicas.keys().chain(read.former.keys()) {
             ensure!(id.parse::<u64>().is_ok(), "in {}: '{id}' is no replica's id", path.display());
         }
         Ok(read)
     }
 
+    /// The checksum of all but itself.
+    fn digest(&self) -> anyhow::Result<String> {
+        let rest = Self { checksum: String::new(), ..self.clone() };
+        Ok(format!("{:08x}", crc32c::crc32c(toml::to_string(&rest)?.as_bytes())))
+    }
+
     /// Writes it into a data directory.
     pub(crate) fn write(&self, directory: &Path) -> anyhow::Result<()> {
         let path = directory.join(FILE);
-        let text = toml::to_string(self)?;
+        let text = toml::to_string(&Self { checksum: self.digest()?, ..self.clone() })?;
         let written = joining::replace(&path, &directory.join("replica.toml.tmp"), &text);
         written.with_context(|| format!("cannot write {}", path.display()))
     }
@@ -83,10 +140,62 @@ impl Itself {
 
     /// Where others answer.
     pub(crate) fn replicas(&self) -> BTreeMap<ReplicaId, Arc<str>> {
-        let id = |id: &String| id.parse().ok().map(ReplicaId);
-        let replicas = self.replicas.iter();
-        replicas.filter_map(|(text, at)| Some((id(text)?, Arc::from(at.as_str())))).collect()
+        numbered(&self.replicas)
     }
+
+    /// Whether it was restored, and has not served since.
+    pub(crate) fn is_restored(&self) -> bool {
+        self.restored.is_some()
+    }
+
+    /// Where the replicas answered of the cell that this one was restored from, with this restore epoch,
+    /// as long as it is not known that they are gone.
+    pub(super) fn former(&self, restore_epoch: u64) -> BTreeMap<ReplicaId, Arc<str>> {
+        match self.restored == Some(restore_epoch) {
+            true => numbered(&self.former),
+            // It was interrupted before it was restored.
+            false => BTreeMap::new(),
+        }
+    }
+}
+
+/// Opens a data directory that has to be there.
+pub(super) fn existing(path: &Path) -> anyhow::Result<DataDirectory> {
+    DataDirectory::open(path).map_err(|error| match error {
+        store::Error::NotADataDirectory { .. } => Dismissed(format!(
+            "the data directory of this replica is gone: {error}. A new one would be another replica: where \
+             the cell has others, {ANEW}"
+        ))
+        .into(),
+        error => error.into(),
+    })
+}
+
+/// Refuses a directory that has been used and may lack what was written to it since.
+pub(super) fn check(directory: &DataDirectory, id: ReplicaId) -> Result<(), Dismissed> {
+    let Some(doubt) = directory.doubt().filter(|_| directory.log_begun()) else { return Ok(()) };
+    let path = directory.path().display();
+    Err(Dismissed(format!(
+        "{path} is not to be used as it is: {doubt}. It may lack what replica {id} has acknowledged, and \
+         replica {id} may run elsewhere. Where the cell has other replicas, {ANEW}. If this is all that \
+         is left of the cell, or its only replica in another place, go on from it with bourg master \
+         restore --dir {path}"
+    )))
+}
+
+/// What to do about a replica that cannot go on with what is in its directory.
+const ANEW: &str = "remove this replica and add a new one with an empty directory (bourg master \
+                    remove, bourg master add)";
+
+fn named(replicas: impl IntoIterator<Item = (ReplicaId, String)>) -> BTreeMap<String, String> {
+    let replicas = replicas.into_iter();
+    replicas.map(|(id, address)| (id.to_string(), address)).collect()
+}
+
+fn numbered(replicas: &BTreeMap<String, String>) -> BTreeMap<ReplicaId, Arc<str>> {
+    let id = |id: &String| id.parse().ok().map(ReplicaId);
+    let replicas = replicas.iter();
+    replicas.filter_map(|(text, at)| Some((id(text)?, Arc::from(at.as_str())))).collect()
 }
 
 #[cfg(test)]
@@ -100,8 +209,27 @@ mod tests {
         let third = Itself::new(ReplicaId(3), [(FIRST, "m1:7800".to_owned())]);
         third.write(place.path()).expect("there is room");
         let read = Itself::read(place.path()).expect("it is there");
-        assert_eq!(read, third);
+        assert_eq!((read.id(), read.former(0)), (ReplicaId(3), BTreeMap::new()));
         assert_eq!(read.replicas(), [(FIRST, Arc::from("m1:7800"))].into());
+        let former = [(FIRST, "m1:7800".to_owned())];
+        Itself::new(FIRST, []).restored(7, former).write(place.path()).expect("there is room");
+        let restored = Itself::read(place.path()).expect("it is there");
+        assert_eq!([6, 7].map(|epoch| restored.former(epoch).len()), [0, 1]);
+        third.write(place.path()).expect("there is room");
+        let text = std::fs::read_to_string(place.path().join(FILE)).expect("it is there");
+        for (what, with) in
+            [("m1:7800", "m2:7800"), ("id = 3", "id = 1"), ("[replicas]", "[former]")]
+        {
+            let changed = text.replace(what, with);
+            assert_ne!(changed, text);
+            std::fs::write(place.path().join(FILE), changed).expect("there is room");
+            let said = Itself::read(place.path()).expect_err("it was changed").to_string();
+            assert!(said.contains("its checksum does not match"), "{said}");
+            assert!(said.ends_with("(bourg master remove, bourg master add)"), "{said}");
+        }
+        std::fs::write(place.path().join(FILE), "id = ").expect("there is room");
+        let said = Itself::read(place.path()).expect_err("it is cut").to_string();
+        assert!(said.contains("is damaged, so that it is not known which replica"), "{said}");
         std::fs::write(place.path().join(FILE), "id = 0").expect("there is room");
         let said = Itself::read(place.path()).expect_err("no id").to_string();
         assert!(said.ends_with("replicas count from 1"), "{said}");

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use model::LogIndex;
 use replica::{HardState, Input, LogEntry, Persist};
+use store::LogBegins;
 use store::log::{Kind, Log, RecordRef};
 use tokio::sync::mpsc;
 
@@ -22,6 +23,9 @@ use super::threads::Part;
 pub(crate) enum Task {
     /// Make records durable.
     Persist(Persist),
+    /// Append this when nothing else waits, without making it durable: it vouches for what was
+    /// written before it, and says how much of that is committed.
+    Note(HardState),
     /// Delete segments whose records are all covered by a checkpoint.
     Truncate(LogIndex),
 }
@@ -93,8 +97,11 @@ impl Trouble {
     }
 }
 
+/// Starts the thread. Where `begins` is given, the log has no record yet, and that it has one is noted
+/// with the first.
 pub(crate) fn start(
     mut log: Log,
+    mut begins: Option<LogBegins>,
     to_core: mpsc::Sender<Message>,
     metrics: Arc<Metrics>,
 ) -> anyhow::Result<(ToLog, JoinHandle<()>)> {
@@ -104,7 +111,11 @@ pub(crate) fn start(
     let alive = metrics.threads.alive(Part::Log);
     let write = move || {
         let _alive = alive;
-        if let Err(error) = write(&mut log, &waiting, &trouble, &to_core, &metrics.log) {
+        if log.last_index().is_some() {
+            note_begun(&mut begins);
+        }
+        let metrics = &metrics.log;
+        if let Err(error) = write(&mut log, begins, &waiting, &trouble, &to_core, metrics) {
             trouble.set(Some(error.to_string()));
             let _gone = to_core.blocking_send(Message::Fail(error));
         }
@@ -115,6 +126,7 @@ pub(crate) fn start(
 
 fn write(
     log: &mut Log,
+    mut begins: Option<LogBegins>,
     waiting: &Receiver<Task>,
     trouble: &Trouble,
     to_core: &mpsc::Sender<Message>,
@@ -124,30 +136,57 @@ fn write(
     let mut waiting = Waiting { queue: waiting, taken: VecDeque::new() };
     while let Some(first) = waiting.next() {
         let (mut persists, mut bytes, mut task) = (Vec::new(), 0, Some(first));
+        let mut noted = None;
         while let Some(this) = task {
             metrics.queue.dec();
             match this {
                 Task::Persist(persist) => {
                     bytes += persist.entries.iter().map(|entry| entry.data.len()).sum::<usize>();
                     persists.push(persist);
+                    // It may promise something newer.
+                    noted = None;
                 }
+                Task::Note(state) => noted = Some(state),
                 Task::Truncate(index) => truncate(log, index),
             }
             task = if bytes < BYTES_AT_ONCE { waiting.next_that_is_there() } else { None };
         }
-        let Some(last) = persists.last().map(|persist| persist.number) else { continue };
+        let Some(last) = persists.last().map(|persist| persist.number) else {
+            note(log, noted)?;
+            continue;
+        };
         append(log, &persists, &mut waiting, trouble, to_core)?;
         let appended = Instant::now();
         log.sync()?;
         metrics.fsync.add(appended.elapsed());
+        note_begun(&mut begins);
         metrics.records.inc_by(persists.iter().map(|persist| persist.entries.len() as u64).sum());
         metrics.written_bytes.inc_by(bytes as u64);
         measure(log, metrics);
         if to_core.blocking_send(Message::Input(Input::Persisted(last))).is_err() {
             break;
         }
+        note(log, noted)?;
     }
-    Ok(())
+    // What is noted last is durable after an orderly end.
+    Ok(log.sync()?)
+}
+
+/// Notes that the log has a record. Where that fails, as on a full disk, the next start does it.
+fn note_begun(begins: &mut Option<LogBegins>) {
+    if let Some(Err(error)) = begins.take().map(LogBegins::note) {
+        tracing::warn!("it is not noted that the log has begun: {error}");
+    }
+}
+
+/// Appends what is to be noted. On a full disk it goes unsaid.
+fn note(log: &mut Log, noted: Option<HardState>) -> anyhow::Result<()> {
+    let Some(state) = noted else { return Ok(()) };
+    let (kind, term, payload) = (Kind::HardState, state.term.0, &state.to_bytes());
+    match log.append(&[RecordRef { kind, term, index: 0, level: 0, payload }]) {
+        Err(error) if !error.is_no_room() => Err(error.into()),
+        _ => Ok(()),
+    }
 }
 
 /// What waits for the thread.

@@ -15,6 +15,7 @@ pub(crate) mod core;
 mod enrolment;
 mod events;
 mod following;
+mod former;
 mod front;
 pub(crate) mod gate;
 mod health;
@@ -58,7 +59,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use itself::Itself;
-use model::{CellName, Level, LogIndex, UserName};
+use model::{CellName, DirectoryId, Level, LogIndex, UserName};
 use replica::Founding;
 use rpc::{Authority, Identity, Rotating, Validity};
 use store::{DataDirectory, Retention};
@@ -76,6 +77,8 @@ pub(crate) use self::service::RETRY_AFTER;
 pub(crate) struct Options {
     /// Its data directory.
     pub(crate) directory: PathBuf,
+    /// Whether that has to be there: one that was deleted is not made anew.
+    pub(crate) existing: bool,
     /// The cell that it founds; nothing where it joined another, or has been there before.
     pub(crate) founds: Option<Founds>,
     /// The token with which it joins.
@@ -110,7 +113,10 @@ const WAITING_BYTES: usize = 256 << 20;
 
 /// Runs a master until it is told to stop.
 pub(crate) fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()> {
-    let directory = DataDirectory::open_or_create(&options.directory)?;
+    let directory = match options.existing {
+        true => itself::existing(&options.directory)?,
+        false => DataDirectory::open_or_create(&options.directory)?,
+    };
     join(&directory, options.join.as_ref())?;
     let itself = Itself::read(&options.directory)?;
     let founds = itself.id() == itself::FIRST;
@@ -120,12 +126,16 @@ pub(crate) fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()
     let credentials = Rotating::new(authority.issue(&Identity::Master, validity)?)?;
     let refusals = rpc::transport::Refusals::default();
     let (log, recovered) = recover::recover(&directory)?;
+    itself::check(&directory, itself.id())?;
+    let epoch = recovered.restore_epoch;
+    former::wait_until_gone(directory.path(), &itself, epoch, &credentials)?;
     let began = recovered.checkpoint.as_ref().map(|(cell, _)| cell.clone());
     let metrics = Arc::<metrics::Metrics>::default();
     metrics.restarts.inc_by(restarts::count(directory.path()));
 
     let (to_core, from_all) = mpsc::channel(CORE_QUEUE);
-    let (to_log, log_thread) = log::start(log, to_core.clone(), Arc::clone(&metrics))?;
+    let begins = directory.log_begins();
+    let (to_log, log_thread) = log::start(log, begins, to_core.clone(), Arc::clone(&metrics))?;
     let agents =
         agents::start(&credentials, refusals.clone(), to_core.clone(), Arc::clone(&metrics))?;
     let me = (itself.id(), options.address.as_str());
@@ -139,6 +149,7 @@ pub(crate) fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()
     let settings = replica::Settings {
         id: itself.id(),
         address: options.address.as_str().into(),
+        directory: DirectoryId(directory.id()),
         level: options.level,
         master: options.settings,
         waiting_max: CORE_QUEUE,

@@ -26,6 +26,7 @@ use tonic::{Code, Status};
 
 use super::core::Message;
 use super::itself::Dismissed;
+use super::replication::SUPERSEDED;
 use crate::checkpoint;
 
 /// How many messages may wait for a replica.
@@ -409,10 +410,16 @@ impl Stream {
             if let Err(status) = self.talk(&address, message, &mut queued).await {
                 let said = rpc::transport::explain(&status);
                 tracing::debug!("replica {} at {address}: {said}", self.id);
-                if status.code() == Code::FailedPrecondition {
-                    let why = format!("replica {} says: {}", self.id, status.message());
-                    let _gone = self.to_core.send(Message::Fail(Dismissed(why).into())).await;
-                    return;
+                let why = format!("replica {} at {address} says: {}", self.id, status.message());
+                match status.code() {
+                    Code::FailedPrecondition => {
+                        let _gone = self.to_core.send(Message::Fail(Dismissed(why).into())).await;
+                        return;
+                    }
+                    SUPERSEDED => {
+                        let _gone = self.to_core.send(Message::Superseded(self.id, why)).await;
+                    }
+                    _ => {}
                 }
             }
             self.tried += 1;
@@ -500,7 +507,7 @@ fn size(message: &ReplicaMessage) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use model::LogIndex;
+    use model::{DirectoryId, LogIndex};
     use replica::{Consensus, ConsensusKind};
     use rpc::{Authority, Identity, Validity};
 
@@ -542,6 +549,7 @@ mod tests {
                 from: ReplicaId(7),
                 to: ReplicaId(6),
                 restore_epoch: 0,
+                directory: DirectoryId::default(),
                 body,
             });
             handle.told().load(Ordering::Acquire)

@@ -1,23 +1,71 @@
 //! What a master finds on its disk when it starts.
 
+use std::path::PathBuf;
+
 use cell::Cell;
 use model::{Level, LogIndex, Term};
 use replica::{HardState, Recovered};
 use store::DataDirectory;
 use store::log::{Kind, Log, Options, RecordRef, Repair};
 
+use super::itself::Dismissed;
 use crate::checkpoint::{self, Origin};
 
 /// Reads the newest checkpoint that is whole, and the log after it.
+///
+/// # Errors
+/// [`Dismissed`] where the log is damaged, or not there although it was.
 pub(crate) fn recover(directory: &DataDirectory) -> anyhow::Result<(Log, Recovered)> {
+    recover_after(directory, None)
+}
+
+/// What is given up of a log that is not there any more.
+pub(crate) const WHOLE_LOG: &str = "log";
+
+/// The same after what is damaged was given up, with all that followed, by the name that the error gave
+/// it: first it is cut, and kept in files beside the log; gives those.
+pub(crate) fn recover_without(
+    directory: &DataDirectory,
+    loss: &str,
+) -> anyhow::Result<(Log, Recovered, Vec<PathBuf>)> {
+    let covered = newest(directory)?.as_ref().map_or(0, |(cell, _)| cell.index().0);
+    let kept = match loss {
+        WHOLE_LOG if is_lost(directory, None) => Vec::new(),
+        named => store::log::accept_loss(directory.log(), covered, named)?,
+    };
+    let (log, recovered) = recover_after(directory, Some(loss))?;
+    Ok((log, recovered, kept))
+}
+
+/// Whether the log had records and has none, and that was not accepted.
+fn is_lost(directory: &DataDirectory, accepted: Option<&str>) -> bool {
+    let is_segment =
+        |file: std::fs::DirEntry| file.path().extension().is_some_and(|it| it == "log");
+    let mut files = std::fs::read_dir(directory.log()).into_iter().flatten().flatten();
+    directory.log_begun() && accepted.is_none() && !files.any(is_segment)
+}
+
+fn recover_after(
+    directory: &DataDirectory,
+    accepted: Option<&str>,
+) -> anyhow::Result<(Log, Recovered)> {
     let newest = newest(directory)?;
     // What is kept from before the checkpoint is for questions about the past alone.
     let covered = newest.as_ref().map_or(0, |(cell, _)| cell.index().0);
-    let (mut log, found) = Log::open_from(directory.log(), Options::default(), covered)?;
+    if is_lost(directory, accepted) {
+        let log = directory.log();
+        let lost = store::Error::MissingLog { directory: log, loss: WHOLE_LOG };
+        return Err(Dismissed(lost.to_string()).into());
+    }
+    let opened = Log::open_from(directory.log(), Options::default(), covered);
+    let (mut log, found) = opened.map_err(|error| match error.loss() {
+        Some(_) => anyhow::Error::from(Dismissed(error.to_string())),
+        None => error.into(),
+    })?;
     if let Repair::TornTail { segment, offset, bytes } = found.repair() {
         tracing::warn!(
-            "the last write to {} was torn: {bytes} bytes from {offset} on, which had never been \
-             acknowledged, are cut off",
+            "the last write to {} did not reach the disk whole: {bytes} bytes from {offset} on are \
+             cut off. They were not acknowledged, unless the disk lost what it had reported as written",
             segment.display()
         );
     }
@@ -29,8 +77,10 @@ pub(crate) fn recover(directory: &DataDirectory) -> anyhow::Result<(Log, Recover
     if let Some(first) = found.first_index() {
         anyhow::ensure!(
             first <= covered + 1,
-            "the log in {} begins at record {first}, and no checkpoint covers what was before: \
-             restore this replica from a checkpoint, or from another replica",
+            "the log in {} begins at record {first}, and no checkpoint covers what was before. Where \
+             the cell has other replicas, remove this one and add a new one with an empty directory \
+             (bourg master remove, bourg master add). Of the only replica, a new directory can go on \
+             from a saved checkpoint (bourg checkpoint load)",
             directory.log().display()
         );
     }
@@ -72,7 +122,10 @@ fn newest(directory: &DataDirectory) -> anyhow::Result<Option<(Cell, Origin)>> {
             }
         }
     }
-    broken.map_or(Ok(None), Err)
+    let what_to_do = "no checkpoint of this replica can be used. Where the cell has other replicas, \
+                      remove this one and add a new one with an empty directory (bourg master remove, \
+                      bourg master add)";
+    broken.map_or(Ok(None), |error| Err(error.context(what_to_do)))
 }
 
 #[cfg(test)]

@@ -5,14 +5,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use cell::{Cell, Op, Outcome};
-use model::{ReplicaId, Serial, Time, UserName};
+use model::{DirectoryId, ReplicaId, Serial, Time, UserName};
 use prost::Message as _;
 use proto::v1;
 use proto::v1::install_request::Part;
 use replica::{Input, Message as ReplicaMessage};
 use rpc::service::replication_server::{Replication, ReplicationServer};
 use tokio::sync::Mutex;
-use tonic::{Request, Response, Status, Streaming};
+use tonic::{Code, Request, Response, Status, Streaming};
 
 use super::bounds;
 use super::core::{Ask, Message, View};
@@ -21,6 +21,9 @@ use super::service::{Answer, Service, malformed, unexpected};
 use super::users::Caller;
 use crate::checkpoint::{self, Origin};
 
+/// How a replica says to one of before a restoration that the cell goes on without it. Whoever is of a
+/// cell that lives does not believe it.
+pub(super) const SUPERSEDED: Code = Code::Aborted;
 /// The largest cell that is taken in, in bytes of its image.
 const IMAGE_BYTES_MAX: usize = 16 << 30;
 
@@ -43,13 +46,26 @@ impl Replicas {
 
     /// Whether the sender is, or may be, a replica of this cell. One that does not know yet who was
     /// added lets it talk.
-    fn listens_to(&self, from: u64, restore_epoch: u64) -> Result<(), Status> {
+    fn listens_to(&self, message: &v1::ReplicaMessage) -> Result<(), Status> {
         let view = self.service.core.view();
-        let (mine, id) = (view.origin.restore_epoch, ReplicaId(from));
-        if restore_epoch < mine {
+        let (mine, theirs) = (view.origin.restore_epoch, message.restore_epoch);
+        let id = ReplicaId(message.from);
+        if theirs < mine {
+            return Err(Status::new(
+                SUPERSEDED,
+                format!(
+                    "the cell was restored since (restore epoch {mine}, yours is {theirs}): remove this \
+                     replica's directory and add it anew with bourg master add"
+                ),
+            ));
+        }
+        let known = view.cell.replica(id).map(|known| known.directory).unwrap_or_default();
+        if known.differs(DirectoryId(message.directory)) {
             return Err(Status::failed_precondition(format!(
-                "the cell was restored since (restore epoch {mine}, yours is {restore_epoch}): remove \
-                 this replica's directory and add it anew with bourg master add"
+                "replica {id} has data directory {known}, and yours is {}: it was emptied, or is \
+                 another replica's. Remove replica {id} (bourg master remove {id}) and add a new one with \
+                 an empty directory (bourg master add)",
+                DirectoryId(message.directory)
             )));
         }
         let recorded = view.cell.replicas().next().is_some();
@@ -87,12 +103,12 @@ impl Replication for Replicas {
         let mut parcels = request.into_inner();
         while let Some(v1::Talking { messages, address }) = parcels.message().await? {
             if let Some(first) = messages.first().filter(|_| !address.is_empty()) {
-                self.listens_to(first.from, first.restore_epoch)?;
+                self.listens_to(first)?;
                 bounds::check_address(&address).map_err(Status::invalid_argument)?;
                 self.service.peers.hear(ReplicaId(first.from), &address);
             }
             for message in messages {
-                self.listens_to(message.from, message.restore_epoch)?;
+                self.listens_to(&message)?;
                 self.received(message.try_into().map_err(|error| malformed(&error))?).await?;
             }
         }
@@ -108,7 +124,7 @@ impl Replication for Replicas {
         let Some(Part::Message(message)) = parts.message().await?.and_then(|part| part.part) else {
             return Err(Status::invalid_argument("a snapshot begins with its message"));
         };
-        self.listens_to(message.from, message.restore_epoch)?;
+        self.listens_to(&message)?;
         meant_for(self.service.core.view().me, ReplicaId(message.to))?;
         let mut image = Vec::new();
         while let Some(part) = parts.message().await? {
@@ -151,8 +167,14 @@ impl Replication for Replicas {
     }
 
     async fn progress(&self, _: Request<v1::ProgressRequest>) -> Answer<v1::ProgressResponse> {
-        let replicas = self.service.core.view().progress();
-        Ok(Response::new(v1::ProgressResponse { replicas }))
+        let view = self.service.core.view();
+        Ok(Response::new(v1::ProgressResponse {
+            replicas: view.progress(),
+            restore_epoch: view.origin.restore_epoch,
+            leader: view.leader.map_or(0, |leader| leader.0),
+            term: view.term.0,
+            index: view.cell.index().0,
+        }))
     }
 
     async fn r#yield(&self, request: Request<v1::YieldRequest>) -> Answer<v1::YieldResponse> {

@@ -126,6 +126,12 @@ impl Cell {
         ended
     }
 
+    /// Takes it for stopped after it has ended by itself.
+    #[track_caller]
+    pub(crate) fn stop_ended(&mut self) {
+        self.dev.take().expect("it was started").ends();
+    }
+
     /// Ends every process of the cell and of its tasks as a loss of power does: none sees another
     /// end, and none has a last word. The cgroups stay.
     #[track_caller]

@@ -4,10 +4,12 @@
 use std::fs;
 use std::path::Path;
 
+use nix::sys::signal::Signal;
 use serde_json::Value;
 
-use crate::cell::Cell;
+use crate::cell::{Cell, Role};
 use crate::eventually::{eventually, until};
+use crate::processes;
 use crate::terminal::Terminal;
 
 /// The checkpoint of the first level that is kept with the program: a cell named `kept` with every
@@ -139,6 +141,13 @@ fn a_loaded_cell_takes_over_the_machines_of_the_former_one() {
     assert!(said.contains("restore epoch 1\nnext: bourg master --dir restored"), "{said}");
 
     let arguments = ["master", "--dir", "restored", "--name", "dev", "--administrator", "root"];
+    let mut refused = cell.start("bourg", &arguments);
+    assert_eq!(eventually("it ends", || refused.code()), 9, "the former cell lives");
+    let said = refused.stderr();
+    assert!(said.contains("would take its machines. Remove this directory"), "{said}");
+    // As if it were gone, until the new one has begun.
+    let former = cell.pid(Role::Master).expect("it runs");
+    processes::signal(former, Signal::SIGSTOP);
     let restored = cell.start("bourg", &arguments);
     let address = eventually("it says where it listens", || {
         let said = restored.stderr();
@@ -148,6 +157,7 @@ fn a_loaded_cell_takes_over_the_machines_of_the_former_one() {
     cell.ok("mkdir new && cp cell/client/user.* new/");
     cell.write("new/cell.toml", format!("cell = \"dev\"\nmasters = [\"{address}\"]\n"));
     until("it answers", || cell.types("bourg --cell ./new cell").code == 0);
+    processes::signal(former, Signal::SIGCONT);
     assert_eq!(cell.ok("bourg --cell ./new status -o name"), "root/hello\n");
     until("the machine obeys it", || {
         let stamp = fs::read_to_string(cell.path("cell/borglet/stamp.json")).unwrap_or_default();

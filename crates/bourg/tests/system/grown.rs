@@ -22,10 +22,10 @@ const HOUR: Duration = Duration::from_secs(3_600);
 const OLDER: [&str; 2] = ["--level", "2"];
 
 /// A cell of replicas that are started one by one.
-struct Grown {
-    terminal: Terminal,
+pub(crate) struct Grown {
+    pub(crate) terminal: Terminal,
     /// Where its replicas are, or will be.
-    at: [String; 3],
+    pub(crate) at: [String; 3],
 }
 
 impl Grown {
@@ -44,7 +44,7 @@ impl Grown {
 
     /// Three replicas, from directories `r1` to `r3`.
     #[track_caller]
-    fn of_three() -> (Self, [Background; 3]) {
+    pub(crate) fn of_three() -> (Self, [Background; 3]) {
         let (cell, first) = Self::found(&[]);
         let second = cell.adds("r2", &cell.at[1]);
         cell.has_voters(2);
@@ -53,14 +53,14 @@ impl Grown {
         (cell, [first, second, third])
     }
 
-    fn starts(&self, directory: &str, address: &str, more: &[&str]) -> Background {
+    pub(crate) fn starts(&self, directory: &str, address: &str, more: &[&str]) -> Background {
         let flags = ["master", "--dir", directory, "--listen", address];
         self.terminal.start("bourg", &[&flags[..], more].concat())
     }
 
     /// One more replica, from an empty directory.
     #[track_caller]
-    fn adds(&self, directory: &str, address: &str) -> Background {
+    pub(crate) fn adds(&self, directory: &str, address: &str) -> Background {
         let token = self.ok(&format!("master add {address}"));
         self.terminal.write("token", token);
         self.starts(directory, address, &["--join", "@token"])
@@ -82,22 +82,22 @@ impl Grown {
         self.starts(directory, address, &OLDER)
     }
 
-    fn types(&self, line: &str) -> Ended {
+    pub(crate) fn types(&self, line: &str) -> Ended {
         self.terminal.types(&format!("bourg --cell ana {line}"))
     }
 
     #[track_caller]
-    fn ok(&self, line: &str) -> String {
+    pub(crate) fn ok(&self, line: &str) -> String {
         self.terminal.ok(&format!("bourg --cell ana {line}"))
     }
 
-    fn listed(&self) -> Vec<Value> {
+    pub(crate) fn listed(&self) -> Vec<Value> {
         serde_json::from_str(&self.types("master list -o json").stdout).unwrap_or_default()
     }
 
     /// Waits until so many replicas vote and have everything, and no other is known.
     #[track_caller]
-    fn has_voters(&self, voters: usize) {
+    pub(crate) fn has_voters(&self, voters: usize) {
         until(&format!("{voters} vote"), || {
             let listed = self.listed();
             let index = |replica: &Value| replica["progress"]["index"].clone();

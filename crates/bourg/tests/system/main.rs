@@ -26,6 +26,7 @@ mod bench;
 mod checkpoints;
 mod clocks;
 mod crashes;
+mod damage;
 mod dev;
 mod disk;
 mod enrolment;

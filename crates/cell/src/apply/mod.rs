@@ -240,8 +240,8 @@ impl Cell {
                 return Outcome::Request(self.renew_machine(machine, *old, issued, events));
             }
             Op::ChangeMember { replica, to } => self.change_member(*replica, *to, events),
-            Op::DescribeReplica { replica, address, level } => {
-                self.describe_replica(*replica, address, *level, events);
+            Op::DescribeReplica { replica, address, level, directory } => {
+                self.describe_replica(*replica, address, *level, *directory, events);
             }
         }
         Outcome::Done

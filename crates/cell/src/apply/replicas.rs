@@ -3,12 +3,15 @@
 
 use std::sync::Arc;
 
-use model::{Level, ReplicaId, UserName};
+use model::{DirectoryId, Level, ReplicaId, UserName};
 
 use super::{Events, ids_used_up, texts};
 use crate::state::FIRST;
 use crate::state::bounds::REPLICAS_MAX;
-use crate::{Cell, EventKind, Member, MemberChange, REPLICAS, Rejection, Replica, Reply, Subject};
+use crate::{
+    Cell, DIRECTORIES, EventKind, Member, MemberChange, REPLICAS, Rejection, Replica, Reply,
+    Subject,
+};
 
 impl Cell {
     pub(super) fn add_replica(
@@ -32,11 +35,9 @@ impl Cell {
         let last = self.replicas.last.0;
         let id = ReplicaId(last.checked_add(1).ok_or_else(|| ids_used_up("replica ids", last))?);
         // Who votes is in the records as soon as there is one. It can what the cell can.
-        self.record_first("", self.level, events);
+        self.record_first("", self.level, DirectoryId::default(), events);
         self.replicas.last = id;
-        let (level, member) = (Level(0), Member::Waiting);
-        let replica =
-            Replica { id, address: address.into(), level, member, leaving: false, token: None };
+        let replica = Replica::new(id, address, Level(0), Member::Waiting);
         let address = Arc::clone(&replica.address);
         self.replicas.records.insert(id, replica);
         events.add(Subject::Cell, EventKind::ReplicaAdded { replica: id, address });
@@ -85,27 +86,37 @@ impl Cell {
         events.add(Subject::Cell, EventKind::ReplicaMember { replica: id, to });
     }
 
-    /// An address that is empty, or none, leaves the one that is known.
+    /// An address that is empty, or none, leaves the one that is known, and so does a directory that
+    /// is not known. Another directory than the one that is known is not this replica's.
     pub(super) fn describe_replica(
         &mut self,
         id: ReplicaId,
         address: &str,
         level: Level,
+        directory: DirectoryId,
         events: &mut Events,
     ) {
         if self.level < REPLICAS {
             return;
         }
+        let directory = if self.level < DIRECTORIES { DirectoryId::default() } else { directory };
         let address = if texts::replica_address(address).is_ok() { address } else { "" };
-        if id == FIRST && self.record_first(address, level, events) {
+        if id == FIRST && self.record_first(address, level, directory, events) {
             return;
         }
         let Some(replica) = self.replicas.records.get_mut(&id) else { return };
+        if replica.directory.differs(directory) {
+            return;
+        }
         let moved = !address.is_empty() && *replica.address != *address;
-        if !moved && replica.level == level {
+        let first_said = directory.is_known() && !replica.directory.is_known();
+        if !moved && replica.level == level && !first_said {
             return;
         }
         replica.level = level;
+        if first_said {
+            replica.directory = directory;
+        }
         if moved {
             replica.address = address.into();
         }
@@ -115,13 +126,18 @@ impl Cell {
 
     /// Records the first replica as the voter that it is, where nothing is recorded yet, and says
     /// whether it did.
-    fn record_first(&mut self, address: &str, level: Level, events: &mut Events) -> bool {
+    fn record_first(
+        &mut self,
+        address: &str,
+        level: Level,
+        directory: DirectoryId,
+        events: &mut Events,
+    ) -> bool {
         if !self.replicas.records.is_empty() {
             return false;
         }
-        let (id, member) = (FIRST, Member::Voter);
-        let first =
-            Replica { id, address: address.into(), level, member, leaving: false, token: None };
+        let id = FIRST;
+        let first = Replica { directory, ..Replica::new(id, address, level, Member::Voter) };
         let address = Arc::clone(&first.address);
         self.replicas.records.insert(id, first);
         events.add(Subject::Cell, EventKind::ReplicaDescribed { replica: id, address, level });

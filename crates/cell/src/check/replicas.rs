@@ -7,7 +7,7 @@ use model::ReplicaId;
 use super::decision::Step;
 use super::{Found, Violation};
 use crate::state::bounds::{ATTRIBUTE_CHARACTERS_MAX, REPLICAS_MAX};
-use crate::{Cell, ENROLMENT, Member, REPLICAS};
+use crate::{Cell, DIRECTORIES, ENROLMENT, Member, REPLICAS};
 
 impl Cell {
     pub(super) fn check_replicas(&self, found: &mut Found) {
@@ -33,6 +33,10 @@ impl Cell {
                     found.add(Violation::TooEarly { what, level: self.level, needs: ENROLMENT });
                 }
             }
+            if self.level < DIRECTORIES && replica.directory.is_known() {
+                let what = format!("the directory of replica {id} is recorded");
+                found.add(Violation::TooEarly { what, level: self.level, needs: DIRECTORIES });
+            }
             if self.level < REPLICAS {
                 let what = format!("replica {id} is recorded");
                 found.add(Violation::TooEarly { what, level: self.level, needs: REPLICAS });
@@ -46,9 +50,14 @@ impl Cell {
 }
 
 impl Step<'_> {
-    /// A replica's token is used once: a key that used it stays with it.
+    /// A replica's token is used once: a key that used it stays with it. So does its directory.
     pub(super) fn replicas_join(&mut self) {
         for replica in self.before.replicas() {
+            let after = self.cell.replica(replica.id).map(|replica| replica.directory);
+            if replica.directory.is_known() && after.is_some_and(|after| after != replica.directory)
+            {
+                self.found.add(Violation::DirectoryAgain(replica.id));
+            }
             let Some(before) = replica.token else { continue };
             let after = self.cell.replica(replica.id).and_then(|replica| replica.token);
             if before.used.is_some() && after.is_some_and(|after| after != before) {

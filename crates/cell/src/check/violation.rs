@@ -447,6 +447,9 @@ pub enum Violation {
         "a machine enrolled with join token {0}, which had been used, or is not kept as used so"
     )]
     TokenAgain(Serial),
+    /// A replica has another data directory than before.
+    #[error("replica {0} had a data directory, and has another one or none")]
+    DirectoryAgain(ReplicaId),
     /// A machine's certificate is none that could be accepted.
     #[error(
         "certificate {serial} of machine {machine} ends before it begins, or is from before it was revoked"

@@ -79,8 +79,8 @@ impl Image {
         // Whoever goes on has read this image, and so has its level at least.
         let level = known.as_ref().map_or(self.level, |known| known.level.max(self.level));
         let address = address.or(known.map(|known| known.address)).unwrap_or_default();
-        let member = Member::Voter;
-        self.replicas = vec![Replica { id, address, level, member, leaving: false, token: None }];
+        // Its directory says anew which one it is: it may be another one by now.
+        self.replicas = vec![Replica::new(id, address, level, Member::Voter)];
         self
     }
 }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use imbl::OrdMap;
-use model::{KeyDigest, Level, ReplicaId};
+use model::{DirectoryId, KeyDigest, Level, ReplicaId};
 
 use super::Certificate;
 use crate::Cell;
@@ -28,6 +28,17 @@ pub struct Replica {
     pub leaving: bool,
     /// With what its process joins; nothing where nobody asked for a token. From level 3 on.
     pub token: Option<ReplicaToken>,
+    /// Its data directory: nobody else is this replica. Not known before it said so. From level 3 on.
+    pub directory: DirectoryId,
+}
+
+impl Replica {
+    /// A replica that stays, without a token, of whose directory nothing is known.
+    #[must_use]
+    pub fn new(id: ReplicaId, address: impl Into<Arc<str>>, level: Level, member: Member) -> Self {
+        let (leaving, token, directory) = (false, None, DirectoryId::default());
+        Self { id, address: address.into(), level, member, leaving, token, directory }
+    }
 }
 
 /// A replica's join token: whoever holds it is handed what every replica has, once, until it expires.

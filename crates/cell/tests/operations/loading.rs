@@ -121,12 +121,8 @@ fn what_contradicts_itself_is_refused_or_found_by_the_check() {
 #[test]
 fn replicas_that_contradict_each_other_are_refused_or_found_by_the_check() {
     let replica = |id, member, leaving| Replica {
-        id: ReplicaId(id),
-        address: format!("h{id}:1").into(),
-        level: Level(2),
-        member,
         leaving,
-        token: None,
+        ..Replica::new(ReplicaId(id), format!("h{id}:1"), Level(2), member)
     };
     let (voter, level) = (|id| replica(id, Member::Voter, false), Level(2));
     let nobody: &[&str] = &[
@@ -211,8 +207,8 @@ fn what_waits_in_a_restored_cell_goes_on_with_later_lives() {
 #[test]
 fn one_replica_goes_on_alone_with_everything_else() {
     let replica = |id, level, member, leaving| {
-        let address = format!("h{id}:1").into();
-        Replica { id: ReplicaId(id), address, level: Level(level), member, leaving, token: None }
+        let alone = Replica::new(ReplicaId(id), format!("h{id}:1"), Level(level), member);
+        Replica { leaving, ..alone }
     };
     let before = Image {
         level: Level(2),

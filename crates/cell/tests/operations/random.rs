@@ -8,9 +8,9 @@ use cell::{
     Observation, Op, Outcome, RequestId, Watch,
 };
 use model::{
-    Bytes, Capability, CellName, CollectionId, End, Generation, GrantId, InstanceId, KeyDigest,
-    Level, MachineId, MachineName, MilliCores, ReplicaId, Resources, Serial, SessionId, Span,
-    TaskIndex, TaskSelection, Time,
+    Bytes, Capability, CellName, CollectionId, DirectoryId, End, Generation, GrantId, InstanceId,
+    KeyDigest, Level, MachineId, MachineName, MilliCores, ReplicaId, Resources, Serial, SessionId,
+    Span, TaskIndex, TaskSelection, Time,
 };
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
@@ -224,11 +224,12 @@ fn of_replicas() -> impl Strategy<Value = Op> {
     let to = select(vec![MemberChange::Learner, MemberChange::Voter, MemberChange::Out]);
     prop_oneof![
         3 => (replica(), to).prop_map(|(replica, to)| Op::ChangeMember { replica, to }),
-        1 => (replica(), "\\PC{0,3}|h{300}", small_or_huge_32()).prop_map(
-            |(replica, address, level)| Op::DescribeReplica {
+        1 => (replica(), "\\PC{0,3}|h{300}", small_or_huge_32(), 0..3_u64).prop_map(
+            |(replica, address, level, directory)| Op::DescribeReplica {
                 replica,
                 address,
                 level: Level(level),
+                directory: DirectoryId(directory),
             }
         ),
     ]

@@ -2,7 +2,7 @@
 
 use cell::{Cell, Op};
 use expect_test::expect;
-use model::{Level, ReplicaId, Time};
+use model::{DirectoryId, Level, ReplicaId, Time};
 
 use crate::script::session;
 
@@ -406,7 +406,8 @@ fn an_address_that_is_none_leaves_the_one_that_is_known() {
         (&"h".repeat(256), 6, &"h".repeat(256)),
     ] {
         let (address, level) = (address.to_owned(), Level(level));
-        cell.apply(Time::ZERO, &Op::DescribeReplica { replica, address, level });
+        let directory = DirectoryId::default();
+        cell.apply(Time::ZERO, &Op::DescribeReplica { replica, address, level, directory });
         let known = cell.replica(replica).expect("recorded");
         assert_eq!((&*known.address, known.level), (is, level));
     }

@@ -36,7 +36,7 @@
 //! [as USER] revoke GRANT           [as USER] oversell BAND PERCENT        [as USER] meter on|off
 //! [as USER] add-replica ADDRESS         [as USER] remove-replica ID         root does it
 //! member ID learner|voter|out      what becomes of a replica in consensus
-//! replica ID has LEVEL [ADDRESS]   what a replica says of itself
+//! replica ID [in DIRECTORY] has LEVEL [ADDRESS]      what a replica says of itself
 //! [as USER] token MACHINE SERIAL [for=SECONDS]      level 3 first. Root does it
 //! [as USER] revoke-machine MACHINE      root does it
 //! enrol TOKEN KEY ADDRESS SERIAL [for=SECONDS]      a key is a number
@@ -72,9 +72,9 @@ use cell::{
 };
 use expect_test::Expect;
 use model::{
-    Address, Bytes, CellName, CollectionId, End, GrantId, InstanceId, JobName, KeyDigest, Level,
-    MachineId, MachineName, MachineReport, MilliCores, PortName, ReplicaId, Resources, Serial,
-    SessionId, Span, TaskIndex, TaskSelection, Time, UserName,
+    Address, Bytes, CellName, CollectionId, DirectoryId, End, GrantId, InstanceId, JobName,
+    KeyDigest, Level, MachineId, MachineName, MachineReport, MilliCores, PortName, ReplicaId,
+    Resources, Serial, SessionId, Span, TaskIndex, TaskSelection, Time, UserName,
 };
 use spec::{Constraint, HealthCheck, JobSpec, Kind, Relation, TaskOverride, TaskSpec};
 
@@ -189,11 +189,12 @@ impl Script {
                 validity: validity(length),
             },
             ["member", id, to] => Op::ChangeMember { replica: replica(id), to: member_change(to) },
-            ["replica", id, "has", level, ref address @ ..] => Op::DescribeReplica {
-                replica: replica(id),
-                address: address.concat(),
-                level: Level(u32::try_from(number(level)).expect("a level")),
-            },
+            ["replica", id, "has", level, ref address @ ..] => {
+                self.describe(id, "0", level, address)
+            }
+            ["replica", id, "in", directory, "has", level, ref address @ ..] => {
+                self.describe(id, directory, level, address)
+            }
             ["allow"] => Op::AllowRescheduling,
             ["silent", name] => Op::MachineSilent { machine: self.machine(name) },
             ["back", name] => Op::MachineBack { machine: self.machine(name) },
@@ -364,6 +365,15 @@ impl Script {
                 factor: factor.parse().expect("a factor"),
             },
             _ => panic!("{words:?} is not a request"),
+        }
+    }
+
+    fn describe(&self, id: &str, directory: &str, level: &str, address: &[&str]) -> Op {
+        Op::DescribeReplica {
+            replica: replica(id),
+            address: address.concat(),
+            level: Level(u32::try_from(number(level)).expect("a level")),
+            directory: DirectoryId(number(directory)),
         }
     }
 

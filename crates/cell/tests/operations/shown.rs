@@ -240,7 +240,11 @@ pub(crate) fn replicas(cell: &Cell) -> String {
             Some(key) => format!(", token {} used by {}", token.certificate.serial, key.0[0]),
         });
         let (at, level) = (&replica.address, replica.level);
-        format!("{id} {member}{leaving} at '{at}' level {level}{token}\n")
+        let directory = match replica.directory.is_known() {
+            true => format!(", directory {}", replica.directory.0),
+            false => String::new(),
+        };
+        format!("{id} {member}{leaving} at '{at}' level {level}{token}{directory}\n")
     };
     let ids =
         |ids: Vec<model::ReplicaId>| ids.iter().map(|id| format!(" {id}")).collect::<String>();

@@ -211,7 +211,8 @@ impl From<&EventKind> for Kind {
             }
             EventKind::ReplicaDescribed { replica, address, level } => {
                 let (replica, address, level) = (replica.0, address.to_string(), level.0);
-                Self::ReplicaDescribed(v1::DescribeReplica { replica, address, level })
+                let directory = 0;
+                Self::ReplicaDescribed(v1::DescribeReplica { replica, address, level, directory })
             }
         }
     }
@@ -324,7 +325,7 @@ impl TryFrom<Kind> for EventKind {
                 let (replica, to) = replica::change_of(&change).field("replicaMember")?;
                 Self::ReplicaMember { replica, to }
             }
-            Kind::ReplicaDescribed(v1::DescribeReplica { replica, address, level }) => {
+            Kind::ReplicaDescribed(v1::DescribeReplica { replica, address, level, .. }) => {
                 let (replica, level) = (ReplicaId(replica), Level(level));
                 Self::ReplicaDescribed { replica, address: address.into(), level }
             }

@@ -9,9 +9,9 @@ use cell::{
     Observation, Op, Replica, RequestId, Reservation, TaskState,
 };
 use model::{
-    Band, Bytes, Capability, CollectionId, End, GcuFactor, GrantId, InstanceId, KeyDigest, Level,
-    MachineName, MachineReport, MilliCores, PortRange, ReplicaId, Resources, Serial, SessionId,
-    Span, TaskIndex, TaskSelection, Time, UserName,
+    Band, Bytes, Capability, CollectionId, DirectoryId, End, GcuFactor, GrantId, InstanceId,
+    KeyDigest, Level, MachineName, MachineReport, MilliCores, PortRange, ReplicaId, Resources,
+    Serial, SessionId, Span, TaskIndex, TaskSelection, Time, UserName,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -295,7 +295,8 @@ impl Life {
     fn replica(&mut self, what: u64) {
         if self.cell.replicas().next().is_none() {
             let (address, level) = ("h1:1".to_owned(), Level(2));
-            return self.apply(Op::DescribeReplica { replica: ReplicaId(1), address, level });
+            let (replica, directory) = (ReplicaId(1), DirectoryId(what));
+            return self.apply(Op::DescribeReplica { replica, address, level, directory });
         }
         let next = |replica: &Replica| match replica.member {
             _ if replica.leaving => Some(MemberChange::Out),

@@ -2,9 +2,9 @@
 
 use cell::Op;
 use master::Contact;
-use model::{LogIndex, MachineId, ReplicaId, Time};
+use model::{LogIndex, MachineId, ReplicaId, Term, Time};
 use raft::eraftpb::{self, MessageType};
-use raft::{SnapshotStatus, StateRole};
+use raft::{SnapshotStatus, StateRole, Storage as _};
 
 use super::{Codec, Kinds, MESSAGE_BYTES_MAX, Replica};
 use crate::io::{Output, ReplicaError};
@@ -19,13 +19,17 @@ impl<C: Codec> Replica<C> {
     /// A message of another replica. What comes from before a restoration, or for another, is not
     /// listened to.
     pub(super) fn received(&mut self, now: Time, message: Message) -> Result<(), ReplicaError> {
-        let Message { from, to, restore_epoch, body } = message;
+        let Message { from, to, restore_epoch, directory, body } = message;
         // With an empty directory it cannot know how often the cell was restored. Whoever is restored
         // begins with a checkpoint, and so does this one: with it the epoch is on its disk.
         if restore_epoch > self.restore_epoch && self.has_nothing() {
             self.restore_epoch = restore_epoch;
         }
         if restore_epoch != self.restore_epoch || to != self.settings.id {
+            return Ok(());
+        }
+        let known = self.cell.replica(from);
+        if known.is_some_and(|known| known.directory.differs(directory)) {
             return Ok(());
         }
         self.links.hear(now, from);
@@ -48,15 +52,28 @@ impl<C: Codec> Replica<C> {
             }
             Body::Consensus(consensus) => self.consensus(from, to, *consensus),
             Body::Describe { address, level } => {
-                let known = self.cell.replica(from);
-                let differs =
-                    known.is_some_and(|known| known.address != address || known.level != level);
+                let differs = known.is_some_and(|known| {
+                    known.address != address
+                        || known.level != level
+                        || members::says_directory(&self.cell, known, directory)
+                });
                 if differs && self.master.is_leading() {
-                    let address = address.to_string();
-                    self.propose(now, &Op::DescribeReplica { replica: from, address, level }, None);
+                    let (replica, address) = (from, address.to_string());
+                    let op = Op::DescribeReplica { replica, address, level, directory };
+                    self.propose(now, &op, None);
                 }
                 Ok(())
             }
+        }
+    }
+
+    /// Fails where the cell knows this replica by another directory than the one it is in.
+    pub(super) fn check_directory(&self) -> Result<(), ReplicaError> {
+        let (replica, own) = (self.settings.id, self.settings.directory);
+        let recorded = self.cell.replica(replica).map(|known| known.directory).unwrap_or_default();
+        match recorded.differs(own) {
+            true => Err(ReplicaError::AnotherDirectory { replica, recorded, own }),
+            false => Ok(()),
         }
     }
 
@@ -98,6 +115,16 @@ impl<C: Codec> Replica<C> {
             {
                 return Err(ReplicaError::Forgot { committed: consensus.commit, last });
             }
+            ConsensusKind::Append => {
+                if let Some(index) = self.contradicted(&consensus) {
+                    let committed = self.known_committed();
+                    return Err(ReplicaError::Contradicted { leader: from, index, committed });
+                }
+            }
+            // What it may have promised was in the directory that it had before.
+            ConsensusKind::RequestVote | ConsensusKind::RequestPreVote if self.has_nothing() => {
+                return Ok(());
+            }
             ConsensusKind::TimeoutNow if self.installing.is_some() => return Ok(()),
             ConsensusKind::Snapshot => {
                 // One at a time, and one without a cell says nothing.
@@ -125,6 +152,28 @@ impl<C: Codec> Replica<C> {
         Ok(())
     }
 
+    /// The first record in a message of the leader that is another than the one which was committed
+    /// here in its place.
+    fn contradicted(&self, append: &Consensus) -> Option<LogIndex> {
+        if append.term.0 < self.node.raft.term {
+            return None;
+        }
+        let before = (append.index, append.log_term);
+        let records = append.entries.iter().map(|entry| (entry.index, entry.term));
+        let committed = self.known_committed();
+        let mut judged = std::iter::once(before).chain(records);
+        let differs = |(index, term): &(LogIndex, Term)| {
+            let own = self.node.store().term(index.0);
+            *index <= committed && own.is_ok_and(|own| own != term.0)
+        };
+        judged.find(differs).map(|(index, _)| index)
+    }
+
+    /// Up to here it is known that records are committed, also by what an earlier process noted.
+    fn known_committed(&self) -> LogIndex {
+        self.hard_state.committed.max(self.commit_index())
+    }
+
     /// Keeps what is to be said when the disk has what was handed to it.
     pub(super) fn hold(&mut self, messages: Vec<eraftpb::Message>) {
         if self.held.len() >= HELD_MAX {
@@ -149,6 +198,7 @@ impl<C: Codec> Replica<C> {
 
     pub(super) fn send(&mut self, messages: Vec<eraftpb::Message>, outputs: &mut Vec<Output>) {
         let (from, restore_epoch) = (self.settings.id, self.restore_epoch);
+        let directory = self.settings.directory;
         for message in messages {
             let to = ReplicaId(message.to);
             let is_snapshot = message.get_msg_type() == MessageType::MsgSnapshot;
@@ -156,7 +206,8 @@ impl<C: Codec> Replica<C> {
             match Consensus::from_raft(message, offered) {
                 Some(consensus) => {
                     let body = Body::Consensus(Box::new(consensus));
-                    outputs.push(Output::Send(Message { from, to, restore_epoch, body }));
+                    let message = Message { from, to, restore_epoch, directory, body };
+                    outputs.push(Output::Send(message));
                 }
                 // The one that was meant is gone: consensus tries another.
                 None if is_snapshot => {
@@ -168,8 +219,9 @@ impl<C: Codec> Replica<C> {
     }
 
     pub(super) fn tell(&self, others: &[ReplicaId], body: &Body, outputs: &mut Vec<Output>) {
-        let (from, restore_epoch) = (self.settings.id, self.restore_epoch);
-        let to = |to| Message { from, to, restore_epoch, body: body.clone() };
+        let (from, directory) = (self.settings.id, self.settings.directory);
+        let restore_epoch = self.restore_epoch;
+        let to = |to| Message { from, to, restore_epoch, directory, body: body.clone() };
         outputs.extend(others.iter().map(|other| Output::Send(to(*other))));
     }
 }

@@ -1,5 +1,7 @@
 //! Several replicas, a network of a queue, and disks of vectors.
 
+mod forgotten;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -7,8 +9,8 @@ use borglet::Report;
 use cell::{LEVEL, MachineState, Member, Mutation, Outcome, REPLICAS, Reply, RequestId};
 use master::{Answer, Poll};
 use model::{
-    CellName, Level, LogIndex, MachineId, MachineName, MachineReport, PortRange, ReplicaId,
-    Resources, Serial, SessionId, Span, Stamp, Term, Time,
+    CellName, DirectoryId, Level, LogIndex, MachineId, MachineName, MachineReport, PortRange,
+    ReplicaId, Resources, Serial, SessionId, Span, Stamp, Term, Time,
 };
 
 use super::{Table, user};
@@ -25,6 +27,8 @@ struct Disk {
     hard_state: HardState,
     /// It is kept with the checkpoint.
     restore_epoch: u64,
+    /// Not known where nothing is said.
+    directory: DirectoryId,
 }
 
 impl Disk {
@@ -158,14 +162,15 @@ impl Cluster {
     fn start(&mut self, id: ReplicaId, level: Level) {
         let host = self.hosts.entry(id).or_insert_with(|| Host {
             replica: None,
-            disk: Disk::default(),
+            disk: Disk { directory: DirectoryId(id.0), ..Disk::default() },
             inbox: vec![],
             outputs: vec![],
         });
-        let Disk { checkpoint, entries, hard_state, restore_epoch } = host.disk.clone();
+        let Disk { checkpoint, entries, hard_state, restore_epoch, directory } = host.disk.clone();
         let recovered =
             Recovered { checkpoint, entries, hard_state, restore_epoch, ..Recovered::default() };
-        let settings = Settings { id, address: address(id).into(), level, ..Settings::default() };
+        let address = address(id).into();
+        let settings = Settings { id, address, directory, level, ..Settings::default() };
         let name = CellName::new("dev").expect("a name");
         let founding = Founding { name, administrator: user(), quota: false };
         let founding = (id == ReplicaId(1)).then_some(founding);
@@ -222,6 +227,7 @@ impl Cluster {
                 (self.failed, host.replica) = (Some(error), None);
                 continue;
             }
+            let note = replica.note();
             for output in outputs {
                 match output {
                     Output::Send(message) => {
@@ -242,6 +248,7 @@ impl Cluster {
                     other => host.outputs.push(other),
                 }
             }
+            host.disk.hard_state = note.unwrap_or(host.disk.hard_state);
         }
     }
 
@@ -488,7 +495,8 @@ fn a_snapshot_that_is_refused_does_not_displace_one_that_was_taken() {
         let kind = ConsensusKind::Snapshot;
         let says = Consensus { kind, term: Term(term), snapshot, ..Consensus::default() };
         let body = Body::Consensus(Box::new(says));
-        let message = Message { from: id(1), to: id(3), restore_epoch: 0, body };
+        let directory = DirectoryId(1);
+        let message = Message { from: id(1), to: id(3), restore_epoch: 0, directory, body };
         host.inbox.push(Input::Received(message));
     }
     cluster.turn();

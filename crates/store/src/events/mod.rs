@@ -64,6 +64,7 @@ pub const MAX_EVENT_BYTES: usize = 1 << 20;
 pub(crate) const FORMAT: Format = Format {
     magic: *b"BOURGEVT",
     suffix: ".events",
+    irreplaceable: false,
     damaged: |path, offset, why| Error::DamagedEvents { path, offset, why, next: None },
 };
 

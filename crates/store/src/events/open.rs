@@ -7,7 +7,7 @@ use super::append::Events;
 use super::{Cursor, Event, FORMAT, Options, Segment};
 use crate::log::Repair;
 use crate::segments::record::{Kind, Position, Record};
-use crate::segments::{self, Active, Appender, Header, SEGMENT_HEADER_BYTES, Walked};
+use crate::segments::{self, Active, Appender, Extent, Header, SEGMENT_HEADER_BYTES, Walked};
 use crate::{Error, Result};
 
 /// What was found when a stream was opened, to be logged.
@@ -121,8 +121,8 @@ fn read_back(files: &[File], damage: &mut Vec<Error>) -> Result<(Content, Newest
         segments::read(&file.path, &mut buffer)?;
         let next = files.get(i + 1).and_then(|next| next.header.as_ref());
         let next = next.filter(|next| next.previous.segment == file.sequence);
-        let durable_end = next.map(|next| next.previous.offset);
-        let found = match content.walk(file, header, &buffer, durable_end) {
+        let extent = next.map_or(Extent::Last, |next| Extent::Sealed(next.previous.offset));
+        let found = match content.walk(file, header, &buffer, extent) {
             Ok(walked) => Newest::Whole(walked),
             Err(error) => {
                 let Some(offset) = error.damaged_at() else { return Err(error) };
@@ -147,7 +147,7 @@ impl Content {
         file: &File,
         header: &Header,
         bytes: &[u8],
-        durable_end: Option<u32>,
+        extent: Extent,
     ) -> Result<Walked> {
         let mut next = Cursor::begin(header);
         let note = |record: &Record<'_>| {
@@ -166,7 +166,7 @@ impl Content {
             }
             Ok(())
         };
-        segments::walk(&FORMAT, &file.path, header, bytes, durable_end, note)
+        segments::walk(&FORMAT, &file.path, header, bytes, extent, note)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use super::newest;
 use super::options::{MAX_BATCH_BYTES, Options};
 use super::recover::{self, Scan};
 use super::recovered::{Recovered, Repair};
@@ -73,6 +74,7 @@ impl Log {
         let Scan { segments, survivors, .. } = &scan;
         let segments = segments.iter().map(|segment| segment.info.clone()).collect();
         let log = Self { options, appender, segments, survivors: survivors.clone() };
+        log.note_newest();
         Ok((log, Recovered::of(directory, scan)))
     }
 
@@ -214,7 +216,18 @@ impl Log {
             end: active.end,
             file_bytes: active.file_bytes,
         });
+        self.note_newest();
         Ok(())
+    }
+
+    /// Notes which segment is the newest. Where that fails the log goes on: of this segment it would
+    /// not be noticed that it is missing.
+    fn note_newest(&self) {
+        if let Some(newest) = self.segments.last()
+            && newest::read(self.appender.directory()) != Some(newest.sequence)
+        {
+            let _weaker = newest::write(self.appender.directory(), newest.sequence);
+        }
     }
 }
 

@@ -19,7 +19,7 @@
 //! | 32 | 8 | salt of this segment's record checksums, random |
 //! | 40 | 8 | sequence number of the segment before, 0 in the first one |
 //! | 48 | 4 | where that segment's records end; all of it was synced before this file was made |
-//! | 52 | 4 | zero |
+//! | 52 | 4 | with how many bytes the file was made; zero where it is not known |
 //! | 56 | 8 | the lowest index from which entries of that segment replaced earlier ones: all ones if none did, 0 if a restart is in it, or if it is not known |
 //!
 //! Records follow, each at a multiple of 8, then zeros to the end of the file.
@@ -43,15 +43,26 @@
 //! # Torn tail or damage
 //! A crash may leave any part of what was not synced: nothing, a torn record, or a later record
 //! of a batch without an earlier one. Such a tail is cut, and reported as [`Repair::TornTail`].
-//! What was synced must still be there; the log proves it by itself. If a record is bad, and any
-//! later record has an intact header whose `synced` lies behind the bad one, or a later segment
-//! exists at all, then the bad bytes were durable once: the log is damaged and
-//! [`Log::open`] refuses it. The header has a checksum of its own so that a record with a bad
-//! payload can still testify, and the salt and position in it keep bytes inside of a payload (or
-//! left from a deleted file) from ever passing for a record.
+//! What was synced must still be there. The log is damaged, and [`Log::open`] refuses it, where a
+//! record is not whole and
 //!
-//! The limit of this: damage in the very last batch, which no later record vouches for, cannot be
-//! told from a torn write, and is cut.
+//! - an intact header of a later record has a `synced` behind it: it was durable once. The header
+//!   has a checksum of its own so that a record with a bad payload can still testify, and the salt
+//!   and position in it keep bytes inside of a payload (or left from a deleted file) from ever
+//!   passing for a record;
+//! - or a later segment exists;
+//! - or every sector of the record was written. A disk writes 512 bytes whole or not at all, and the
+//!   file was made of zeros: a torn record lacks a whole sector. A record within one sector is never
+//!   torn;
+//! - or the file is shorter than it was made;
+//!
+//! and where a segment is missing: in between, or, as `newest-segment` says, at the end.
+//! [`accept_loss`] cuts such a log, for whoever names the damage.
+//!
+//! The limit of this: a sector of the very last batch that has become zeros, with no later record to
+//! vouch for it, cannot be told from one that was never written, and is cut. So whoever appends does
+//! well to append a hard state again, without a sync, when nothing else waits: it vouches for all
+//! before it.
 //!
 //! # Conflicts
 //! An entry whose index is not above the last one replaces the suffix from there, as raft does.
@@ -60,6 +71,8 @@
 
 mod append;
 mod cut;
+mod loss;
+mod newest;
 mod options;
 mod recover;
 mod recovered;
@@ -68,6 +81,7 @@ mod segment;
 mod survivors;
 
 pub use append::Log;
+pub use loss::{LOST, accept_loss};
 #[cfg(test)]
 pub(crate) use segment::FORMAT;
 

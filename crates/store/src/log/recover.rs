@@ -4,11 +4,13 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::loss::LOST;
+use super::newest;
 use super::recovered::Repair;
 use super::segment::{FORMAT, SegmentInfo};
 use super::survivors::Survivors;
 use crate::segments::record::Record;
-use crate::segments::{self, Header, Walked};
+use crate::segments::{self, Extent, Header, Walked};
 use crate::{Error, Result};
 
 /// What a pass over a log's directory found.
@@ -28,7 +30,15 @@ pub(super) struct Segment {
 /// Reads the log in `directory`. Segments whose entries are all below `index` are not read where
 /// their place in the log is known without it. `live` where another process may append.
 pub(super) fn scan(directory: &Path, index: u64, live: bool) -> Result<Scan> {
-    let (names, ignored) = segments::list(directory, &FORMAT)?;
+    // Before the list: another process may make a segment in between.
+    let made = newest::read(directory).unwrap_or(0);
+    let (names, mut ignored) = segments::list(directory, &FORMAT)?;
+    ignored.retain(|file| file != newest::FILE && !file.ends_with(LOST));
+    let found = names.last().map(|name| name.sequence);
+    if made > found.unwrap_or(0) {
+        let directory = directory.to_owned();
+        return Err(Error::MissingSegment { directory, made, found });
+    }
     let headers = segments::read_headers(directory, &FORMAT, &names)?;
     segments::check_order(&FORMAT, &headers)?;
     // So that the entry before `index` is among what is read.
@@ -79,7 +89,12 @@ impl Scan {
                 } else {
                     segments::read(path, &mut buffer)?;
                 }
-                scan.segment(path, header, &buffer, next)?;
+                let extent = match next {
+                    Some(next) => Extent::Sealed(next.previous.offset),
+                    None if live => Extent::Live,
+                    None => Extent::Last,
+                };
+                scan.segment(path, header, &buffer, extent)?;
             }
         }
         Ok(scan)
@@ -91,12 +106,11 @@ impl Scan {
         path: &Path,
         header: &Header,
         bytes: &[u8],
-        next: Option<&Header>,
+        extent: Extent,
     ) -> Result<()> {
-        let durable_end = next.map(|next| next.previous.offset);
         let mut info = SegmentInfo::empty(path, header, 0, bytes.len() as u64);
         let note = |record: &Record<'_>| note(&mut self.survivors, &mut info, record);
-        let walked = segments::walk(&FORMAT, path, header, bytes, durable_end, note)?;
+        let walked = segments::walk(&FORMAT, path, header, bytes, extent, note)?;
         let Walked { end, torn_bytes } = walked;
         info.end = end;
         if torn_bytes > 0 {

@@ -15,7 +15,8 @@ use crate::{Error, Result};
 pub enum Repair {
     /// The log ended with a whole record.
     None,
-    /// A write that was never synced, and so never acknowledged, was cut.
+    /// The last write had not reached the disk whole, and was cut. It was not synced, unless the disk
+    /// lost what it had said it had.
     TornTail {
         /// The segment's file.
         segment: PathBuf,

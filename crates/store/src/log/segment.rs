@@ -10,6 +10,7 @@ use crate::segments::{Begin, Format, Header};
 pub(crate) const FORMAT: Format = Format {
     magic: *b"BOURGLOG",
     suffix: ".log",
+    irreplaceable: true,
     damaged: |path, offset, why| Error::DamagedLog { path, offset, why },
 };
 

@@ -35,14 +35,15 @@ pub(super) fn prepare(
     preface: Option<&RecordRef<'_>>,
 ) -> Result<Prepared> {
     let sequence = previous.segment + 1;
-    let header = Header { sequence, salt: salt(), previous, begin };
+    let preface_bytes = preface.map_or(0, |record| record::stored_bytes(record.payload.len()));
+    let end = SEGMENT_HEADER_BYTES.saturating_add(preface_bytes);
+    let file_bytes = file_bytes.max(end);
+    let header = Header { sequence, salt: salt(), previous, begin, file_bytes };
     let mut content = header.encode(format).to_vec();
     if let Some(preface) = preface {
         let at = Position { segment: sequence, offset: SEGMENT_HEADER_BYTES };
         record::encode(&mut content, header.seed(), at, previous, preface);
     }
-    let end = u32::try_from(content.len()).unwrap_or(u32::MAX);
-    let file_bytes = file_bytes.max(end);
 
     let path = directory.join(header.name().file(format));
     let unfinished = disk::unfinished(&path);

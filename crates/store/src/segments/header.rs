@@ -17,6 +17,9 @@ pub(crate) struct Format {
     pub(crate) magic: [u8; 8],
     /// How the names of the files end.
     pub(crate) suffix: &'static str,
+    /// Whether these are the segments of a log, whose records nobody can make again: their headers
+    /// say how large the file was made, and their tail is taken for torn only where that is known.
+    pub(crate) irreplaceable: bool,
     /// The error for bytes that are not what was written: file, offset in it, and how that is known.
     pub(crate) damaged: fn(PathBuf, u64, String) -> Error,
 }
@@ -47,6 +50,8 @@ pub(crate) struct Header {
     /// The end of the segment before, zero in the first one.
     pub(crate) previous: Position,
     pub(crate) begin: Begin,
+    /// With how many bytes the file was made; 0 where the header does not say it.
+    pub(crate) file_bytes: u32,
 }
 
 impl Header {
@@ -67,7 +72,8 @@ impl Header {
         bytes[32..40].copy_from_slice(&self.salt.to_le_bytes());
         bytes[40..48].copy_from_slice(&self.previous.segment.to_le_bytes());
         bytes[48..52].copy_from_slice(&self.previous.offset.to_le_bytes());
-        bytes[52..56].copy_from_slice(&self.begin.first_sub.to_le_bytes());
+        let word = if format.irreplaceable { self.file_bytes } else { self.begin.first_sub };
+        bytes[52..56].copy_from_slice(&word.to_le_bytes());
         bytes[56..64].copy_from_slice(&self.begin.note.to_le_bytes());
         let checksum = checksum(&bytes);
         bytes[12..16].copy_from_slice(&checksum.to_le_bytes());
@@ -96,18 +102,22 @@ impl Header {
             return Err(damaged(12, "the checksum of the segment header does not match"));
         }
         let previous = Position { segment: header.u64_at(40), offset: header.u32_at(48) };
-        let begin = Begin {
-            first_index: header.u64_at(24),
-            first_sub: header.u32_at(52),
-            note: header.u64_at(56),
-        };
+        let word = header.u32_at(52);
+        let (file_bytes, first_sub) = if format.irreplaceable { (word, 0) } else { (0, word) };
+        let begin = Begin { first_index: header.u64_at(24), first_sub, note: header.u64_at(56) };
         let (sequence, salt) = (header.u64_at(16), header.u64_at(32));
-        let found = Self { sequence, salt, previous, begin };
+        let found = Self { sequence, salt, previous, begin, file_bytes };
         if found.name() != name {
             return Err(damaged(16, "the header is that of another segment (was it renamed?)"));
         }
         Ok(found)
     }
+}
+
+/// With how many bytes the file was made whose header, of the segments of a log, this is; 0 where it
+/// does not say it.
+pub(crate) fn file_bytes(header: &[u8; SEGMENT_HEADER_BYTES as usize]) -> u32 {
+    header.u32_at(52)
 }
 
 fn checksum(header: &[u8; SEGMENT_HEADER_BYTES as usize]) -> u32 {

@@ -15,8 +15,10 @@ mod search;
 pub(crate) use appender::{Active, Appender};
 pub(crate) use chunks::Chunks;
 pub(crate) use file::{preallocate, read, remove_unfinished, settle};
-pub(crate) use header::{Begin, Format, Header, Name, SEGMENT_HEADER_BYTES};
-pub(crate) use scan::{Walked, check_order, list, read_header, read_headers, read_live, walk};
+pub(crate) use header::{Begin, Format, Header, Name, SEGMENT_HEADER_BYTES, file_bytes};
+pub(crate) use scan::{
+    Extent, Walked, check_order, list, read_header, read_headers, read_live, walk,
+};
 pub(crate) use search::narrow;
 
 /// How large a segment is made, in bytes, from what was asked for: 4 KiB to 1 GiB.

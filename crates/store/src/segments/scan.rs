@@ -71,18 +71,32 @@ pub(crate) struct Walked {
     pub(crate) torn_bytes: u64,
 }
 
-/// Shows every record of a segment whose bytes are `bytes`. `durable_end` is what the next
-/// segment says about this one; the last segment has none. `visit` may say what is wrong with a
+/// What vouches for the bytes of a segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Extent {
+    /// Everything before this offset was durable when the next segment was made.
+    Sealed(u32),
+    /// This is the last segment, and nobody writes to it.
+    Last,
+    /// This is the last segment, and another process may write to it at this moment.
+    Live,
+}
+
+/// Shows every record of a segment whose bytes are `bytes`. `visit` may say what is wrong with a
 /// record.
 pub(crate) fn walk(
     format: &Format,
     path: &Path,
     header: &Header,
     bytes: &[u8],
-    durable_end: Option<u32>,
+    extent: Extent,
     mut visit: impl FnMut(&Record<'_>) -> Result<(), String>,
 ) -> Result<Walked> {
     let seed = header.seed();
+    let durable_end = match extent {
+        Extent::Sealed(end) => Some(end),
+        Extent::Last | Extent::Live => None,
+    };
     let mut position = Position { segment: header.sequence, offset: SEGMENT_HEADER_BYTES };
     while durable_end != Some(position.offset) {
         let why = match record::decode(bytes, seed, position) {
@@ -105,7 +119,13 @@ pub(crate) fn walk(
             );
             return Err(format.damaged(path, position.offset, why));
         }
-        let torn_bytes = judge_tail(format, path, bytes, seed, position, why)?;
+        if bytes.len() < header.file_bytes as usize {
+            let (is, was) = (bytes.len(), header.file_bytes);
+            let why = format!("{why}, and the file has {is} bytes and was made with {was}");
+            return Err(format.damaged(path, position.offset, why));
+        }
+        let strict = format.irreplaceable && extent == Extent::Last;
+        let torn_bytes = judge_tail(format, path, bytes, seed, position, why, strict)?;
         return Ok(Walked { end: position.offset, torn_bytes });
     }
     Ok(Walked { end: position.offset, torn_bytes: 0 })
@@ -125,7 +145,7 @@ pub(crate) fn read_live(
     let mut suspected = None;
     loop {
         file::read(path, buffer)?;
-        let error = match walk(format, path, header, buffer, None, |_| Ok(())) {
+        let error = match walk(format, path, header, buffer, Extent::Live, |_| Ok(())) {
             Ok(walked) => return Ok(walked),
             Err(error) => error,
         };
@@ -138,6 +158,10 @@ pub(crate) fn read_live(
 }
 
 /// Judges what lies behind the last whole record: how many bytes a torn write left there.
+///
+/// A record that is not whole although an intact record says that it was durable is damaged. Where
+/// it is `strict`, so is one of which every sector was written: a disk writes a sector whole or not
+/// at all, and what was not written is still the zeros with which the file was made.
 fn judge_tail(
     format: &Format,
     path: &Path,
@@ -145,6 +169,7 @@ fn judge_tail(
     seed: u32,
     bad: Position,
     why: &str,
+    strict: bool,
 ) -> Result<u64> {
     let rest = bytes.get(bad.offset as usize..).unwrap_or_default();
     if record::is_zero(rest) {
@@ -158,7 +183,27 @@ fn judge_tail(
         );
         return Err(format.damaged(path, bad.offset, why));
     }
+    if strict && !has_missing_sector(rest, seed, bad.offset) {
+        let why = format!("{why}, and all of it was written");
+        return Err(format.damaged(path, bad.offset, why));
+    }
     Ok(torn as u64)
+}
+
+/// The most that every disk writes whole or not at all, in bytes.
+const SECTOR_BYTES: usize = 512;
+
+/// Whether a sector that the record at `offset` lies in, or would lie in, was never written, as far
+/// as it belongs to the record or to what follows. `rest` begins with the record, which is not whole.
+fn has_missing_sector(rest: &[u8], seed: u32, offset: u32) -> bool {
+    let head = record::intact_head(rest, seed, offset);
+    let length = head.map_or(record::HEADER_BYTES, |head| head.stored_bytes() as usize);
+    let first = SECTOR_BYTES - offset as usize % SECTOR_BYTES;
+    let ends = std::iter::successors(Some(first), |end| end.checked_add(SECTOR_BYTES));
+    let starts = std::iter::once(0).chain(ends.clone());
+    starts.zip(ends).take_while(|(start, _)| *start < length.min(rest.len())).any(|(start, end)| {
+        record::is_zero(rest.get(start..end.min(rest.len())).unwrap_or_default())
+    })
 }
 
 /// The offset of an intact record among the first `bytes` of `rest` that says that the place `bad`,

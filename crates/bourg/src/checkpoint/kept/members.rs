@@ -1,7 +1,7 @@
 //! What level 2 adds of the master's replicas, and level 3 of machines that join by themselves.
 
 use cell::MemberChange;
-use model::{KeyDigest, MachineName, ReplicaId, Serial};
+use model::{DirectoryId, KeyDigest, MachineName, ReplicaId, Serial};
 
 use super::*;
 
@@ -20,6 +20,7 @@ impl Life {
             replica: ReplicaId(replica),
             address: address.to_owned(),
             level: Level(level),
+            directory: DirectoryId(replica << 32),
         };
         let change = |replica, to| Op::ChangeMember { replica: ReplicaId(replica), to };
         self.apply(&describe(1, "master-1.example:7800", 2));

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, ensure};
 use cell::{Cell, Image};
+use model::ReplicaId;
 use rpc::Authority;
 use store::DataDirectory;
 use store::log::{Kind, Log, Options, RecordRef};
@@ -20,7 +21,7 @@ use super::{LoadArgs, sound, unusable};
 use crate::checkpoint::{self, Origin};
 use crate::cli::exit::{Done, Failure};
 use crate::cli::moment;
-use crate::master::itself::FIRST;
+use crate::master::itself::{FIRST, Itself};
 
 const AUTHORITY: &str = "ca.pem";
 
@@ -29,11 +30,13 @@ pub(super) fn load(args: &LoadArgs) -> Done {
     sound(&cell, &args.file, args.force)?;
     let directory = std::path::absolute(&args.dir).map_err(|error| unusable(&error.into()))?;
     is_free(&directory)?;
+    replaces(&cell, args)?;
     let former = args.tls.as_deref().map(|tls| authority_of(tls, &cell)).transpose()?;
     let epoch = epoch(args, origin, former.as_deref())?;
     let origin = Origin { restore_epoch: epoch, ..origin };
     let alone = cell.restored().image().of_one_replica(FIRST, None);
-    make(&directory, &alone, origin, former.as_deref())?;
+    let itself = Itself::new(FIRST, []).restored(epoch, members(&cell));
+    make(&directory, &alone, &itself, origin, former.as_deref())?;
 
     let (shown, name) = (args.dir.display(), name(&cell));
     let (index, time) = (cell.index(), moment::shown(cell.time()));
@@ -52,6 +55,30 @@ pub(super) fn load(args: &LoadArgs) -> Done {
 
 fn name(cell: &Cell) -> String {
     cell.name().map_or_else(|| "NAME".to_owned(), ToString::to_string)
+}
+
+/// The replicas of the cell that it is known where they answered, with their ids.
+fn members(cell: &Cell) -> Vec<(ReplicaId, String)> {
+    let members = cell.replicas().filter(|replica| !replica.address.is_empty());
+    members.map(|replica| (replica.id, replica.address.to_string())).collect()
+}
+
+/// Says which cell would be replaced, where it has several replicas and that was not meant.
+fn replaces(cell: &Cell, args: &LoadArgs) -> Done {
+    if args.replace_cell || cell.replicas().count() < 2 {
+        return Ok(());
+    }
+    let shown = |(id, address): (ReplicaId, String)| format!("{id} at {address}");
+    let members: Vec<_> = members(cell).into_iter().map(shown).collect();
+    let (name, index, members) = (name(cell), cell.index(), members.join(", "));
+    Err(Failure::usage(format!(
+        "error: the checkpoint is of cell {name} with replicas {members}. A master that goes on from it \
+         replaces that cell, and all that came after index {index} is lost; nothing was changed"
+    ))
+    .next(
+        "to replace one replica of a cell that lives, bourg master remove and bourg master add; if all \
+         of them are lost for good, give --replace-cell",
+    ))
 }
 
 /// Only a directory that is missing or empty is used.
@@ -120,6 +147,7 @@ fn newest_epoch(directory: &Path) -> u64 {
 fn make(
     directory: &Path,
     image: &Image,
+    itself: &Itself,
     origin: Origin,
     former: Option<&Path>,
 ) -> anyhow::Result<()> {
@@ -130,7 +158,8 @@ fn make(
     let made = DirBuilder::new().recursive(true).mode(0o700).create(parent);
     made.with_context(|| format!("cannot make {}", parent.display()))?;
     ensure!(!unfinished.exists(), "{} is in the way: remove it", unfinished.display());
-    let done = fill(&unfinished, image, origin, former).and_then(|()| {
+    let filled = fill(&unfinished, image, origin, former);
+    let done = filled.and_then(|()| itself.write(&unfinished)).and_then(|()| {
         fs::rename(&unfinished, directory)
             .and_then(|()| File::open(parent)?.sync_all())
             .with_context(|| format!("cannot give {} its name", directory.display()))

@@ -85,6 +85,10 @@ pub(super) struct LoadArgs {
     /// one. Default: one above that of the checkpoint, and of the former master with --tls.
     #[arg(long, value_name = "N")]
     restore_epoch: Option<u64>,
+    /// Also where the checkpoint is of a cell with other replicas, all of which are lost for good. What
+    /// the new master replaces is that whole cell: it begins only when none of them answers.
+    #[arg(long)]
+    replace_cell: bool,
     /// Also where the cell contradicts itself.
     #[arg(long)]
     force: bool,

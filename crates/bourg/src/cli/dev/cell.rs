@@ -6,19 +6,15 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
-use model::{CellName, MachineName, ReplicaId, UserName};
+use model::{CellName, MachineName, UserName};
 use proto::v1;
-use proto::v1::change_replicas_request::Change;
-use rpc::{Authority, Identity, Validity};
-use store::DataDirectory;
 
 use super::ports::{self, Reserved};
+use super::replicas::{self, Replica, Replicas, Spare};
 use super::supervise::{Process, Processes};
 use crate::borglet;
-use crate::cli::cells::{self, CellFile, Connection, Target};
+use crate::cli::cells::{self, Connection, Target};
 use crate::cli::exit::Failure;
-use crate::cli::master;
-use crate::master::itself::{FIRST, Itself};
 
 /// How a dev cell is made.
 #[derive(Clone, Debug)]
@@ -35,8 +31,6 @@ pub(crate) struct Options {
     pub(crate) master: Vec<(&'static str, String)>,
 }
 
-/// How long the certificates are valid that a dev cell makes at each start.
-const VALIDITY: Duration = Duration::from_secs(30 * 86_400);
 /// How long a cell may take until it is ready.
 const READY_PATIENCE: Duration = Duration::from_secs(30);
 const READY_LOOK: Duration = Duration::from_millis(5);
@@ -49,8 +43,8 @@ pub(crate) struct DevCell {
     client: PathBuf,
     machine: MachineName,
     borglet: String,
-    /// Where its master's replicas answer, by their ids.
-    replicas: Vec<(ReplicaId, String)>,
+    /// Its master's replicas.
+    replicas: Option<Replicas>,
     known: Option<PathBuf>,
     _ports: Reserved,
 }
@@ -63,7 +57,7 @@ pub(crate) struct Client {
     pub(crate) connection: Connection,
     machine: MachineName,
     borglet: String,
-    replicas: Vec<(ReplicaId, String)>,
+    replicas: Replicas,
 }
 
 impl DevCell {
@@ -91,37 +85,48 @@ impl DevCell {
         let machine = machine_name();
         let borglet = TcpListener::bind("127.0.0.1:0")?;
         let borglet_address = borglet.local_addr()?.to_string();
-        let masters = masters(&directory, replicas)?;
-        certify(&directory, &name, &user, &machine, &masters)?;
+        let (masters, spare) = replicas::prepare(&directory, replicas)?;
+        let addresses: Vec<_> = masters.iter().map(|master| master.address.clone()).collect();
+        let addresses =
+            [addresses, spare.iter().map(|spare| spare.address.clone()).collect()].concat();
+        let tls = replicas::certify(&directory, (&name, &user, &machine), &masters)?;
         let ports = ports::reserve()?;
         let text = |path: PathBuf| path.to_string_lossy().into_owned();
         let flags = |flags: &[(&str, String)]| {
             flags.iter().flat_map(|(flag, value)| [format!("--{flag}"), value.clone()]).collect()
         };
-        let master_flags = |directory: &Path| {
-            let mut all: Vec<String> = flags(&[
-                ("dir", text(directory.to_owned())),
-                ("name", name.to_string()),
-                ("administrator", user.to_string()),
-            ]);
-            all.extend(flags(&more));
-            all
-        };
+        let mut master_flags: Vec<String> =
+            flags(&[("name", name.to_string()), ("administrator", user.to_string())]);
+        master_flags.extend(flags(&more));
+        // One that was deleted is another replica.
+        master_flags.push("--existing".to_owned());
         let mut borglet_flags: Vec<String> =
             flags(&[("dir", text(of("borglet"))), ("ports", ports.range.to_string())]);
         borglet_flags.push("--stop-tasks".to_owned());
         let mut scheduler_flags: Vec<String> = flags(&[("credentials", text(of("scheduler")))]);
         let run = of("run");
         let mut processes = Vec::new();
-        let mut replicas = Vec::new();
-        for Replica { id, directory, address, listener } in masters {
-            for flags in [&mut scheduler_flags, &mut borglet_flags] {
-                flags.extend(["--master".to_owned(), address.clone()]);
-            }
-            let (flags, name) = (master_flags(&directory), process_name(id));
-            processes.push(Process::new("master", &name, flags, Some(listener), &log, &run));
-            replicas.push((id, address));
+        for address in &addresses {
+            borglet_flags.extend(["--master".to_owned(), address.clone()]);
         }
+        let alone = addresses.len() == 1;
+        let mut present = Vec::new();
+        for Replica { id, directory, address, listener } in masters {
+            let (name, arguments) =
+                (replicas::process_name(id), replicas::arguments(&master_flags, &directory));
+            let process = Process::new("master", &name, arguments, Some(listener), &log, &run);
+            processes.push(process.alone(alone));
+            scheduler_flags.extend(["--master".to_owned(), address.clone()]);
+            present.push((id, address));
+        }
+        let mut to_begin = Vec::new();
+        for Spare { address, listener } in spare {
+            let (process, begin) = Process::waiting("master", listener, &log, &run);
+            processes.push(process);
+            to_begin.push((address, begin));
+        }
+        let replicas =
+            Replicas { directory: directory.clone(), tls, flags: master_flags, present, to_begin };
         processes.push(Process::new(
             "borglet",
             "borglet",
@@ -141,7 +146,7 @@ impl DevCell {
             client,
             machine,
             borglet: borglet_address,
-            replicas,
+            replicas: Some(replicas),
             known,
             _ports: ports,
         })
@@ -152,11 +157,8 @@ impl DevCell {
         self.processes.start()?;
         let client = Client {
             directory: self.client.clone(),
-            connection: Connection::open(Target {
-                cell: Some(&self.client.to_string_lossy()),
-                consistent: false,
-            })?,
-            replicas: self.replicas.clone(),
+            connection: connect(&self.client)?,
+            replicas: self.replicas.take().ok_or_else(|| Failure::failed("it runs already"))?,
             machine: self.machine.clone(),
             borglet: self.borglet.clone(),
         };
@@ -180,6 +182,10 @@ impl DevCell {
     }
 }
 
+fn connect(client: &Path) -> Result<Connection, Failure> {
+    Connection::open(Target { cell: Some(&client.to_string_lossy()), consistent: false })
+}
+
 /// Keeps the processes of a cell running.
 pub(crate) struct Supervisor<'a>(&'a mut Processes);
 
@@ -194,6 +200,8 @@ impl Client {
     /// Adds the machine and waits until it is up and a scheduler follows.
     pub(crate) async fn wait_until_ready(&mut self) -> Result<v1::CellStatusResponse, Failure> {
         let until = tokio::time::Instant::now() + READY_PATIENCE;
+        // One that was restored looks first whether it may begin.
+        self.connection.set_unanswered_patience(READY_PATIENCE);
         let request = v1::AddMachineRequest {
             id: Some(self.connection.request_id().await?),
             name: self.machine.to_string(),
@@ -202,10 +210,12 @@ impl Client {
         self.connection
             .ask(request, async |mut client, request| client.add_machine(request).await)
             .await?;
-        self.add_replicas().await?;
+        self.replicas.grow(&mut self.connection).await?;
+        self.connection = connect(&self.directory)?;
         loop {
             let status = self.connection.cell_status().await?;
-            if status.machines_up > 0 && status.schedulers > 0 && self.all_vote().await? {
+            let all_vote = self.replicas.all_vote(&mut self.connection).await?;
+            if status.machines_up > 0 && status.schedulers > 0 && all_vote {
                 return Ok(status);
             }
             if tokio::time::Instant::now() > until {
@@ -225,115 +235,13 @@ impl Client {
 }
 
 impl Client {
-    /// Adds the replicas that the cell does not have yet, in the order of their ids.
-    async fn add_replicas(&mut self) -> Result<(), Failure> {
-        if self.replicas.len() < 2 {
-            return Ok(());
-        }
-        let known = self.replicas().await?;
-        for (id, address) in self.replicas.clone() {
-            if known.iter().all(|replica| replica.id != id.0) {
-                master::change(&mut self.connection, Change::Add(address)).await?;
-            }
-        }
-        Ok(())
-    }
-
     /// Of how many replicas its master is.
     pub(crate) fn masters(&self) -> String {
-        match self.replicas.len() {
+        match self.replicas.count() {
             1 => "1 master".to_owned(),
             replicas => format!("{replicas} masters"),
         }
     }
-
-    /// Whether every replica has a vote.
-    async fn all_vote(&mut self) -> Result<bool, Failure> {
-        let wanted = self.replicas.len();
-        Ok(wanted < 2
-            || self.replicas().await?.iter().filter(|of| of.member == "voter").count() >= wanted)
-    }
-
-    async fn replicas(&mut self) -> Result<Vec<v1::ReplicaStatus>, Failure> {
-        let answer = self
-            .connection
-            .ask(v1::ReplicasRequest {}, async |mut client, request| client.replicas(request).await)
-            .await?;
-        Ok(answer.replicas)
-    }
-}
-
-/// A replica of the master, prepared.
-struct Replica {
-    id: ReplicaId,
-    directory: PathBuf,
-    address: String,
-    listener: TcpListener,
-}
-
-/// The replicas: as many as are asked for, and those that the directory has from before.
-fn masters(directory: &Path, wanted: usize) -> anyhow::Result<Vec<Replica>> {
-    let place = |id: u64| match id {
-        1 => directory.join("master"),
-        id => directory.join(format!("master-{id}")),
-    };
-    let ids = (1..).take_while(|id| *id <= wanted as u64 || place(*id).exists());
-    ids.map(|id| {
-        let listener = TcpListener::bind("127.0.0.1:0")?;
-        let address = listener.local_addr()?.to_string();
-        Ok(Replica { id: ReplicaId(id), directory: place(id), address, listener })
-    })
-    .collect()
-}
-
-/// What a replica's process is called in messages.
-fn process_name(id: ReplicaId) -> String {
-    match id {
-        FIRST => "master".to_owned(),
-        id => format!("master-{id}"),
-    }
-}
-
-/// The cell's authority, made at the first start, and a certificate for everyone.
-fn certify(
-    directory: &Path,
-    name: &CellName,
-    user: &UserName,
-    machine: &MachineName,
-    masters: &[Replica],
-) -> anyhow::Result<()> {
-    // Locked as long as the authority is made; the master locks it for its whole life.
-    let data = DataDirectory::open_or_create(directory.join("master"))?;
-    let tls = data.tls();
-    let authority = match tls.join("ca.pem").exists() {
-        true => Authority::open(&tls)?,
-        false => Authority::create(&tls, name.as_str())?,
-    };
-    anyhow::ensure!(
-        authority.cell() == name.as_str(),
-        "{} holds cell {}: start it with --name {}",
-        directory.display(),
-        authority.cell(),
-        authority.cell()
-    );
-    let issue = |identity| authority.issue(&identity, Validity::lasting(VALIDITY));
-    issue(Identity::Borglet(machine.to_string()))?.write(directory.join("borglet"), "borglet")?;
-    issue(Identity::Scheduler("main".to_owned()))?
-        .write(directory.join("scheduler"), "scheduler")?;
-    let addresses = || masters.iter().map(|replica| (replica.id, replica.address.clone()));
-    for replica in masters {
-        if replica.id != FIRST {
-            let data = DataDirectory::open_or_create(&replica.directory)?;
-            if !data.tls().join("ca.pem").exists() {
-                Authority::copy(&tls, data.tls())?;
-            }
-        }
-        let others = addresses().filter(|(id, _)| *id != replica.id);
-        Itself::new(replica.id, others).write(&replica.directory)?;
-    }
-    let masters = addresses().map(|(_, address)| address).collect();
-    let file = CellFile { cell: name.to_string(), masters };
-    cells::write(&directory.join("client"), &file, &issue(Identity::User(user.to_string()))?)
 }
 
 /// Makes the cell known under its name, so that commands elsewhere find it; not where another

@@ -3,6 +3,7 @@
 mod cell;
 mod ports;
 mod quota;
+mod replicas;
 mod supervise;
 
 use std::path::PathBuf;

@@ -12,6 +12,7 @@ use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tokio::process::{Child, Command};
+use tokio::sync::oneshot;
 
 use crate::cli::exit::{Code, Failure};
 use crate::cli::roles::{LOG_VARIABLE, PARENT_VARIABLE};
@@ -24,18 +25,31 @@ const STEADY: Duration = Duration::from_secs(10);
 /// How long a process gets to stop before it is killed.
 const STOP_PATIENCE: Duration = Duration::from_secs(15);
 
+/// What a process is started as that waits to be told.
+pub(super) struct Begin {
+    /// What it is called in messages.
+    pub(super) name: String,
+    /// Its arguments.
+    pub(super) arguments: Vec<String>,
+}
+
 /// One process of the cell.
 pub(super) struct Process {
     role: &'static str,
+    /// It is not started before this says so.
+    begins: Option<oneshot::Receiver<Begin>>,
     /// What it is called in messages.
     name: String,
     arguments: Vec<String>,
     listener: Option<TcpListener>,
     log: String,
-    pid_file: PathBuf,
+    /// Where its process id is noted.
+    run: PathBuf,
     child: Option<Child>,
     started: tokio::time::Instant,
     wait: Duration,
+    /// Without it there is no cell.
+    is_alone: bool,
 }
 
 /// The processes of the cell.
@@ -52,20 +66,46 @@ impl Process {
     ) -> Self {
         Self {
             role,
+            begins: None,
             name: name.to_owned(),
             arguments,
             listener,
             log: log.to_owned(),
-            pid_file: directory.join(format!("{name}.pid")),
+            run: directory.to_owned(),
             child: None,
             started: tokio::time::Instant::now(),
             wait: RESTART_WAIT,
+            is_alone: false,
         }
+    }
+
+    /// The same where the cell has no other of its kind.
+    pub(super) fn alone(self, is_alone: bool) -> Self {
+        Self { is_alone, ..self }
+    }
+
+    /// One that is started when it is told as what.
+    pub(super) fn waiting(
+        role: &'static str,
+        listener: TcpListener,
+        log: &str,
+        directory: &Path,
+    ) -> (Self, oneshot::Sender<Begin>) {
+        let (begin, begins) = oneshot::channel();
+        let process = Self::new(role, role, Vec::new(), Some(listener), log, directory);
+        (Self { begins: Some(begins), ..process }, begin)
+    }
+
+    fn pid_file(&self) -> PathBuf {
+        self.run.join(format!("{}.pid", self.name))
     }
 
     /// Starts it. It ends with us, however we end, and has a process group of its own, so that
     /// Ctrl-C reaches us alone.
     pub(super) fn start(&mut self) -> anyhow::Result<()> {
+        if self.begins.is_some() {
+            return Ok(());
+        }
         let program = std::env::current_exe().context("cannot find this program")?;
         let mut command = Command::new(program);
         command.arg(self.role).args(&self.arguments);
@@ -82,7 +122,7 @@ impl Process {
         }
         let child = spawned.with_context(|| format!("cannot start the {}", self.name))?;
         if let Some(pid) = child.id() {
-            std::fs::write(&self.pid_file, format!("{pid}\n"))?;
+            std::fs::write(self.pid_file(), format!("{pid}\n"))?;
         }
         self.child = Some(child);
         self.started = tokio::time::Instant::now();
@@ -91,6 +131,16 @@ impl Process {
 
     /// Keeps it running; returns only when it cannot.
     async fn keep(&mut self) -> Failure {
+        if let Some(begins) = self.begins.take() {
+            // Where nobody says it any more, it is not needed.
+            let Ok(Begin { name, arguments }) = begins.await else {
+                return std::future::pending().await;
+            };
+            (self.name, self.arguments) = (name, arguments);
+            if let Err(error) = self.start() {
+                return error.into();
+            }
+        }
         loop {
             let ended = match &mut self.child {
                 Some(child) => child.wait().await.map(Some),
@@ -98,7 +148,15 @@ impl Process {
             };
             let ended = match ended {
                 Ok(Some(status)) if status.code() == Some(Code::Dismissed as i32) => {
-                    eprintln!("the {} is no part of the cell any more, and stays ended", self.name);
+                    let name = &self.name;
+                    if self.is_alone {
+                        return Failure::failed(format!(
+                            "error: the {name} cannot be started again as it is, and is the only one"
+                        ));
+                    }
+                    eprintln!("the {name} cannot be started again as it is, and stays ended");
+                    // Nobody waits there for it to take a connection.
+                    self.listener = None;
                     return std::future::pending().await;
                 }
                 Ok(Some(status)) => status.to_string(),
@@ -127,7 +185,7 @@ impl Process {
             eprintln!("the {} does not stop and is killed", self.name);
             child.kill().await?;
         }
-        let _absent = std::fs::remove_file(&self.pid_file);
+        let _absent = std::fs::remove_file(self.pid_file());
         Ok(())
     }
 }

@@ -27,7 +27,7 @@ fn a_log_on_a_full_disk_goes_on_when_a_checkpoint_covers_its_begin() {
     let options = Options { segment_bytes: 1 << 20, keep_bytes: 0 };
     let (log, _) = Log::open(disk.0.path(), options).expect("a log");
     let (to_core, mut from_log) = mpsc::channel(64);
-    let (to_log, thread) = start(log, to_core, Arc::default()).expect("a thread");
+    let (to_log, thread) = start(log, None, to_core, Arc::default()).expect("a thread");
     let mut says = |expected: &str| {
         let said = |message| match message {
             Message::Input(input) => format!("{input:?}") == expected,

@@ -50,6 +50,10 @@ pub(super) struct CoreMetrics {
     pub(super) leaderships_lost: Counter,
     pub(super) term: Value,
     pub(super) commit_index: Value,
+    /// How often a replica was refused that was restored while this cell lives.
+    pub(super) restored_refused: Counter,
+    /// Records that another leader's replaced.
+    pub(super) replaced: Counter,
 }
 
 /// What the thread counts that writes the log.
@@ -133,6 +137,10 @@ impl Metrics {
         registry.register("bourg_term", help, core.term.clone());
         let help = "The newest operation that this replica knows to be committed";
         registry.register("bourg_commit_index", help, core.commit_index.clone());
+        let help = "How often a replica was refused that was restored while this cell lives";
+        registry.register("bourg_restored_replicas_refused", help, core.restored_refused.clone());
+        let help = "Records not known to be committed that were replaced by another leader's";
+        registry.register("bourg_log_records_replaced", help, core.replaced.clone());
     }
 
     fn register_log(&self, registry: &mut Registry) {

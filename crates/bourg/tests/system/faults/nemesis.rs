@@ -84,6 +84,41 @@ pub(crate) fn play(world: &mut World, shared: &Shared, fault: &Fault) -> Episode
             world.replica(whom).volume.works();
         }
         Kind::DiskCorrupt => replaces_a_corrupt_one(world, shared, whom),
+        Kind::Emptied => {
+            world.kills(whom);
+            world.empties(whom);
+            is_refused(world, shared, whom, "data directory");
+        }
+        Kind::Copied => {
+            world.kills(whom);
+            world.copies_another(whom);
+            is_refused(world, shared, whom, "it was copied, or put back from a copy");
+        }
+        Kind::PutBack => {
+            world.replica(whom).volume.keeps_a_copy();
+            hold();
+            world.kills(whom);
+            world.replica(whom).volume.puts_the_copy_back();
+            is_refused(world, shared, whom, "it was copied, or put back from a copy");
+        }
+        Kind::DiskPutBack => {
+            world.kills(whom);
+            world.replica(whom).volume.keeps_a_copy();
+            world.starts(whom);
+            hold();
+            world.kills(whom);
+            world.replica(whom).volume.is_put_back();
+            // The others have what it forgot, and it goes on, or they know better, and it ends.
+            world.starts(whom);
+            if let Some(said) = world.goes_on_or_says_why(whom) {
+                if !said.contains("it lost what it had acknowledged") {
+                    shared.is_wrong(format!("with an older disk a replica says only: {said}"));
+                }
+                world.remove(whom);
+                world.add(whom);
+                world.has_voters(world.size);
+            }
+        }
         Kind::PowerOfOne => {
             world.loses_power(&[whom]);
             hold();
@@ -134,6 +169,19 @@ fn replaces_a_corrupt_one(world: &mut World, shared: &Shared, host: Host) {
     let said = world.says_why(host);
     if !said.contains("the log is damaged at ") {
         shared.is_wrong(format!("with a damaged log a replica says only: {said}"));
+    }
+    world.remove(host);
+    world.add(host);
+    world.has_voters(world.size);
+}
+
+/// A replica whose directory must not be used says so, and is replaced by one with an empty disk.
+#[track_caller]
+fn is_refused(world: &mut World, shared: &Shared, host: Host, why: &str) {
+    world.starts(host);
+    let said = world.says_why(host);
+    if !said.contains(why) {
+        shared.is_wrong(format!("a replica is to be refused ({why}), and says: {said}"));
     }
     world.remove(host);
     world.add(host);

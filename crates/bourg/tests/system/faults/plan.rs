@@ -19,6 +19,10 @@ pub(crate) enum Kind {
     DiskSlow,
     DiskStuck,
     DiskCorrupt,
+    Emptied,
+    Copied,
+    PutBack,
+    DiskPutBack,
     PowerOfOne,
     PowerOfAll,
     Replace,
@@ -28,7 +32,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    pub(crate) const ALL: [Self; 18] = [
+    pub(crate) const ALL: [Self; 22] = [
         Self::Kill,
         Self::Stop,
         Self::Freeze,
@@ -41,6 +45,10 @@ impl Kind {
         Self::DiskSlow,
         Self::DiskStuck,
         Self::DiskCorrupt,
+        Self::Emptied,
+        Self::Copied,
+        Self::PutBack,
+        Self::DiskPutBack,
         Self::PowerOfOne,
         Self::PowerOfAll,
         Self::Replace,
@@ -64,6 +72,14 @@ impl Kind {
             Self::DiskSlow => "a disk is slow: each sync waits up to 60 ms",
             Self::DiskStuck => "a disk takes nothing",
             Self::DiskCorrupt => "a log is damaged; its replica is replaced, with an empty disk",
+            Self::Emptied => "a replica's directory is emptied; it is refused, and replaced",
+            Self::Copied => {
+                "a replica has a copy of another's directory; it is refused, and replaced"
+            }
+            Self::PutBack => {
+                "an older copy of a directory is put back; it is refused, and replaced"
+            }
+            Self::DiskPutBack => "an older state of a replica's whole disk is put back",
             Self::PowerOfOne => "a replica loses power, and what it had not synced",
             Self::PowerOfAll => "all replicas lose power at once, and start in any order",
             Self::Replace => "a replica is added, another killed meanwhile, a third removed",

@@ -39,6 +39,9 @@ const NOTHING_IS_FLUSHED: u32 = 2;
 const STUCK: Duration = Duration::from_millis(60);
 const WORKS: Duration = Duration::from_millis(3);
 const BALLAST: &str = "ballast";
+/// Where a replica has its data, and where a copy of it is kept.
+const DATA: &str = "data";
+const OLDER: &str = "older";
 
 impl Volume {
     /// Memory for so many bytes of disks, in a directory.
@@ -158,10 +161,42 @@ impl Volume {
         let _absent = std::fs::remove_file(self.at.join(BALLAST));
     }
 
+    /// Keeps a copy of what a replica has in it, as a backup does.
+    pub(crate) fn keeps_a_copy(&self) {
+        copies(&self.at.join(DATA), &self.at.join(OLDER));
+    }
+
+    /// Puts that copy in the place of what the replica has.
+    pub(crate) fn puts_the_copy_back(&self) {
+        std::fs::remove_dir_all(self.at.join(DATA)).expect("it is there");
+        std::fs::rename(self.at.join(OLDER), self.at.join(DATA)).expect("it was kept");
+    }
+
+    /// The same in place, as where a snapshot of the whole disk is put back.
+    pub(crate) fn is_put_back(&self) {
+        let (data, older) = (self.at.join(DATA), self.at.join(OLDER));
+        for path in files(&data) {
+            if !older.join(path.strip_prefix(&data).expect("it is below")).exists() {
+                std::fs::remove_file(path).expect("it can be removed");
+            }
+        }
+        // Files that are there stay, and get the former content.
+        copies(&older.join("."), &data);
+        std::fs::remove_dir_all(older).expect("it is there");
+        self.syncs();
+    }
+
+    /// Has what another one has, copied.
+    pub(crate) fn becomes_a_copy_of(&self, other: &Self) {
+        std::fs::remove_dir_all(self.at.join(DATA)).expect("it is there");
+        copies(&other.at.join(DATA), &self.at.join(DATA));
+    }
+
     /// Damages the newest segment of the log in it, in many places of what it holds.
     pub(crate) fn corrupt(&self) {
-        let entries = std::fs::read_dir(self.at.join("data/log")).expect("a log");
-        let segments = entries.map(|entry| entry.expect("an entry").path());
+        let entries = std::fs::read_dir(self.at.join(DATA).join("log")).expect("a log");
+        let entries = entries.map(|entry| entry.expect("an entry").path());
+        let segments = entries.filter(|path| path.extension().is_some_and(|it| it == "log"));
         let newest = segments.max().expect("a segment");
         let bytes = std::fs::read(&newest).expect("it can be read");
         let end = bytes.iter().rposition(|byte| *byte != 0).expect("records") + 1;
@@ -172,6 +207,20 @@ impl Volume {
         }
         file.sync_all().expect("the disk works");
     }
+}
+
+fn copies(from: &Path, to: &Path) {
+    let status = Command::new("cp").arg("-a").arg(from).arg(to).status();
+    assert!(status.expect("cp can be started").success());
+}
+
+/// All files below a directory.
+fn files(directory: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(directory).expect("a directory");
+    let entries = entries.map(|entry| entry.expect("an entry").path());
+    let (directories, mut all): (Vec<_>, Vec<_>) = entries.partition(|path| path.is_dir());
+    all.extend(directories.iter().flat_map(|directory| files(directory)));
+    all
 }
 
 fn freeze(at: &Path, freeze: bool) {

@@ -221,18 +221,34 @@ impl World {
             }
             None => self.volume(host),
         };
+        self.replicas.insert(host, Replica { id, volume, process: None, stopped: false });
+        self.empties(host);
+        self.starts(host);
+    }
+
+    /// Gives a replica the directory of one that was never started, in place of the one it has.
+    #[track_caller]
+    pub(crate) fn empties(&mut self, host: Host) {
+        let Replica { id, volume, .. } = &self.replicas[&host];
         let directory = volume.path().join("data");
+        let _absent = std::fs::remove_dir_all(&directory);
         let data = DataDirectory::create(&directory).expect("a data directory");
         Authority::copy(self.terminal.path("tls"), data.tls()).expect("a copy");
         drop(data);
         let mut text = format!("id = {id}\n[replicas]\n");
-        for (host, other) in &self.replicas {
-            text += &format!("{} = '{}'\n", other.id, endpoint(*host));
+        for (other, replica) in self.replicas.iter().filter(|(other, _)| **other != host) {
+            text += &format!("{} = '{}'\n", replica.id, endpoint(*other));
         }
         std::fs::write(directory.join("replica.toml"), text).expect("it can be written");
         volume.syncs();
-        self.replicas.insert(host, Replica { id, volume, process: None, stopped: false });
-        self.starts(host);
+    }
+
+    /// Gives a replica a copy of another's directory, which runs.
+    #[track_caller]
+    pub(crate) fn copies_another(&mut self, host: Host) {
+        let other = self.replicas.iter().find(|(other, _)| **other != host);
+        let (_, other) = other.expect("there are several");
+        self.replicas[&host].volume.becomes_a_copy_of(&other.volume);
     }
 
     /// Takes a replica out of the cell, and ends it.
@@ -331,8 +347,26 @@ impl World {
     pub(crate) fn says_why(&mut self, host: Host) -> String {
         let process = self.replica(host).process.take().expect("it was started");
         let ended = process.ends();
-        assert_ne!(ended.code, 0, "{}", ended.stderr);
+        assert_eq!(ended.code, 9, "{}", ended.stderr);
         ended.stderr
+    }
+
+    /// Waits until a replica has all that the others have, or has ended; what it said then.
+    #[track_caller]
+    pub(crate) fn goes_on_or_says_why(&mut self, host: Host) -> Option<String> {
+        let id = self.replicas[&host].id.to_string();
+        eventually("it goes on or ends", || {
+            let process = self.replica(host).process.as_mut().expect("it was started");
+            if process.code().is_some() {
+                return Some(Some(self.says_why(host)));
+            }
+            let listed = self.listed();
+            let index =
+                |replica: &Value| replica["progress"]["index"].as_str()?.parse::<u64>().ok();
+            let newest = listed.iter().filter_map(index).max()?;
+            let own = listed.iter().find(|replica| replica["id"] == *id).and_then(index)?;
+            (own + 100 >= newest).then_some(None)
+        })
     }
 
     /// What the cell says of its replicas; nothing where nobody answers.

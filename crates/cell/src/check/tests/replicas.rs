@@ -1,13 +1,12 @@
 //! A cell with replicas, spoilt; and changes of who is in consensus that no operation makes.
 
-use model::{Level, ReplicaId};
+use model::{DirectoryId, Level, ReplicaId};
 
 use super::*;
 use crate::{Applied, Member, Replica, Watch};
 
 fn replica(id: u64, member: Member) -> Replica {
-    let (id, address) = (ReplicaId(id), format!("h{id}:1").into());
-    Replica { id, address, level: Level(2), member, leaving: false, token: None }
+    Replica::new(ReplicaId(id), format!("h{id}:1"), Level(2), member)
 }
 
 fn keep(cell: &mut Cell, replica: Replica) {
@@ -70,12 +69,38 @@ fn whatever_is_spoilt_of_replicas_is_named() {
             },
             &["replica 1 is recorded, and the cell is at level 1: that is so from level 2 on"],
         ),
+        (
+            |cell| spoilt(cell, 2, |replica| replica.directory = DirectoryId(7)),
+            &[
+                "the directory of replica 2 is recorded, and the cell is at level 2: that is so from \
+               level 3 on",
+            ],
+        ),
     ];
     for (spoil, expected) in cases {
         let mut cell = of_four();
         spoil(&mut cell);
         let says: Vec<String> = cell.check().iter().map(ToString::to_string).collect();
         assert_eq!(says, *expected);
+    }
+}
+
+#[test]
+fn a_replica_keeps_its_directory() {
+    let directory = |number| move |replica: &mut Replica| replica.directory = DirectoryId(number);
+    let says = |before, after| {
+        let mut cell = of_four();
+        cell.level = crate::DIRECTORIES;
+        spoilt(&mut cell, 2, directory(before));
+        let mut watch = Watch::from(&cell);
+        let applied: Applied = cell.clone().apply(Time::ZERO, &Op::Nothing);
+        spoilt(&mut cell, 2, directory(after));
+        let violations = watch.after(&cell, &applied);
+        violations.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(says(0, 7), [""; 0]);
+    for after in [0, 8] {
+        assert_eq!(says(7, after), ["replica 2 had a data directory, and has another one or none"]);
     }
 }
 

@@ -8,7 +8,8 @@ use cell::{
     Shortfall, Submission,
 };
 use model::{
-    Capability, CollectionId, Dimension, GrantId, Level, SessionId, TaskId, TaskIndex, Time,
+    Capability, CollectionId, Dimension, DirectoryId, GrantId, Level, SessionId, TaskId, TaskIndex,
+    Time,
 };
 use proptest::collection::{btree_map, vec};
 use proptest::option::of;
@@ -148,7 +149,8 @@ pub(crate) fn op() -> BoxedStrategy<Op> {
         ),
         (replica(), member_change()).prop_map(|(replica, to)| Op::ChangeMember { replica, to }),
         (replica(), any::<String>(), any::<u32>()).prop_map(|(replica, address, level)| {
-            Op::DescribeReplica { replica, address, level: Level(level) }
+            let directory = DirectoryId(u64::from(level).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+            Op::DescribeReplica { replica, address, level: Level(level), directory }
         }),
     ];
     prop_oneof![1 => requests, 2 => others].boxed()

@@ -1,7 +1,7 @@
 //! Replicas, and what happens to them.
 
 use cell::{EventKind, Image, Member, MemberChange, Mutation, Op, Rejection, Replica, Reply};
-use model::{Level, ReplicaId};
+use model::{DirectoryId, Level, ReplicaId};
 
 /// A new change does not compile until it is here, and then wants an example.
 fn changes() -> Vec<MemberChange> {
@@ -17,7 +17,8 @@ pub(super) fn ops() -> Vec<Op> {
     let replica = ReplicaId(2);
     let describe = |address: &str, level| {
         let (address, level) = (address.to_owned(), Level(level));
-        Op::DescribeReplica { replica, address, level }
+        let directory = DirectoryId(u64::from(level.0) << 40);
+        Op::DescribeReplica { replica, address, level, directory }
     };
     let changes = changes().into_iter().map(|to| Op::ChangeMember { replica, to });
     changes.chain([describe("10.0.0.2:4700", 2), describe("", 0)]).collect()
@@ -58,8 +59,8 @@ pub(super) fn answers() -> Vec<Result<Reply, Rejection>> {
 /// One of each kind, one that is leaving, and one that has never said what it is.
 pub(super) fn put_into(image: &mut Image) {
     let replica = |id, level, member, leaving| {
-        let address = format!("10.0.0.{id}:4700").into();
-        Replica { id: ReplicaId(id), address, level: Level(level), member, leaving, token: None }
+        let alone = Replica::new(ReplicaId(id), format!("10.0.0.{id}:4700"), Level(level), member);
+        Replica { leaving, ..alone }
     };
     let nowhere = Replica { address: "".into(), ..replica(1, 2, Member::Voter, false) };
     image.last_replica = ReplicaId(7);

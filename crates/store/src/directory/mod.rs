@@ -5,6 +5,7 @@
 //! DIRECTORY/            0700
 //!   format              "bourg data directory, format 1"
 //!   lock                held for the process's life; its content is the holder's pid
+//!   directory-id        which directory this is, and where it lies: a copy is told by it
 //!   log/                segments, see `log`
 //!   checkpoints/        see `checkpoint`
 //!   events/             see `events`
@@ -15,6 +16,8 @@
 //! be lost by closing another descriptor of the file, and a stale pid in the file means nothing. A
 //! child that is forked and executes nothing holds it on; one that executes a program does not.
 
+mod identity;
+
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
@@ -24,6 +27,7 @@ use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, fcntl};
 use nix::libc;
 
+use self::identity::Identity;
 use crate::{Error, Result, checkpoint, disk};
 
 /// The layout's version that this build writes, and the highest that it reads.
@@ -42,6 +46,7 @@ const PRIVATE: u32 = 0o700;
 #[derive(Debug)]
 pub struct DataDirectory {
     path: PathBuf,
+    identity: Identity,
     /// Never read: its descriptor carries the lock.
     _lock: File,
 }
@@ -60,7 +65,8 @@ impl DataDirectory {
                 return Err(Error::AlreadyExists { path: path.to_owned() });
             }
             // What an interrupted creation leaves behind is no obstacle to the next one.
-            let known = name == LOCK_FILE || name == "format.tmp";
+            let known = [LOCK_FILE, identity::FILE, "format.tmp", "directory-id.tmp"];
+            let known = known.contains(&name.as_str());
             if !known && !DIRECTORIES.contains(&name.as_str()) {
                 let why = format!("it holds {name:?} and has no {FORMAT_FILE} file");
                 return Err(Error::NotADataDirectory { path: path.to_owned(), why });
@@ -70,11 +76,12 @@ impl DataDirectory {
         for name in DIRECTORIES {
             make_directory(&path.join(name))?;
         }
+        let identity = Identity::draw(path, &path.join(LOG), false)?;
         // Last, so that a directory with a format file is a complete one.
         let content = format!("{FORMAT_PREFIX}{FORMAT_VERSION}\n");
         disk::write_atomic(&path.join(FORMAT_FILE), content.as_bytes())?;
         disk::sync_directory(disk::parent(path))?;
-        Ok(Self { path: path.to_owned(), _lock: lock })
+        Ok(Self { path: path.to_owned(), identity, _lock: lock })
     }
 
     /// Opens and locks an existing data directory, and clears away checkpoints that a crash left
@@ -89,10 +96,12 @@ impl DataDirectory {
         // A newer program may have converted the directory while this one waited for nothing:
         // only what is read under the lock counts.
         check_format(path)?;
+        // Before the directory of a log that is gone is made anew: that is no copy.
+        let identity = Identity::open(path, &path.join(LOG))?;
         for name in DIRECTORIES {
             make_directory(&path.join(name))?;
         }
-        let directory = Self { path: path.to_owned(), _lock: lock };
+        let directory = Self { path: path.to_owned(), identity, _lock: lock };
         checkpoint::remove_unfinished(&directory.checkpoints())?;
         Ok(directory)
     }
@@ -113,6 +122,43 @@ impl DataDirectory {
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// The number that was drawn when it was made: an emptied directory has another one. 0 where the
+    /// disk had no room to note it, and where what was noted is damaged.
+    #[must_use]
+    pub fn id(&self) -> u64 {
+        self.identity.id
+    }
+
+    /// Why this may not be the directory that was last used under its number: it may lack what was
+    /// written since, and there may be two of it. Nothing where nothing speaks for that.
+    #[must_use]
+    pub fn doubt(&self) -> Option<&str> {
+        self.identity.doubt
+    }
+
+    /// Whether it was noted that its log has had a record.
+    #[must_use]
+    pub fn log_begun(&self) -> bool {
+        self.identity.log_begun
+    }
+
+    /// To note that its log has a record, as soon as it has one. None where that is noted already.
+    #[must_use]
+    pub fn log_begins(&self) -> Option<LogBegins> {
+        let begins = !self.identity.log_begun && self.identity.id > 0;
+        begins.then(|| LogBegins { path: self.path.clone(), id: self.identity.id })
+    }
+
+    /// Makes this another directory than any before, whatever it was: for whoever goes on from what is
+    /// here and leaves what it was behind.
+    ///
+    /// # Errors
+    /// [`Error::NoRoom`] and [`Error::Io`].
+    pub fn renew_id(&mut self) -> Result<()> {
+        self.identity = Identity::draw(&self.path, &self.log(), self.identity.log_begun)?;
+        Ok(())
     }
 
     /// Where [`crate::log::Log`] keeps its segments.
@@ -149,6 +195,25 @@ impl DataDirectory {
     #[must_use]
     pub fn packages(&self) -> PathBuf {
         self.path.join("packages")
+    }
+}
+
+/// A note to make in a data directory that is held: that its log has had a record. From then on a log
+/// without one is known to be lost.
+#[derive(Debug)]
+pub struct LogBegins {
+    path: PathBuf,
+    id: u64,
+}
+
+impl LogBegins {
+    /// Makes the note, durably.
+    ///
+    /// # Errors
+    /// [`Error::NoRoom`] and [`Error::Io`].
+    pub fn note(self) -> Result<()> {
+        let identity = Identity { id: self.id, log_begun: true, doubt: None };
+        identity.write(&self.path, &self.path.join(LOG)).map(drop)
     }
 }
 

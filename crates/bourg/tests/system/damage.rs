@@ -1,0 +1,344 @@
+//! What a master does that finds its directory damaged, emptied, copied, or put back from an older copy:
+//! it says so, says what to do, and is not used as it is. Nothing acknowledged is given up without a name.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use nix::sys::signal::Signal;
+
+use crate::cell::Cell;
+use crate::disk::{newest_segment, overwrite};
+use crate::eventually::{eventually, until};
+use crate::grown::Grown;
+use crate::pages::{Of, metrics, value};
+use crate::processes;
+use crate::terminal::Background;
+
+/// A cell that is kept in a directory, with so many jobs that fit nowhere, and without power from one
+/// moment to the next.
+fn without_power(jobs: usize) -> Cell {
+    let mut cell = Cell::start();
+    submit(&cell, 0..jobs);
+    cell.lose_power();
+    cell
+}
+
+fn submit(cell: &Cell, jobs: std::ops::Range<usize>) {
+    let job =
+        |number| format!("b.batch('job-{number}', cmd=['true']) {{ cpu: 1000, priority: 'free' }}");
+    let all: Vec<_> = jobs.map(job).collect();
+    let text = format!("local b = import 'borg.libsonnet';\n[{}]", all.join(", "));
+    cell.write("jobs.bcl", text);
+    cell.ok("bourg run --detach jobs.bcl");
+}
+
+fn jobs(cell: &Cell) -> usize {
+    cell.ok("bourg --consistent status -o name").lines().count()
+}
+
+/// Starts the cell, which has to end by itself; what it says.
+#[track_caller]
+fn refuses(cell: &mut Cell) -> String {
+    cell.begin(&[]);
+    let ended = eventually("it ends", || cell.dev().code());
+    let said = cell.said();
+    assert_eq!(ended, 1, "{said}");
+    cell.stop_ended();
+    said
+}
+
+/// The command that an error proposes to accept a loss.
+#[track_caller]
+fn acceptance(said: &str) -> String {
+    let (_, command) = said.split_once("bourg master restore").expect("the command is said");
+    let (command, _) = command.split_once(" gives up").expect("and what it does");
+    format!("bourg master restore{command}")
+}
+
+fn copy(from: &Path, to: &Path) {
+    let copied = std::process::Command::new("cp").arg("-a").arg(from).arg(to).status();
+    assert!(copied.expect("cp is there").success());
+}
+
+/// One changed byte in the last record was once said never to have been acknowledged.
+#[test]
+fn a_changed_byte_at_the_end_of_the_log_is_no_torn_write() {
+    let mut cell = without_power(3);
+    let (segment, end) = newest_segment(&cell);
+    let bytes = fs::read(&segment).expect("a segment");
+    // In the last record, and in one of the last that is not a note.
+    for at in [end - 2, end - 200, end - 700] {
+        overwrite(&segment, at, &[!bytes[at]]);
+        let said = refuses(&mut cell);
+        assert!(said.contains("the log is damaged at "), "{said}");
+        assert!(said.contains("bourg master remove, bourg master add"), "{said}");
+        assert!(said.contains("cannot be started again as it is, and is the only one"), "{said}");
+        overwrite(&segment, at, &[bytes[at]]);
+    }
+    cell.start_again(&[]);
+    assert_eq!(jobs(&cell), 3);
+}
+
+#[test]
+fn half_a_log_is_refused_until_the_loss_is_accepted_by_its_name() {
+    let mut cell = without_power(40);
+    let (segment, end) = newest_segment(&cell);
+    let whole = fs::metadata(&segment).expect("a segment").len();
+    let file = fs::File::options().write(true).open(&segment).expect("a segment");
+    file.set_len(end as u64 / 2).expect("it can be cut");
+    let said = refuses(&mut cell);
+    assert!(said.contains(&format!("bytes and was made with {whole}")), "{said}");
+    let other = cell.types("bourg master restore --dir cell/master --accept-loss segment-1");
+    assert_eq!(other.code, 1, "{}", other.stderr);
+    assert!(other.stderr.contains("name the one that was found"), "{}", other.stderr);
+    let plain = cell.fails(1, "bourg master restore --dir cell/master");
+    assert!(plain.contains("nothing was changed"), "{plain}");
+
+    let accepted = cell.types(&acceptance(&said));
+    assert_eq!(accepted.code, 0, "{}", accepted.stderr);
+    let kept: Vec<_> = accepted.stderr.lines().filter(|line| line.contains("kept in")).collect();
+    assert!(kept.len() == 1 && kept[0].ends_with(".lost"), "{}", accepted.stderr);
+    cell.start_again(&[]);
+    let left = jobs(&cell);
+    assert!((1..40).contains(&left), "{left} of 40");
+    submit(&cell, 100..101);
+    cell.stop();
+    cell.start_again(&[]);
+    assert_eq!(jobs(&cell), left + 1);
+}
+
+#[test]
+fn a_log_that_was_deleted_is_missed() {
+    let mut cell = without_power(3);
+    let (segment, _) = newest_segment(&cell);
+    let (log, aside) = (cell.path("cell/master/log"), cell.path("aside"));
+    fs::rename(&segment, &aside).expect("it can be moved");
+    let said = refuses(&mut cell);
+    assert!(said.contains("it had records, and no segment is there"), "{said}");
+    assert!(said.contains(&log.display().to_string()), "{said}");
+    fs::remove_file(log.join("newest-segment")).expect("it is there");
+    let said = refuses(&mut cell);
+    assert!(said.contains("it had records, and no segment is there"), "{said}");
+    assert!(acceptance(&said).ends_with("--accept-loss log"), "{said}");
+    fs::remove_dir_all(&log).expect("it is there");
+    let said = refuses(&mut cell);
+    assert!(said.contains("it had records, and no segment is there"), "{said}");
+    // There is no checkpoint yet, so that nothing is left to go on from.
+    let nothing = cell.types(&acceptance(&said));
+    assert_eq!(nothing.code, 1);
+    assert!(nothing.stderr.contains("nothing is left of the cell"), "{}", nothing.stderr);
+    assert!(nothing.stderr.contains("bourg checkpoint load"), "{}", nothing.stderr);
+}
+
+#[test]
+fn a_directory_is_known_from_its_copy_and_may_be_moved() {
+    let mut cell = Cell::start();
+    submit(&cell, 0..2);
+    cell.stop();
+    copy(&cell.path("cell/master"), &cell.path("copy"));
+    fs::rename(cell.path("cell"), cell.path("moved")).expect("it can be moved");
+    fs::rename(cell.path("moved"), cell.path("cell")).expect("it can be moved");
+    cell.start_again(&[]);
+    submit(&cell, 2..4);
+    cell.stop();
+    // Put back: the last two are gone, and nobody may believe otherwise.
+    fs::remove_dir_all(cell.path("cell/master")).expect("it is there");
+    fs::rename(cell.path("copy"), cell.path("cell/master")).expect("it can be moved");
+    let said = refuses(&mut cell);
+    assert!(said.contains("it was copied, or put back from a copy"), "{said}");
+    assert!(said.contains("bourg master restore --dir "), "{said}");
+    cell.ok("bourg master restore --dir cell/master");
+    cell.start_again(&[]);
+    assert_eq!(jobs(&cell), 2);
+}
+
+/// A dev cell whose only master's directory is deleted founds no other cell in its place.
+#[test]
+fn a_directory_that_is_deleted_while_the_cell_runs_is_not_made_anew() {
+    let mut cell = Cell::start();
+    submit(&cell, 0..2);
+    fs::remove_dir_all(cell.path("cell/master")).expect("it is there");
+    cell.kill(crate::cell::Role::Master);
+    let ended = eventually("it ends", || cell.dev().code());
+    let said = cell.said();
+    assert_eq!(ended, 1, "{said}");
+    assert!(said.contains("the data directory of this replica is gone"), "{said}");
+    cell.stop_ended();
+    assert!(!cell.path("cell/master").exists());
+    let said = refuses(&mut cell);
+    assert!(said.contains("held a cell, and no directory of its master is there"), "{said}");
+}
+
+/// The trial: all were killed, one was emptied, and one was behind.
+#[test]
+fn an_emptied_replica_of_a_dev_cell_comes_back_as_another_one() {
+    let mut cell = Cell::start_with(&["--replicas", "3"]);
+    let third = fs::read_to_string(cell.path("cell/run/master-3.pid")).expect("a pid");
+    processes::signal(third.trim().parse().expect("a pid"), Signal::SIGSTOP);
+    submit(&cell, 0..20);
+    cell.lose_power();
+    fs::remove_dir_all(cell.path("cell/master-2")).expect("it is there");
+    cell.start_again(&[]);
+    assert_eq!(jobs(&cell), 20);
+    let said = cell.said();
+    assert!(said.contains("replica 2 has no directory any more"), "{said}");
+    let listed = cell.ok("bourg master list -o name");
+    assert_eq!(listed.lines().collect::<Vec<_>>(), ["1", "3", "4"]);
+}
+
+/// Ends a replica, and waits for that.
+#[track_caller]
+fn end(replica: Background) {
+    processes::signal(replica.pid(), Signal::SIGTERM);
+    replica.ends();
+}
+
+/// Starts a replica, which has to end with status 9; what it says.
+#[track_caller]
+fn is_not_to_be_started(cell: &Grown, directory: &str, address: &str) -> String {
+    let mut replica = cell.starts(directory, address, &[]);
+    let code = eventually("it ends", || replica.code());
+    let said = replica.stderr();
+    assert_eq!(code, 9, "{said}");
+    said
+}
+
+/// Who and what the cell has, as long as it is asked of a replica that lives.
+fn users(cell: &Grown) -> String {
+    cell.ok("user list -o name")
+}
+
+/// The trial: one of three was restored, and the two others ended for it.
+#[test]
+fn a_checkpoint_does_not_take_over_a_cell_that_lives() {
+    let (cell, [first, second, third]) = Grown::of_three();
+    cell.ok("checkpoint save saved");
+    cell.ok("user add ben");
+    end(third);
+    let directory = |name: &str| cell.terminal.path(name);
+    fs::rename(directory("r3"), directory("old")).expect("it can be moved");
+    let load = "bourg checkpoint load saved --dir r3 --tls old";
+    let said = cell.terminal.fails(2, load);
+    for member in &cell.at {
+        assert!(said.contains(member), "{said}");
+    }
+    assert!(said.contains("is of cell cc with replicas 1 at"), "{said}");
+    assert!(said.contains("bourg master remove and bourg master add"), "{said}");
+    assert!(said.contains("--replace-cell") && !directory("r3").exists(), "{said}");
+
+    cell.terminal.ok(&format!("{load} --replace-cell"));
+    let said = is_not_to_be_started(&cell, "r3", &cell.at[2]);
+    assert!(said.contains("the cell lives: replica "), "{said}");
+    assert!(said.contains("remove it and add a new one with an empty directory"), "{said}");
+    assert_eq!(users(&cell), "ana\nben\n", "the cell goes on");
+
+    // What it says to do helps.
+    fs::remove_dir_all(directory("r3")).expect("it is there");
+    cell.ok("master remove 3");
+    let third = cell.adds("r3", &cell.at[2]);
+    cell.has_voters(3);
+    assert_eq!(users(&cell), "ana\nben\n");
+    [first, second, third].into_iter().for_each(end);
+}
+
+#[test]
+fn a_directory_of_another_replica_or_of_before_is_not_started() {
+    let (cell, [first, second, third]) = Grown::of_three();
+    let directory = |name: &str| cell.terminal.path(name);
+    copy(&directory("r2"), &directory("older"));
+    cell.ok("user add ben");
+    end(second);
+    end(third);
+    // The third has the second's, which is as good as a twin.
+    fs::rename(directory("r3"), directory("own")).expect("it can be moved");
+    copy(&directory("r2"), &directory("r3"));
+    let said = is_not_to_be_started(&cell, "r3", &cell.at[2]);
+    assert!(said.contains("it was copied, or put back from a copy"), "{said}");
+    assert!(said.contains("(bourg master remove, bourg master add)"), "{said}");
+    // The second is put back from an older copy: with the third it would forget ben.
+    fs::rename(directory("r2"), directory("newer")).expect("it can be moved");
+    fs::rename(directory("older"), directory("r2")).expect("it can be moved");
+    let said = is_not_to_be_started(&cell, "r2", &cell.at[1]);
+    assert!(said.contains("what replica 2 has acknowledged"), "{said}");
+
+    fs::remove_dir_all(directory("r3")).expect("it is there");
+    fs::rename(directory("own"), directory("r3")).expect("it can be moved");
+    let third = cell.starts("r3", &cell.at[2], &[]);
+    until("two of three serve", || cell.types("user list -o name").stdout == "ana\nben\n");
+    // With its file of before it is another directory than the one that the cell knows.
+    fs::remove_file(directory("r2/directory-id")).expect("it is there");
+    let said = is_not_to_be_started(&cell, "r2", &cell.at[1]);
+    assert!(said.contains("has data directory ") || said.contains("by data directory "), "{said}");
+    end(first);
+    end(third);
+}
+
+/// A snapshot of a whole disk looks like the disk itself: here only whoever knows better can tell.
+#[test]
+fn whoever_knows_what_was_committed_stops_and_keeps_it() {
+    let (cell, [first, second, third]) = Grown::of_three();
+    let directory = |name: &str| cell.terminal.path(name);
+    let (segment, _) = newest_in(&directory("r2/log"));
+    let before = fs::read(&segment).expect("a segment");
+    end(third);
+    cell.ok("user add ben");
+    until("the second has it", || {
+        let listed = cell.listed();
+        let index = |id: usize| listed.get(id).map(|it| it["progress"]["index"].clone());
+        index(0).is_some() && index(0) == index(1)
+    });
+    end(second);
+    end(first);
+    // In place, so that the second does not see it.
+    let file = fs::File::options().write(true).open(&segment).expect("a segment");
+    std::os::unix::fs::FileExt::write_all_at(&file, &before, 0).expect("it can be written");
+    let (second, third) =
+        (cell.starts("r2", &cell.at[1], &[]), cell.starts("r3", &cell.at[2], &[]));
+    until("they forgot ben", || cell.types("user list -o name").stdout == "ana\n");
+    let said = is_not_to_be_started(&cell, "r1", &cell.at[0]);
+    assert!(said.contains("leads without record"), "{said}");
+    assert!(said.contains("bourg master restore"), "{said}");
+    end(second);
+    end(third);
+    // It has them all.
+    cell.terminal.ok("bourg master restore --dir r1");
+    let first = cell.starts("r1", &cell.at[0], &[]);
+    until("ben is back", || cell.types("user list -o name").stdout == "ana\nben\n");
+    end(first);
+}
+
+/// The newest segment of a log.
+fn newest_in(log: &Path) -> (PathBuf, u64) {
+    let files = fs::read_dir(log).expect("a log").map(|file| file.expect("a file").path());
+    let segments = files.filter(|path| path.extension().is_some_and(|it| it == "log"));
+    let newest = segments.max().expect("a segment");
+    let bytes = fs::metadata(&newest).expect("a segment").len();
+    (newest, bytes)
+}
+
+/// With its founding flags an emptied replica founds another cell: nobody takes it for theirs.
+#[test]
+fn clients_pass_over_another_cell_at_an_address_of_theirs() {
+    let (cell, [first, second, third]) = Grown::of_three();
+    cell.ok("user add ben");
+    end(first);
+    fs::remove_dir_all(cell.terminal.path("r1")).expect("it is there");
+    let founds = ["--name", "cc", "--administrator", "ana"];
+    let foreign = cell.starts("r1", &cell.at[0], &founds);
+    until("another cell is there", || foreign.stderr().contains("leads in term"));
+    let listed = cell.types("user list -o name");
+    assert_eq!((listed.code, listed.stdout.as_str()), (0, "ana\nben\n"), "{}", listed.stderr);
+    let says = format!("warning: {} is not cell cc, and another address is asked", cell.at[0]);
+    assert!(listed.stderr.contains(&says), "{}", listed.stderr);
+    let followed = cell.types("events");
+    assert_eq!(followed.code, 0, "{}", followed.stderr);
+    [second, third, foreign].into_iter().for_each(end);
+}
+
+#[test]
+fn records_that_are_replaced_are_counted() {
+    let cell = Cell::start();
+    let counted = metrics(&cell, Of::Master);
+    assert_eq!(value(&counted, "bourg_log_records_replaced_total"), Some(0.0));
+    assert_eq!(value(&counted, "bourg_restored_replicas_refused_total"), Some(0.0));
+}

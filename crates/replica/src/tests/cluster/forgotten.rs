@@ -1,0 +1,115 @@
+//! Replicas whose directories were emptied, copied, or put back from older copies.
+
+use super::*;
+
+impl Cluster {
+    /// Three replicas, of which the third is cut off while the others acknowledge three machines, and
+    /// all of which are stopped then.
+    fn of_three_and_the_third_is_behind() -> Self {
+        let mut cluster = Self::of(3);
+        cluster.agree();
+        cluster.cut = [id(3)].into();
+        for name in ["m1", "m2", "m3"] {
+            assert!(cluster.add_machine(id(1), name));
+        }
+        cluster.run(20);
+        (1..=3).for_each(|number| cluster.crash(id(number)));
+        cluster.cut.clear();
+        cluster.network.clear();
+        cluster
+    }
+
+    fn disk(&mut self, number: u64) -> &mut Disk {
+        &mut self.hosts.get_mut(&id(number)).expect("a host").disk
+    }
+
+    fn failure(&self) -> String {
+        self.failed.as_ref().map(ToString::to_string).unwrap_or_default()
+    }
+
+    fn machines(&self, number: u64) -> usize {
+        self.cell(id(number)).machine_count()
+    }
+}
+
+/// With its old vote it would make the one that is behind lead, and all would be lost.
+#[test]
+fn an_emptied_replica_does_not_vote() {
+    // Whether it says that its directory is another one, or says nothing of it.
+    for directory in [DirectoryId(77), DirectoryId::default()] {
+        let mut cluster = Cluster::of_three_and_the_third_is_behind();
+        *cluster.disk(2) = Disk { directory, ..Disk::default() };
+        [2, 3].into_iter().for_each(|number| cluster.start(id(number), LEVEL));
+        cluster.run(1_000);
+        assert_eq!(cluster.leader(), None, "there is no majority");
+        cluster.start(id(1), LEVEL);
+        assert_eq!(cluster.elected(), id(1));
+        cluster.until("the third knows all", |cluster| cluster.machines(3) == 3);
+        assert!(cluster.add_machine(id(1), "m4"));
+    }
+}
+
+#[test]
+fn nobody_listens_to_another_directory_and_whoever_is_in_one_stops() {
+    let mut cluster = Cluster::of(3);
+    cluster.agree();
+    cluster.crash(id(3));
+    // Its log is there, as in a copy of another replica's directory.
+    cluster.disk(3).directory = DirectoryId(77);
+    cluster.start(id(3), LEVEL);
+    cluster.until("it stops", |cluster| cluster.failed.is_some());
+    assert_eq!(
+        cluster.failure(),
+        "the cell knows replica 3 by data directory 0000000000000003, and this is directory \
+         000000000000004d: it was emptied, or is another replica's. Remove replica 3 (`bourg master \
+         remove 3`) and add a new one with an empty directory (`bourg master add`)"
+    );
+    // What it had sent meanwhile counts for nothing.
+    cluster.crash(id(2));
+    assert!(!cluster.add_machine(id(1), "m1"), "two of three are gone");
+}
+
+#[test]
+fn whoever_knows_what_was_committed_does_not_give_it_up() {
+    let mut cluster = Cluster::of(3);
+    cluster.agree();
+    let copy = cluster.disk(2).clone();
+    cluster.cut = [id(3)].into();
+    for name in ["m1", "m2", "m3"] {
+        assert!(cluster.add_machine(id(1), name));
+    }
+    cluster.run(20);
+    (1..=3).for_each(|number| cluster.crash(id(number)));
+    (cluster.cut, cluster.network) = Default::default();
+    // One that acknowledged is put back from before that, and elects the other one.
+    *cluster.disk(2) = copy;
+    [2, 3].into_iter().for_each(|number| cluster.start(id(number), LEVEL));
+    let leader = cluster.elected();
+    assert_eq!(cluster.cell(leader).machine_count(), 0, "the machines are gone");
+    let before = cluster.disk(1).entries.len();
+    cluster.start(id(1), LEVEL);
+    cluster.until("it stops", |cluster| cluster.failed.is_some());
+    let failure = cluster.failure();
+    assert!(failure.contains(&format!("replica {leader} leads without record")), "{failure}");
+    assert!(failure.contains("bourg master restore"), "{failure}");
+    // All that it had is still there.
+    assert_eq!(cluster.disk(1).entries.len(), before);
+}
+
+#[test]
+fn records_that_were_never_committed_are_replaced_and_counted() {
+    let mut cluster = Cluster::of(3);
+    cluster.agree();
+    cluster.cut = [id(1)].into();
+    assert!(!cluster.add_machine(id(1), "m1"));
+    let second = cluster.elected();
+    assert!(cluster.add_machine(second, "m2"));
+    cluster.cut.clear();
+    cluster.agree();
+    let replaced = cluster.hosts[&id(1)].outputs.iter().find_map(|output| match output {
+        Output::Replaced { records, .. } => Some(*records),
+        _ => None,
+    });
+    assert_eq!(replaced, Some(1));
+    assert_eq!(cluster.failure(), "");
+}

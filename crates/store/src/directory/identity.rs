@@ -1,0 +1,211 @@
+//! Which data directory this is: a number that is drawn when it is made, and where it lies. A copy has
+//! the number and lies elsewhere, so that it is told from what it is a copy of.
+//!
+//! ```text
+//! directory 6f1c0a52b7d8e394
+//! place 1234567 1763856000123456789
+//! log 1234568 1763856000123456790
+//! log begun
+//! checksum 1a2b3c4d
+//! ```
+//!
+//! A place is an inode's number and when it was born, in nanoseconds since 1970 (0 where the file system
+//! does not say it): that of this very file, and that of the directory of the log. The last line is the
+//! crc32c of those before it.
+//!
+//! A copy of the whole disk, as a snapshot of a volume, is not told from the original; nor is one on a
+//! file system that does not keep inode numbers, over a network or in user space.
+
+use std::fs::{self, File, Metadata};
+use std::hash::{BuildHasher as _, Hasher as _};
+use std::io::{self, Write as _};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+use std::time::UNIX_EPOCH;
+
+use nix::sys::statfs::{FsType, statfs};
+
+use crate::{Error, Result, disk};
+
+/// The file's name in the data directory.
+pub(super) const FILE: &str = "directory-id";
+
+/// File systems whose inode numbers may change while nothing is copied: 9p, CIFS, FUSE, NFS, SMB, SMB2.
+const CHANGING: [u32; 6] =
+    [0x0102_1997, 0xff53_4d42, 0x6573_5546, 0x0000_6969, 0x0000_517b, 0xfe53_4d42];
+
+/// Where a file lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Place {
+    inode: u64,
+    born_ns: u64,
+}
+
+/// Which data directory this is.
+#[derive(Debug)]
+pub(super) struct Identity {
+    pub(super) id: u64,
+    /// Whether the log has had a record.
+    pub(super) log_begun: bool,
+    /// Why this may not be the directory that was last used under this number.
+    pub(super) doubt: Option<&'static str>,
+}
+
+/// What the file says.
+struct Noted {
+    id: u64,
+    place: Place,
+    log: Place,
+    log_begun: bool,
+}
+
+impl Place {
+    fn of(found: &Metadata) -> Self {
+        let born = found.created().ok().and_then(|born| born.duration_since(UNIX_EPOCH).ok());
+        let born_ns = born.and_then(|born| u64::try_from(born.as_nanos()).ok()).unwrap_or(0);
+        Self { inode: found.ino(), born_ns }
+    }
+
+    /// Whether it is known to be another one.
+    fn differs(self, other: Self) -> bool {
+        let known = self.born_ns > 0 && other.born_ns > 0;
+        self.inode != other.inode || (known && self.born_ns != other.born_ns)
+    }
+}
+
+impl Identity {
+    /// Reads which data directory `path` is. One that says nothing, being new or older than this file,
+    /// says it from now on; on a full disk it stays unsaid, and has the number 0.
+    pub(super) fn open(path: &Path, log: &Path) -> Result<Self> {
+        let file = path.join(FILE);
+        let text = match fs::read_to_string(&file) {
+            Ok(text) => text,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                return match Self::draw(path, log, false) {
+                    Err(error) if error.is_no_room() => {
+                        Ok(Self { id: 0, log_begun: false, doubt: None })
+                    }
+                    drawn => drawn,
+                };
+            }
+            Err(e) if e.kind() == io::ErrorKind::InvalidData => String::new(),
+            Err(e) => return Err(Error::io("read", &file, 0)(e)),
+        };
+        let Some(noted) = Noted::parse(&text) else {
+            let doubt = Some("its file directory-id is damaged");
+            return Ok(Self { id: 0, log_begun: true, doubt });
+        };
+        let differs = |path: &Path, noted: Place| {
+            fs::metadata(path).is_ok_and(|found| Place::of(&found).differs(noted))
+        };
+        let copied = keeps_inodes(path) && (differs(&file, noted.place) || differs(log, noted.log));
+        let doubt =
+            copied.then_some("it was copied, or put back from a copy, since it was last used");
+        Ok(Self { id: noted.id, log_begun: noted.log_begun, doubt })
+    }
+
+    /// Makes this another directory than any before.
+    pub(super) fn draw(path: &Path, log: &Path, log_begun: bool) -> Result<Self> {
+        // Different for every directory that was ever made: the hasher's keys come from the operating
+        // system's randomness.
+        let drawn = || std::hash::RandomState::new().build_hasher().finish();
+        let id = std::iter::repeat_with(drawn).find(|id| *id > 0).unwrap_or(1);
+        Self { id, log_begun, doubt: None }.write(path, log)
+    }
+
+    /// Writes it, with where it lies now.
+    pub(super) fn write(self, path: &Path, log: &Path) -> Result<Self> {
+        let file = path.join(FILE);
+        let unfinished = disk::unfinished(&file);
+        let mut new = disk::create_unfinished(&unfinished)?;
+        let write = |new: &mut File| {
+            let (place, log) = (Place::of(&new.metadata()?), Place::of(&fs::metadata(log)?));
+            let noted = Noted { id: self.id, place, log, log_begun: self.log_begun };
+            new.write_all(noted.text().as_bytes())?;
+            new.sync_all()
+        };
+        write(&mut new).map_err(Error::io("write", &unfinished, 4096))?;
+        disk::publish(&unfinished, &file)?;
+        Ok(self)
+    }
+}
+
+/// Whether a file that stays where it is keeps its inode number.
+fn keeps_inodes(path: &Path) -> bool {
+    let changing = |kind: FsType| {
+        // Its type is wider on some platforms, and what it holds is a number of 32 bits.
+        CHANGING.iter().any(|changing| i64::from(*changing) == (kind.0 as i64 & 0xffff_ffff))
+    };
+    statfs(path).is_ok_and(|found| !changing(found.filesystem_type()))
+}
+
+impl Noted {
+    fn text(&self) -> String {
+        let Self { id, place, log, log_begun } = self;
+        let begun = if *log_begun { "log begun\n" } else { "" };
+        let text = format!(
+            "directory {id:016x}\nplace {} {}\nlog {} {}\n{begun}",
+            place.inode, place.born_ns, log.inode, log.born_ns
+        );
+        let checksum = crc32c::crc32c(text.as_bytes());
+        format!("{text}checksum {checksum:08x}\n")
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let (said, checksum) = text.strip_suffix('\n')?.rsplit_once('\n')?;
+        let checksum = u32::from_str_radix(checksum.strip_prefix("checksum ")?, 16).ok()?;
+        let said = format!("{said}\n");
+        if crc32c::crc32c(said.as_bytes()) != checksum {
+            return None;
+        }
+        let mut lines = said.lines();
+        let id = u64::from_str_radix(lines.next()?.strip_prefix("directory ")?, 16).ok()?;
+        let mut place = |name: &str| {
+            let (inode, born) = lines.next()?.strip_prefix(name)?.trim().split_once(' ')?;
+            Some(Place { inode: inode.parse().ok()?, born_ns: born.parse().ok()? })
+        };
+        let (place, log) = (place("place ")?, place("log ")?);
+        let log_begun = lines.next() == Some("log begun");
+        (id > 0).then_some(Self { id, place, log, log_begun })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_changed_is_noticed() {
+        let (place, log) = (Place { inode: 7, born_ns: 8 }, Place { inode: 9, born_ns: 0 });
+        for log_begun in [false, true] {
+            let text = Noted { id: 0xabc, place, log, log_begun }.text();
+            let read = Noted::parse(&text).unwrap();
+            assert_eq!((read.id, read.place, read.log), (0xabc, place, log));
+            assert_eq!(read.log_begun, log_begun);
+            for at in 0..text.len() {
+                let mut bytes = text.clone().into_bytes();
+                bytes[at] ^= 1;
+                let changed = String::from_utf8(bytes).unwrap();
+                assert!(Noted::parse(&changed).is_none(), "{changed}");
+                assert!(Noted::parse(&text[..at]).is_none(), "cut at {at}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_place_is_known_by_its_inode_and_its_birth() {
+        let place = |inode, born_ns| Place { inode, born_ns };
+        for (one, other, differs) in [
+            (place(1, 5), place(1, 5), false),
+            (place(1, 5), place(2, 5), true),
+            // The number was given again.
+            (place(1, 5), place(1, 6), true),
+            // The file system does not say when.
+            (place(1, 0), place(1, 6), false),
+            (place(1, 5), place(1, 0), false),
+            (place(1, 0), place(2, 0), true),
+        ] {
+            assert_eq!(one.differs(other), differs, "{one:?} {other:?}");
+        }
+    }
+}
