@@ -77,6 +77,13 @@ pub struct Recovered {
 }
 
 impl Recovered {
+    /// Whether nothing was found: no cell, no record, and no promise.
+    #[must_use]
+    pub fn is_nothing(&self) -> bool {
+        let Self { checkpoint, entries, hard_state, .. } = self;
+        checkpoint.is_none() && entries.is_empty() && *hard_state == HardState::default()
+    }
+
     /// Adds a record of the log, in the order in which they were read, from the one on in whose
     /// place the checkpoint's last is.
     ///

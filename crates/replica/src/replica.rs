@@ -153,7 +153,9 @@ impl<C: Codec> Replica<C> {
         let memory = Memory::new(&cell, term, recovered.entries, hard_state, &kinds);
         let logger = slog::Logger::root(slog::Discard, slog::o!());
         // The only voter has nobody to wait for.
-        let alone = cell.voters().eq([settings.id]) && memory.has_no_membership();
+        let begins = founding.is_some() || cell.index() > LogIndex(0);
+        let begins = begins || memory.last() > LogIndex(0);
+        let alone = begins && cell.voters().eq([settings.id]) && memory.has_no_membership();
         let mut node = RawNode::new(&config, memory, &logger)?;
         if alone {
             node.campaign()?;
@@ -293,8 +295,9 @@ impl<C: Codec> Replica<C> {
         while self.next_raft_tick <= now {
             self.next_raft_tick = self.next_raft_tick + self.settings.raft_tick;
             // It cannot stand for election while it has neither the log before its snapshot nor
-            // the snapshot itself.
-            if self.installing.is_none() {
+            // the snapshot itself; nor where it has nothing, and founds nothing.
+            let has_nothing = self.founding.is_none() && self.has_nothing();
+            if self.installing.is_none() && !has_nothing {
                 self.node.tick();
                 self.pin_election_timeout();
             }

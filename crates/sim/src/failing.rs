@@ -6,7 +6,6 @@ use replica::{Codec, Input};
 
 use crate::disk::Crash;
 use crate::fault::{FaultKind, Who};
-use crate::planted::Planted;
 use crate::world::{Event, World};
 
 /// The mean time between two wishes that another replica should lead.
@@ -129,9 +128,8 @@ impl<C: Codec> World<C> {
     fn empty_disk(&mut self, host: usize) {
         let master = &mut self.masters[host];
         master.disk.forget();
-        if self.planted != Some(Planted::EmptiedVoter) {
-            master.settings.directory.0 += 1_000;
-        }
+        master.founder = None;
+        master.settings.directory.0 += 1_000;
     }
 
     fn more_replicas(&mut self, number: usize, begins: bool) {

@@ -46,7 +46,7 @@ pub(crate) enum Asker {
 pub(crate) struct MasterHost<C: Codec> {
     pub(crate) settings: Settings,
     /// Who administers the cell that it founds, where it founds one.
-    founder: Option<UserName>,
+    pub(crate) founder: Option<UserName>,
     pub(crate) disk: Disk,
     /// Counts its lives: what belongs to an earlier one does not happen any more.
     pub(crate) life: u64,

@@ -34,13 +34,11 @@ pub enum Planted {
     ForgottenAgreement,
     /// A replica that believes that it leads answers reads from what it knows.
     LeaderReads,
-    /// A replica that goes on from an empty directory is taken for the one that it was.
-    EmptiedVoter,
 }
 
 impl Planted {
     /// All of them.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 13] = [
         Self::LostWrite,
         Self::StaleAssignment,
         Self::OldOrder,
@@ -54,7 +52,6 @@ impl Planted {
         Self::ForgottenVote,
         Self::ForgottenAgreement,
         Self::LeaderReads,
-        Self::EmptiedVoter,
     ];
 }
 

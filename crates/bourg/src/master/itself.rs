@@ -143,6 +143,29 @@ impl Itself {
         numbered(&self.replicas)
     }
 
+    /// Refuses to found a cell in a directory that has nothing of one, where that had one: its replica
+    /// would be the first of another cell, at the address of the one that was there.
+    pub(super) fn check_founds(&self, directory: &DataDirectory) -> Result<(), Dismissed> {
+        let path = directory.path();
+        let why = if self.replicas.is_empty() {
+            let modified = |path: &Path| std::fs::metadata(path)?.modified();
+            let authority = modified(&directory.tls().join("ca.pem"));
+            let made = modified(&path.join("directory-id"));
+            let older = authority.is_ok_and(|authority| made.is_ok_and(|made| authority < made));
+            older.then_some("the authority of a cell is in it, from before it was made")
+        } else {
+            Some("it is of a cell with other replicas")
+        };
+        why.map_or(Ok(()), |why| {
+            let path = path.display();
+            Err(Dismissed(format!(
+                "{path} was emptied: there is nothing in it of the cell, and {why}. Where the cell has other \
+                 replicas, {ANEW}. If all of them are lost, go on from a saved checkpoint (bourg checkpoint \
+                 load)"
+            )))
+        })
+    }
+
     /// Whether it was restored, and has not served since.
     pub(crate) fn is_restored(&self) -> bool {
         self.restored.is_some()

@@ -127,6 +127,9 @@ pub(crate) fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()
     let refusals = rpc::transport::Refusals::default();
     let (log, recovered) = recover::recover(&directory)?;
     itself::check(&directory, itself.id())?;
+    if founds && recovered.is_nothing() {
+        itself.check_founds(&directory)?;
+    }
     let epoch = recovered.restore_epoch;
     former::wait_until_gone(directory.path(), &itself, epoch, &credentials)?;
     let began = recovered.checkpoint.as_ref().map(|(cell, _)| cell.clone());

@@ -241,6 +241,34 @@ fn a_checkpoint_does_not_take_over_a_cell_that_lives() {
     [first, second, third].into_iter().for_each(end);
 }
 
+/// The restored one saw nobody when it began: the cell goes on all the same, and says what is there.
+#[test]
+fn a_cell_that_lives_refuses_a_replica_that_was_restored() {
+    let (cell, [first, second, third]) = Grown::of_three();
+    let led = std::time::Instant::now();
+    cell.ok("checkpoint save saved");
+    cell.ok("user add ben");
+    end(third);
+    let directory = |name: &str| cell.terminal.path(name);
+    fs::rename(directory("r3"), directory("old")).expect("it can be moved");
+    cell.terminal.ok("bourg checkpoint load saved --dir r3 --tls old --replace-cell");
+    until("the cell has had a leader for long", || led.elapsed().as_secs() > 10);
+    let both = [&first, &second].map(Background::pid);
+    both.into_iter().for_each(|pid| processes::signal(pid, Signal::SIGSTOP));
+    let third = cell.starts("r3", &cell.at[2], &[]);
+    until("it goes on without them", || third.stderr().contains("goes on without them"));
+    both.into_iter().for_each(|pid| processes::signal(pid, Signal::SIGCONT));
+    let says = "goes on from a restored checkpoint while this cell lives, and is refused";
+    // The leader speaks to it.
+    let said = eventually("the leader refuses it", || {
+        [&first, &second].map(Background::stderr).into_iter().find(|said| said.contains(says))
+    });
+    assert!(said.contains("bourg master remove 3, bourg master add"), "{said}");
+    end(third);
+    assert_eq!(users(&cell), "ana\nben\n", "the cell goes on");
+    [first, second].into_iter().for_each(end);
+}
+
 #[test]
 fn a_directory_of_another_replica_or_of_before_is_not_started() {
     let (cell, [first, second, third]) = Grown::of_three();
@@ -333,6 +361,25 @@ fn clients_pass_over_another_cell_at_an_address_of_theirs() {
     let followed = cell.types("events");
     assert_eq!(followed.code, 0, "{}", followed.stderr);
     [second, third, foreign].into_iter().for_each(end);
+}
+
+/// With the authority left in it, it would be the same cell to everybody, with nothing in it.
+#[test]
+fn a_directory_that_was_emptied_but_for_its_authority_founds_nothing() {
+    let (cell, [first, second, third]) = Grown::of_three();
+    end(first);
+    let directory = |name: &str| cell.terminal.path(name);
+    copy(&directory("r1/tls"), &directory("tls"));
+    fs::remove_dir_all(directory("r1")).expect("it is there");
+    fs::create_dir(directory("r1")).expect("it can be made");
+    fs::rename(directory("tls"), directory("r1/tls")).expect("it can be moved");
+    let flags = ["--name", "cc", "--administrator", "ana"];
+    let mut replica = cell.starts("r1", &cell.at[0], &flags);
+    let code = eventually("it ends", || replica.code());
+    let said = replica.stderr();
+    assert_eq!(code, 9, "{said}");
+    assert!(said.contains("was emptied: there is nothing in it of the cell"), "{said}");
+    [second, third].into_iter().for_each(end);
 }
 
 #[test]

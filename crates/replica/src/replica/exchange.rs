@@ -78,7 +78,7 @@ impl<C: Codec> Replica<C> {
     }
 
     /// Whether it has neither a record nor a cell: it was never part of anything.
-    fn has_nothing(&self) -> bool {
+    pub(super) fn has_nothing(&self) -> bool {
         self.cell.index() == LogIndex(0) && self.node.store().last() == LogIndex(0)
     }
 

@@ -87,6 +87,8 @@ struct Cluster {
     /// How many bytes of records the largest message had.
     largest: usize,
     failed: Option<ReplicaError>,
+    /// Whether the first one founds the cell where it has nothing.
+    founds: bool,
 }
 
 /// What a machine reports: nothing runs there.
@@ -126,6 +128,7 @@ impl Cluster {
             snapshots: 0,
             largest: 0,
             failed: None,
+            founds: true,
         };
         cluster.start(id(1), level);
         cluster.run(5);
@@ -173,7 +176,7 @@ impl Cluster {
         let settings = Settings { id, address, directory, level, ..Settings::default() };
         let name = CellName::new("dev").expect("a name");
         let founding = Founding { name, administrator: user(), quota: false };
-        let founding = (id == ReplicaId(1)).then_some(founding);
+        let founding = (id == ReplicaId(1) && self.founds).then_some(founding);
         let replica = Replica::new(settings, self.table.clone(), self.now, recovered, founding);
         host.replica = Some(replica.expect("settings are good"));
         host.inbox.clear();

@@ -85,7 +85,6 @@ found! {
     an_early_acknowledgement_is_found: [3, 5], EarlyAcknowledgement, Family::ALL;
     a_forgotten_vote_is_found: [3, 5], ForgottenVote, [Family::Replicas];
     a_forgotten_agreement_is_found: [3, 5], ForgottenAgreement, Family::ALL;
-    an_emptied_voter_is_found: [3, 5], EmptiedVoter, [Family::Disk, Family::Master];
     a_read_without_a_round_is_found: [3, 5], LeaderReads, [Family::Network, Family::Master];
 }
 

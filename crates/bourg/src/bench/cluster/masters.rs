@@ -85,7 +85,8 @@ impl Masters {
             let address = address(id);
             masters.replicas.push(Replica { id, address, directory, process: None, killed: false });
         }
-        for replica in &masters.replicas {
+        // The first one founds the cell, and knows of nobody before.
+        for replica in masters.replicas.iter().filter(|replica| replica.id != FIRST) {
             let others = masters.replicas.iter().filter(|other| other.id != replica.id);
             let others = others.map(|other| (other.id, other.address.clone()));
             Itself::new(replica.id, others).write(&replica.directory)?;

@@ -15,6 +15,10 @@ use crate::random::Random;
 /// How long it takes to fill the room that a log has.
 const GROWS: Duration = Duration::from_secs(5);
 
+/// What a replica says whose directory is a copy, and one whose records are gone.
+const COPIED: &str = "it was copied, or put back from a copy";
+const LOST: &str = "it lost what it had acknowledged";
+
 /// A fault that was.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Episode {
@@ -87,19 +91,24 @@ pub(crate) fn play(world: &mut World, shared: &Shared, fault: &Fault) -> Episode
         Kind::Emptied => {
             world.kills(whom);
             world.empties(whom);
-            is_refused(world, shared, whom, "data directory");
+            is_refused(
+                world,
+                shared,
+                whom,
+                &["by data directory", "has data directory", "was emptied", LOST],
+            );
         }
         Kind::Copied => {
             world.kills(whom);
             world.copies_another(whom);
-            is_refused(world, shared, whom, "it was copied, or put back from a copy");
+            is_refused(world, shared, whom, &[COPIED]);
         }
         Kind::PutBack => {
             world.replica(whom).volume.keeps_a_copy();
             hold();
             world.kills(whom);
             world.replica(whom).volume.puts_the_copy_back();
-            is_refused(world, shared, whom, "it was copied, or put back from a copy");
+            is_refused(world, shared, whom, &[COPIED]);
         }
         Kind::DiskPutBack => {
             world.kills(whom);
@@ -111,7 +120,7 @@ pub(crate) fn play(world: &mut World, shared: &Shared, fault: &Fault) -> Episode
             // The others have what it forgot, and it goes on, or they know better, and it ends.
             world.starts(whom);
             if let Some(said) = world.goes_on_or_says_why(whom) {
-                if !said.contains("it lost what it had acknowledged") {
+                if !said.contains(LOST) {
                     shared.is_wrong(format!("with an older disk a replica says only: {said}"));
                 }
                 world.remove(whom);
@@ -177,11 +186,11 @@ fn replaces_a_corrupt_one(world: &mut World, shared: &Shared, host: Host) {
 
 /// A replica whose directory must not be used says so, and is replaced by one with an empty disk.
 #[track_caller]
-fn is_refused(world: &mut World, shared: &Shared, host: Host, why: &str) {
+fn is_refused(world: &mut World, shared: &Shared, host: Host, whys: &[&str]) {
     world.starts(host);
     let said = world.says_why(host);
-    if !said.contains(why) {
-        shared.is_wrong(format!("a replica is to be refused ({why}), and says: {said}"));
+    if !whys.iter().any(|why| said.contains(why)) {
+        shared.is_wrong(format!("a replica is to be refused ({whys:?}), and says: {said}"));
     }
     world.remove(host);
     world.add(host);

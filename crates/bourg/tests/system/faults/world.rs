@@ -354,18 +354,13 @@ impl World {
     /// Waits until a replica has all that the others have, or has ended; what it said then.
     #[track_caller]
     pub(crate) fn goes_on_or_says_why(&mut self, host: Host) -> Option<String> {
-        let id = self.replicas[&host].id.to_string();
         eventually("it goes on or ends", || {
             let process = self.replica(host).process.as_mut().expect("it was started");
             if process.code().is_some() {
                 return Some(Some(self.says_why(host)));
             }
-            let listed = self.listed();
-            let index =
-                |replica: &Value| replica["progress"]["index"].as_str()?.parse::<u64>().ok();
-            let newest = listed.iter().filter_map(index).max()?;
-            let own = listed.iter().find(|replica| replica["id"] == *id).and_then(index)?;
-            (own + 100 >= newest).then_some(None)
+            let asked = self.types_to(host, "bourg --consistent cell -o index");
+            (asked.code == 0).then_some(None)
         })
     }
 

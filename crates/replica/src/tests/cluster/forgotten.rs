@@ -49,6 +49,23 @@ fn an_emptied_replica_does_not_vote() {
     }
 }
 
+/// The first one knows nobody else then, and must not be a cell of its own.
+#[test]
+fn an_emptied_first_replica_leads_nothing() {
+    let mut cluster = Cluster::of(3);
+    cluster.agree();
+    (1..=3).for_each(|number| cluster.crash(id(number)));
+    *cluster.disk(1) = Disk { directory: DirectoryId(77), ..Disk::default() };
+    cluster.founds = false;
+    cluster.start(id(1), LEVEL);
+    cluster.run(1_000);
+    assert_eq!(cluster.leader(), None);
+    [2, 3].into_iter().for_each(|number| cluster.start(id(number), LEVEL));
+    let leader = cluster.elected();
+    assert_ne!(leader, id(1));
+    assert!(cluster.add_machine(leader, "m1"));
+}
+
 #[test]
 fn nobody_listens_to_another_directory_and_whoever_is_in_one_stops() {
     let mut cluster = Cluster::of(3);
