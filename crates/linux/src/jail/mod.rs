@@ -8,6 +8,7 @@
 //! ```
 //!
 //! `/usr/bin/bourg` is a link to `/run/bourg/bourg`, laid over the real `/usr/bin` with an overlay.
+//! A `bourg` in `/usr/local/bin` or `/usr/local/sbin`, which search paths name first, is hidden.
 //!
 //! Not here: the pid, ipc and uts namespaces and the privileges, which are the init's business.
 

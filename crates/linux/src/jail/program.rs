@@ -4,6 +4,8 @@ use std::fs::{self, File};
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
+use nix::sys::stat::{Mode, SFlag, makedev, mknod};
+
 use super::mounts::{bind_at, overlay};
 use super::{JailError, make_dir};
 use crate::error::At;
@@ -12,7 +14,12 @@ use crate::error::At;
 const PROGRAM: &str = "/run/bourg/bourg";
 /// A directory with one link to it, to be laid over the real `/usr/bin`.
 const LINK_DIRECTORY: &str = "/run/bourg/bin";
+/// A directory that, laid over another one, hides the `bourg` in it.
+const HIDING_DIRECTORY: &str = "/run/bourg/hiding";
 const BIN: &str = "/usr/bin";
+/// Where most search paths look before [`BIN`], and a host may have a `bourg` of its own, perhaps of
+/// another release than the task's cell.
+const BEFORE_BIN: [&str; 2] = ["/usr/local/sbin", "/usr/local/bin"];
 
 /// Binds the program into the jail at `base`, which is not the root yet.
 pub(super) fn show(executable: &Path, base: &Path) -> Result<(), JailError> {
@@ -24,32 +31,57 @@ pub(super) fn show(executable: &Path, base: &Path) -> Result<(), JailError> {
     bind_at(executable, &program, false)?;
     let link = in_base(LINK_DIRECTORY).join("bourg");
     symlink(PROGRAM, &link).at("create link", &link)?;
+    make_dir(&in_base(HIDING_DIRECTORY))?;
+    // A whiteout of overlayfs, which takes no privilege.
+    let whiteout = in_base(HIDING_DIRECTORY).join("bourg");
+    mknod(&whiteout, SFlag::S_IFCHR, Mode::empty(), makedev(0, 0))
+        .at("create whiteout", &whiteout)?;
     Ok(())
 }
 
 /// Makes the program available as `/usr/bin/bourg` in the jail, which is the root by now; a package's
-/// own links can therefore not lead out of it. Returns what could not be done.
+/// own links can therefore not lead out of it. Another one that would be found first is hidden.
+/// Returns what could not be done.
 pub(super) fn link_into_path() -> Vec<String> {
+    let mut remarks: Vec<_> =
+        BEFORE_BIN.iter().filter_map(|directory| hide_in(Path::new(directory))).collect();
+    remarks.extend(link_into_bin());
+    remarks
+}
+
+/// Hides the `bourg` in a directory, or has it be this program. Returns why neither could be done.
+fn hide_in(directory: &Path) -> Option<String> {
+    let stranger = directory.join("bourg");
+    if fs::symlink_metadata(&stranger).is_err() {
+        return None;
+    }
+    overlay(&format!("{HIDING_DIRECTORY}:{}", directory.display()), directory)
+        .or_else(|_without_overlayfs| bind_at(Path::new(PROGRAM), &stranger, false))
+        .err()
+        .map(|error| format!("{} in the jail is not the cell's: {error}", stranger.display()))
+}
+
+fn link_into_bin() -> Option<String> {
     let bin = Path::new(BIN);
     if !bin.is_dir() {
         // A package without /usr/bin: the tmpfs root can still get one unless /usr is the package's.
         let made = fs::create_dir_all(bin).and_then(|()| symlink(PROGRAM, bin.join("bourg")));
         return match made {
-            Ok(()) => Vec::new(),
-            Err(error) => vec![format!("bourg is only at {PROGRAM} in the jail: {BIN}: {error}")],
+            Ok(()) => None,
+            Err(error) => Some(format!("bourg is only at {PROGRAM} in the jail: {BIN}: {error}")),
         };
     }
     let existing = bin.join("bourg");
     if fs::symlink_metadata(&existing).is_ok_and(|metadata| metadata.is_file()) {
         return match bind_at(Path::new(PROGRAM), &existing, false) {
-            Ok(()) => Vec::new(),
-            Err(error) => vec![format!("bourg is only at {PROGRAM} in the jail: {error}")],
+            Ok(()) => None,
+            Err(error) => Some(format!("bourg is only at {PROGRAM} in the jail: {error}")),
         };
     }
     match overlay(&format!("{LINK_DIRECTORY}:{BIN}"), bin) {
-        Ok(()) => Vec::new(),
-        Err(error) => vec![format!(
+        Ok(()) => None,
+        Err(error) => Some(format!(
             "bourg is only at {PROGRAM} in the jail: {error}; a kernel with overlayfs would put it into {BIN}"
-        )],
+        )),
     }
 }

@@ -1,6 +1,8 @@
 //! What a task sees and may do.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
 
 use crate::support::{Tasks, UID};
 use linux::logs::Stream;
@@ -139,6 +141,48 @@ fn bourg_is_there() {
     let (how, output) = tasks.output("there", script);
     assert_eq!(how, How::Exited { code: 2 }, "{output}");
     assert!(output.starts_with("/usr/bin/bourg\nusage: bare-shim"), "{output}");
+}
+
+/// Says to the test below that it runs where the host has a `bourg` of its own.
+const STRANGER_VARIABLE: &str = "BOURG_TEST_STRANGER";
+
+/// A host where an administrator has installed one for all users, in a mount namespace of its own.
+#[test]
+fn a_bourg_of_the_hosts_own_is_out_of_sight() {
+    if std::env::var_os(STRANGER_VARIABLE).is_some() {
+        install_strangers();
+        let tasks = Tasks::new();
+        let script = "other; ls /usr/local/bin; command -v bourg; /usr/local/bin/bourg";
+        let (how, output) = tasks.output("stranger", script);
+        assert_eq!(output, "other\nother\n/usr/bin/bourg\n", "the host's others stay");
+        assert_eq!(how, How::Exited { code: 127 });
+        bourg_is_there();
+        return crate::rootless::the_jail_is_the_same();
+    }
+    let name = "jail::a_bourg_of_the_hosts_own_is_out_of_sight";
+    let output = Command::new("unshare")
+        .arg("--mount")
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", name, "--nocapture", "--test-threads=1"])
+        .env(STRANGER_VARIABLE, "1")
+        .output()
+        .expect("unshare, of util-linux");
+    let said = String::from_utf8_lossy(&output.stdout);
+    let complained = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.contains("1 passed"), "{said}\n{complained}");
+}
+
+/// Puts two programs that say their names into `/usr/local/bin`, as this process sees it.
+fn install_strangers() {
+    let (none, flags) = (None::<&str>, nix::mount::MsFlags::empty());
+    fs::create_dir_all("/usr/local").unwrap();
+    nix::mount::mount(Some("tmpfs"), "/usr/local", Some("tmpfs"), flags, none).unwrap();
+    fs::create_dir("/usr/local/bin").unwrap();
+    for name in ["bourg", "other"] {
+        let program = format!("/usr/local/bin/{name}");
+        fs::write(&program, format!("#!/bin/sh\necho {name}\n")).unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    }
 }
 
 #[test]

@@ -114,7 +114,7 @@ fn exit_statuses_and_output_arrive_and_nothing_is_made_up() {
 }
 
 #[test]
-fn the_jail_is_the_same() {
+pub(crate) fn the_jail_is_the_same() {
     unprivileged("the_jail_is_the_same", || {
         let tasks = Tasks::new();
         fs::write(tasks.base.path().join("secret"), "s").unwrap();
