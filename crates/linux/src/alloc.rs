@@ -15,7 +15,8 @@ use crate::Isolation;
 use crate::cgroup::{CgroupError, Hierarchy, Limits, TaskCgroup};
 use crate::error::At;
 use crate::record::Bind;
-use crate::task::{Resized, TaskDirectory, TaskError, remove_directory};
+use crate::task::{Resized, TaskDirectory, TaskError, discard};
+use crate::tree::remove_tree;
 
 /// Name of the directory that the alloc's tasks share, in its own.
 pub const SHARED_DIRECTORY: &str = "shared";
@@ -121,10 +122,23 @@ impl Alloc {
     /// # Errors
     /// When processes remain though they were killed, or a file cannot be deleted. To be tried again.
     pub fn remove(&self) -> Result<(), TaskError> {
+        match self.discard()? {
+            Some(discarded) => Ok(remove_tree(&discarded).at("remove", &discarded)?),
+            None => Ok(()),
+        }
+    }
+
+    /// The same at once; its files are deleted later, by whoever has the time
+    /// ([`crate::tree::Removal`]). Where they are now, if there are any.
+    ///
+    /// # Errors
+    /// When processes remain though they were killed. To be tried again.
+    pub fn discard(&self) -> Result<Option<PathBuf>, TaskError> {
         if let Some(group) = &self.group {
             group.kill_all()?;
             group.remove()?;
         }
-        remove_directory(self.path())
+        let name = self.path().file_name().unwrap_or_default().to_string_lossy();
+        discard(self.path(), self.path(), &name)
     }
 }

@@ -33,6 +33,7 @@ mod seccomp;
 pub mod shim;
 mod sys;
 pub mod task;
+pub mod tree;
 pub mod uid;
 
 /// The capabilities of Linux that a task can keep, by their numbers (capabilities(7)):
@@ -40,5 +41,5 @@ pub mod uid;
 /// None lets it out of its jail.
 pub const CAPABILITIES: [u8; 7] = [10, 12, 13, 14, 19, 23, 38];
 
-pub use error::FileError;
+pub use error::{FileError, is_no_room};
 pub use isolation::Isolation;

@@ -18,7 +18,7 @@ use super::tasks::{Files, limits, read, write};
 const DESIRED_FILE: &str = "alloc.json";
 
 impl Files {
-    fn allocs(&self) -> PathBuf {
+    pub(super) fn allocs(&self) -> PathBuf {
         self.directory.join("allocs")
     }
 
@@ -89,9 +89,9 @@ impl Files {
         Ok(Some(held))
     }
 
-    /// Removes an alloc with its files.
-    pub(crate) fn remove_alloc(&self, instance: InstanceId) -> anyhow::Result<()> {
-        Ok(self.alloc(instance)?.remove()?)
+    /// Discards an alloc with its files; where they are now, if there are any.
+    pub(crate) fn discard_alloc(&self, instance: InstanceId) -> anyhow::Result<Option<PathBuf>> {
+        Ok(self.alloc(instance)?.discard()?)
     }
 
     /// Every alloc that is here: those that outlived the Borglet before.
@@ -161,7 +161,7 @@ mod tests {
             let record = files.allocs().join("9-0-1").join(DESIRED_FILE);
             fs::write(record, "{").expect("it can be damaged");
             assert_eq!(recovered()[0].limit, Resources::default(), "it is known all the same");
-            files.remove_alloc(alloc.instance).expect("it can be removed");
+            files.discard_alloc(alloc.instance).expect("it can be removed");
             assert_eq!(recovered(), []);
         }
     }

@@ -10,6 +10,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use super::clients::Clients;
 use super::effects::Doer;
 use super::kept;
+use super::remover::Remover;
 use super::tasks::Files;
 use crate::clock::{Clock, wall_clock};
 
@@ -92,8 +93,9 @@ pub(super) fn start(
     let first = Versioned { version: wall_clock().0, report: Arc::new(borglet.report()) };
     let (to_reports, reports) = watch::channel(first);
     let (to_failed, failed) = watch::channel(None);
-    tokio::spawn(kept::clean(files.clone()));
-    let doer = Doer::new(files, clients, messages.clone());
+    let remover = Remover::start(files.clone())?;
+    tokio::spawn(kept::clean(files.clone(), remover.clone()));
+    let doer = Doer::new(files, clients, remover, messages.clone());
     for instance in adopted {
         doer.watch(instance);
     }

@@ -15,7 +15,8 @@ use tokio::sync::mpsc;
 use super::checks;
 use super::clients::Clients;
 use super::driver::Message;
-use super::tasks::{Files, Looked};
+use super::remover::Remover;
+use super::tasks::{Files, Looked, discard_home};
 
 /// How often a signal is tried on a task that is still being built, and the wait between.
 const DELIVERY_TRIES: u32 = 1_000;
@@ -26,6 +27,7 @@ const DELIVERY_RETRY: Duration = Duration::from_millis(5);
 pub(crate) struct Doer {
     files: Files,
     clients: Clients,
+    remover: Remover,
     to_driver: mpsc::Sender<Message>,
 }
 
@@ -38,8 +40,13 @@ enum Begun {
 }
 
 impl Doer {
-    pub(crate) fn new(files: Files, clients: Clients, to_driver: mpsc::Sender<Message>) -> Self {
-        Self { files, clients, to_driver }
+    pub(crate) fn new(
+        files: Files,
+        clients: Clients,
+        remover: Remover,
+        to_driver: mpsc::Sender<Message>,
+    ) -> Self {
+        Self { files, clients, remover, to_driver }
     }
 
     /// Does one effect, or begins to.
@@ -151,9 +158,15 @@ impl Doer {
         let this = self.clone();
         tokio::spawn(async move {
             let files = this.files.clone();
-            let removed = tokio::task::spawn_blocking(move || files.remove_alloc(instance));
+            let removed = tokio::task::spawn_blocking(move || files.discard_alloc(instance));
             let input = match removed.await.map_err(anyhow::Error::from).and_then(|done| done) {
-                Ok(()) => Input::AllocRemoved(instance),
+                Ok(discarded) => {
+                    // Its room on the disk is others' only then.
+                    if let Some(discarded) = discarded {
+                        this.remover.gone(discarded).await;
+                    }
+                    Input::AllocRemoved(instance)
+                }
                 Err(error) => {
                     tracing::error!("{instance} cannot be removed: {error:#}");
                     Input::AllocStays(instance)
@@ -264,10 +277,15 @@ impl Doer {
 
     /// Looks at an instance and tells the Borglet what is new. Whether it is still starting.
     async fn look(&self, instance: InstanceId) -> bool {
-        let files = self.files.clone();
+        let (files, remover) = (self.files.clone(), self.remover.clone());
         let looked = tokio::task::spawn_blocking(move || {
             let task = files.task(instance)?;
-            anyhow::Ok(files.look(instance, &task))
+            let looked = files.look(instance, &task);
+            if let Looked::Ended(_) = looked {
+                discard_home(instance, &task);
+                remover.look();
+            }
+            anyhow::Ok(looked)
         });
         match looked.await.map_err(anyhow::Error::from).and_then(|looked| looked) {
             Ok(Looked::Starting) => return true,

@@ -5,6 +5,7 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
+use super::remover::Remover;
 use super::tasks::Files;
 
 /// How often they are looked through.
@@ -22,7 +23,7 @@ struct Kept {
 }
 
 /// Removes what has been kept long enough, for ever.
-pub(crate) async fn clean(files: Files) {
+pub(crate) async fn clean(files: Files, remover: Remover) {
     let mut interval = tokio::time::interval(INTERVAL);
     let mut kept = Kept::default();
     loop {
@@ -35,6 +36,7 @@ pub(crate) async fn clean(files: Files) {
             kept
         });
         kept = cleaned.await.unwrap_or_default();
+        remover.look();
     }
 }
 
@@ -51,7 +53,7 @@ impl Kept {
         self.known.clear();
         for (position, (Reverse((since, _)), name)) in retired.into_iter().enumerate() {
             let over = position >= kept_max || now - since > kept_for;
-            match if over { files.remove(&name) } else { Ok(()) } {
+            match if over { files.discard(&name) } else { Ok(()) } {
                 Ok(()) if over => continue,
                 Ok(()) => {}
                 // It is tried again, and is no reason to keep the others.

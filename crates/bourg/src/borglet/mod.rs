@@ -1,7 +1,7 @@
 //! The Borglet's process: real tasks, files and sockets around one [`borglet::Borglet`].
 //!
 //! One task of the runtime owns the Borglet and takes every step (`driver`); `effects` does what a
-//! step wants done and reports back; `clients` has certificates for tasks that ask the cell; `kept` removes what is old; `service` answers the master's polls and reads logs; `tasks`
+//! step wants done and reports back; `clients` has certificates for tasks that ask the cell; `kept` says what is old, and `remover` deletes it; `service` answers the master's polls and reads logs; `tasks`
 //! knows the files of a task; `watched` tells how it goes. When this process dies the tasks run on, and the next one adopts
 //! them.
 
@@ -12,6 +12,7 @@ mod driver;
 mod effects;
 mod kept;
 mod logs;
+mod remover;
 mod service;
 mod tasks;
 mod watched;

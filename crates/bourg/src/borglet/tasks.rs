@@ -146,7 +146,7 @@ impl Files {
         let left = TaskDirectory::open(&self.tasks(), &name)?;
         if left.path().exists() {
             tracing::warn!("what is left of a former {} is removed", launch.instance);
-            left.remove()?;
+            left.discard()?;
         }
         let task = TaskDirectory::create(&self.tasks(), &name)?;
         write_desired(&task, &launch.desired)?;
@@ -220,6 +220,7 @@ impl Files {
             };
             let task = self.task(instance)?;
             if task.path().join(RETIRED_FILE).exists() {
+                discard_home(instance, &task);
                 continue;
             }
             match self.recover_one(now, instance, &task) {
@@ -240,7 +241,7 @@ impl Files {
     ) -> anyhow::Result<Option<Recovered>> {
         let Some(desired) = read_desired(task)? else {
             // Whoever made the directory came no further.
-            task.remove()?;
+            task.discard()?;
             return Ok(None);
         };
         let uid = record::Launch::read(task.path()).ok().flatten().map_or(0, |launch| launch.uid);
@@ -258,6 +259,9 @@ impl Files {
             }
             Looked::Ended(end) => RecoveredStatus::Ended(end),
         };
+        if let RecoveredStatus::Ended(_) = status {
+            discard_home(instance, task);
+        }
         Ok(Some(Recovered { launch, status }))
     }
 
@@ -329,9 +333,26 @@ impl Files {
         Ok(linux::task::scan(&self.tasks())?.into_iter().filter_map(noted).collect())
     }
 
-    /// Removes the directory of an instance that has ended, with its logs.
-    pub(crate) fn remove(&self, name: &str) -> anyhow::Result<()> {
-        Ok(TaskDirectory::open(&self.tasks(), name)?.remove()?)
+    /// Discards the directory of an instance that has ended, with its logs.
+    pub(crate) fn discard(&self, name: &str) -> anyhow::Result<()> {
+        Ok(TaskDirectory::open(&self.tasks(), name)?.discard()?)
+    }
+
+    /// What was discarded and is still to be deleted.
+    pub(crate) fn discarded(&self) -> anyhow::Result<Vec<PathBuf>> {
+        let mut found = linux::task::discarded(&self.tasks())?;
+        let allocs = self.allocs();
+        if allocs.exists() {
+            found.extend(linux::task::discarded(&allocs)?);
+        }
+        Ok(found)
+    }
+}
+
+/// Discards what an instance that has ended wrote into its home.
+pub(super) fn discard_home(instance: InstanceId, task: &TaskDirectory) {
+    if let Err(error) = task.discard_home() {
+        tracing::error!("the files of {instance} cannot be removed: {error}");
     }
 }
 

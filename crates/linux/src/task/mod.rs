@@ -4,6 +4,7 @@
 //! state is kept in memory: after a restart the Borglet calls [`scan`] and [`TaskDirectory::inspect`]
 //! and knows all that it knew before.
 
+mod discard;
 mod inspect;
 mod resize;
 mod start;
@@ -12,13 +13,14 @@ mod sweep;
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use crate::FileError;
 use crate::cgroup::CgroupError;
 use crate::error::At;
 use crate::record::{Invalid, RecordError};
+pub(crate) use discard::discard;
+pub use discard::discarded;
 pub use inspect::{Inspection, LostReason};
 pub use resize::Resized;
 pub use start::ShimChild;
@@ -83,6 +85,17 @@ pub enum TaskError {
     },
 }
 
+impl TaskError {
+    /// True if the disk had no room.
+    #[must_use]
+    pub fn is_no_room(&self) -> bool {
+        match self {
+            Self::File(error) | Self::Record(RecordError::File(error)) => error.is_no_room(),
+            _ => false,
+        }
+    }
+}
+
 /// The directory of one generation of one task; used once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskDirectory {
@@ -119,69 +132,9 @@ impl TaskDirectory {
     pub fn path(&self) -> &Path {
         &self.path
     }
-
-    /// Deletes the directory with all that the task left in it, and a left-over cgroup.
-    ///
-    /// Takes as long as the deletion of the task's files takes. A directory that is not there is
-    /// removed already.
-    ///
-    /// # Errors
-    /// [`TaskError::InUse`] while a shim looks after it.
-    pub fn remove(&self) -> Result<(), TaskError> {
-        if let Some(shim_pid) = self.shim_pid()? {
-            return Err(TaskError::InUse { dir: self.path.clone(), shim_pid });
-        }
-        self.remove_cgroup()?;
-        remove_directory(&self.path)
-    }
 }
 
-/// Deletes a directory that [`scan`] lists. Renamed first, so that an interrupted deletion never looks
-/// like a task. One that is not there is removed already.
-pub(crate) fn remove_directory(path: &Path) -> Result<(), TaskError> {
-    let doomed = doomed_name(path);
-    match fs::rename(path, &doomed) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        result => result.at("rename", path)?,
-    }
-    Ok(remove_tree(&doomed).at("remove", &doomed)?)
-}
-
-/// Deletes a directory with all that is in it, also where a task has taken away the permission to.
-///
-/// Root needs none; the tasks of others have their caller's uid, and what they close he can open.
-///
-/// # Errors
-/// When the kernel refuses.
-pub fn remove_tree(path: &Path) -> io::Result<()> {
-    match fs::remove_dir_all(path) {
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            open_up(path)?;
-            fs::remove_dir_all(path)
-        }
-        result => result,
-    }
-}
-
-/// Gives the owner every permission on `path`, a directory, and on the directories below it.
-fn open_up(path: &Path) -> io::Result<()> {
-    fs::set_permissions(path, fs::Permissions::from_mode(0o700))?;
-    for entry in fs::read_dir(path)? {
-        let entry = entry?;
-        if entry.file_type()?.is_dir() {
-            open_up(&entry.path())?;
-        }
-    }
-    Ok(())
-}
-
-/// What a directory is called while it is deleted; the process id keeps two deleters apart.
-fn doomed_name(path: &Path) -> PathBuf {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    path.with_file_name(format!(".removing-{}-{name}", std::process::id()))
-}
-
-/// The names of the task directories in `base`, or of the allocs, sorted. Deletions that were interrupted are finished.
+/// The names of the task directories in `base`, or of the allocs, sorted.
 ///
 /// # Errors
 /// When `base` cannot be read.
@@ -190,10 +143,7 @@ pub fn scan(base: &Path) -> Result<Vec<String>, TaskError> {
     for entry in fs::read_dir(base).at("list", base)? {
         let entry = entry.at("list", base)?;
         let name = entry.file_name().to_string_lossy().into_owned();
-        if name.starts_with(".removing-") {
-            // What cannot be deleted now is tried again at the next scan.
-            let _later = remove_tree(&entry.path());
-        } else if !name.starts_with('.') && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+        if !name.starts_with('.') && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             names.push(name);
         }
     }

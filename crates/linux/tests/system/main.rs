@@ -15,3 +15,4 @@ mod rootless;
 mod run;
 mod stop;
 mod survive;
+mod trees;

@@ -175,7 +175,7 @@ impl DevCell {
         let borglet = self.directory.join("borglet");
         tokio::task::spawn_blocking(move || borglet::end_tasks(&borglet)).await??;
         if self.temporary {
-            linux::task::remove_tree(&self.directory)
+            linux::tree::remove_tree(&self.directory)
                 .with_context(|| format!("cannot remove {}", self.directory.display()))?;
         }
         Ok(())

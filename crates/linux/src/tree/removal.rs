@@ -1,0 +1,161 @@
+//! Deleting a directory, so many entries at a time.
+
+use std::ffi::CString;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use nix::errno::Errno;
+use nix::fcntl::renameat;
+use nix::sys::stat::{FchmodatFlags, Mode, fchmod, fchmodat};
+use nix::unistd::{UnlinkatFlags, unlinkat};
+
+use super::{DEPTH_MAX, Entries, is_directory, open, open_path};
+
+/// The deletion of one directory with all that is in it, also where a task has taken away the
+/// permission to. Nobody may use the directory any more.
+///
+/// Root needs no permission; the tasks of others have their caller's uid, and what they close he can
+/// open.
+#[derive(Debug)]
+pub struct Removal {
+    path: PathBuf,
+    /// How many directories were too deep, and have been moved to the top.
+    moved: u64,
+}
+
+/// The part of a deletion that goes on now.
+struct Slice<'a> {
+    top: &'a OwnedFd,
+    moved: &'a mut u64,
+    left: usize,
+}
+
+impl Removal {
+    /// A deletion that has not begun.
+    #[must_use]
+    pub fn of(path: PathBuf) -> Self {
+        Self { path, moved: 0 }
+    }
+
+    /// The directory.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Deletes up to so many entries; whether nothing is left, not even the directory. One that is not
+    /// there is deleted.
+    ///
+    /// # Errors
+    /// When the kernel refuses; what was deleted by then is.
+    pub fn go_on(&mut self, entries_max: usize) -> io::Result<bool> {
+        let top = match open_path(&self.path) {
+            Ok(top) => top,
+            Err(Errno::ENOENT) => return Ok(true),
+            Err(Errno::EACCES) => {
+                fchmodat(
+                    nix::fcntl::AT_FDCWD,
+                    &self.path,
+                    Mode::S_IRWXU,
+                    FchmodatFlags::FollowSymlink,
+                )?;
+                open_path(&self.path)?
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let mut slice = Slice { top: &top, moved: &mut self.moved, left: entries_max.max(1) };
+        loop {
+            let moved = *slice.moved;
+            if !slice.empty(&open(&top, ".")?, 1)? {
+                return Ok(false);
+            }
+            if moved == *slice.moved {
+                break;
+            }
+        }
+        std::fs::remove_dir(&self.path)?;
+        Ok(true)
+    }
+}
+
+/// Deletes a directory with all that is in it. Takes as long as that takes.
+///
+/// # Errors
+/// When the kernel refuses.
+pub fn remove_tree(path: &Path) -> io::Result<()> {
+    let mut removal = Removal::of(path.to_owned());
+    while !removal.go_on(usize::MAX)? {}
+    Ok(())
+}
+
+impl Slice<'_> {
+    /// Deletes what is in a directory; whether it is empty now but for what was moved to the top.
+    fn empty(&mut self, directory: &OwnedFd, depth: usize) -> io::Result<bool> {
+        for entry in Entries::of(directory)? {
+            if self.left == 0 {
+                return Ok(false);
+            }
+            let entry = entry?;
+            let name = entry.file_name();
+            if !is_directory(directory, &entry)? {
+                permitted(directory, || unlinkat(directory, name, UnlinkatFlags::NoRemoveDir))?;
+                self.left -= 1;
+                continue;
+            }
+            let remove = || unlinkat(directory, name, UnlinkatFlags::RemoveDir);
+            match permitted(directory, remove) {
+                Err(Errno::ENOTEMPTY | Errno::EEXIST) if depth < DEPTH_MAX => {
+                    let below = opened(directory, &entry)?;
+                    if !self.empty(&below, depth + 1)? {
+                        return Ok(false);
+                    }
+                    permitted(directory, remove)?;
+                }
+                Err(Errno::ENOTEMPTY | Errno::EEXIST) => self.move_to_top(directory, &entry)?,
+                removed => removed?,
+            }
+            self.left = self.left.saturating_sub(1);
+        }
+        Ok(true)
+    }
+
+    /// Moves a directory to where it is not too deep.
+    fn move_to_top(&mut self, above: &OwnedFd, entry: &nix::dir::Entry) -> io::Result<()> {
+        // Whoever moves a directory must be allowed to write into it: its `..` changes.
+        fchmod(&opened(above, entry)?, Mode::S_IRWXU)?;
+        loop {
+            *self.moved += 1;
+            let name = CString::new(format!(".deep-{}", self.moved))?;
+            match permitted(above, || renameat(above, entry.file_name(), self.top, &*name)) {
+                // A task's own file, or one moved by a deletion that was interrupted.
+                Err(Errno::ENOTEMPTY | Errno::EEXIST | Errno::ENOTDIR) => {}
+                moved => return Ok(moved?),
+            }
+        }
+    }
+}
+
+/// Does something in a directory, if need be once its owner may.
+fn permitted(directory: &OwnedFd, act: impl Fn() -> nix::Result<()>) -> nix::Result<()> {
+    match act() {
+        Err(Errno::EACCES) => {
+            fchmod(directory, Mode::S_IRWXU)?;
+            act()
+        }
+        done => done,
+    }
+}
+
+/// Opens a directory in another one, if need be once its owner may.
+fn opened(above: &OwnedFd, entry: &nix::dir::Entry) -> nix::Result<OwnedFd> {
+    let name = entry.file_name();
+    let open_up = || fchmodat(above, name, Mode::S_IRWXU, FchmodatFlags::FollowSymlink);
+    match open(above, name) {
+        Err(Errno::EACCES) => {
+            permitted(above, open_up)?;
+            open(above, name)
+        }
+        opened => opened,
+    }
+}
