@@ -26,6 +26,8 @@ fn log_to_stderr() {
         .with_writer(std::io::stderr)
         .with_ansi(false)
         .with_target(false)
+        // A line that finds no room on a full disk is lost; to say so there would end the process.
+        .log_internal_errors(false)
         .init();
 }
 

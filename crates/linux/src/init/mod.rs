@@ -24,6 +24,7 @@ use nix::unistd::{ForkResult, Pid, sethostname, setsid};
 pub(crate) use program::{complete_environment, exec};
 
 use crate::record::Launch;
+use crate::shim::message;
 use crate::{confine, jail, sys};
 
 /// What the init gets from the shim; everything else is closed.
@@ -115,7 +116,7 @@ fn prepare(
     unshare(namespaces).map_err(nix("make the task's namespaces"))?;
     sethostname(&launch.hostname).map_err(nix("set the hostname"))?;
     for remark in jail::build(launch, dir).map_err(|error| error.to_string())? {
-        eprintln!("{}: {remark}", launch.label);
+        message(&format_args!("{}: {remark}", launch.label));
     }
     Ok(signals)
 }

@@ -26,7 +26,7 @@ use nix::mount::{MntFlags, MsFlags, umount2};
 use nix::unistd::{chdir, pivot_root};
 
 use crate::error::At;
-use crate::record::{HOME_DIRECTORY, Launch, Root};
+use crate::record::{HOME_DIRECTORY, Launch, ROOT_DIRECTORY, Root};
 use crate::{FileError, Isolation};
 use mounts::{bind_at, tmpfs};
 
@@ -55,7 +55,7 @@ pub(crate) fn build(launch: &Launch, dir: &Path) -> Result<Vec<String>, JailErro
     // Nothing that happens here may reach the host's own mounts.
     mounts::change("/", MsFlags::MS_REC | MsFlags::MS_PRIVATE)?;
     // A directory of the host has to carry the new root until it is the root.
-    let base = dir.join("root");
+    let base = dir.join(ROOT_DIRECTORY);
     make_dir(&base)?;
     let nosuid_nodev = MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
     tmpfs(&base, ROOT_OPTIONS, nosuid_nodev)?;

@@ -1,15 +1,21 @@
 //! Reading and writing one record: whole or not at all.
 
 use std::fs::{self, File};
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use nix::errno::Errno;
+use nix::fcntl::{FallocateFlags, fallocate};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::{RecordError, VERSION};
+use crate::FileError;
 use crate::error::At;
+
+/// How much of the disk is reserved for a record: more than those have that it is done for.
+const RESERVED_BYTES: u16 = 4096;
 
 /// Whether a record must survive a loss of power from the moment that it is written.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -54,6 +60,31 @@ pub(super) fn read<T: DeserializeOwned>(
     Ok(Some(versioned.record))
 }
 
+/// Takes room on the disk for a record that is written later, and must be even if there is none left.
+pub(super) fn reserve(dir: &Path, name: &str) -> Result<(), FileError> {
+    let temporary = temporary(dir, name);
+    let mut file = open(&temporary)?;
+    let bytes = libc::off_t::from(RESERVED_BYTES);
+    let reserved = match fallocate(&file, FallocateFlags::empty(), 0, bytes) {
+        // Not every file system can; a write takes it, too.
+        Err(Errno::EOPNOTSUPP) => file.write_all(&vec![0; usize::from(RESERVED_BYTES)]),
+        reserved => reserved.map_err(io::Error::from),
+    };
+    reserved.at("reserve room for", &temporary)
+}
+
+/// What is to have the name when it is whole.
+fn temporary(dir: &Path, name: &str) -> PathBuf {
+    dir.join(format!(".{name}.new"))
+}
+
+/// The environment may hold secrets, so nobody but root reads it.
+fn open(temporary: &Path) -> Result<File, FileError> {
+    let mut options = File::options();
+    options.write(true).create(true).truncate(false).mode(0o600);
+    options.open(temporary).at("create", temporary)
+}
+
 pub(super) fn write<T: Serialize>(
     dir: &Path,
     name: &str,
@@ -61,16 +92,15 @@ pub(super) fn write<T: Serialize>(
     durable: Durable,
 ) -> Result<(), RecordError> {
     let path = dir.join(name);
-    let temporary = dir.join(format!(".{name}.new"));
+    let temporary = temporary(dir, name);
     let damaged = |why| RecordError::Damaged { path: path.clone(), why };
     let mut content =
         serde_json::to_vec_pretty(&Versioned { version: VERSION, record }).map_err(damaged)?;
     content.push(b'\n');
-    // The environment may hold secrets, so nobody but root reads it.
-    let mut options = File::options();
-    options.write(true).create(true).truncate(true).mode(0o600);
-    let mut file = options.open(&temporary).at("create", &temporary)?;
+    let mut file = open(&temporary)?;
     file.write_all(&content).at("write", &temporary)?;
+    // Not before: what it has of the disk was reserved for it.
+    file.set_len(content.len() as u64).at("write", &temporary)?;
     if durable == Durable::Yes {
         file.sync_all().at("sync", &temporary)?;
     }

@@ -35,6 +35,8 @@ pub const SHIM_LOG_FILE: &str = "shim.log";
 pub const LOG_DIRECTORY: &str = "logs";
 /// Name of the task's writable directory, which it sees as `/home/task`.
 pub const HOME_DIRECTORY: &str = "home";
+/// Name of the directory at which its jail is built, in a mount namespace of its own.
+pub(crate) const ROOT_DIRECTORY: &str = "root";
 
 /// Why a record could not be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -282,6 +284,15 @@ macro_rules! record {
 record!(Launch, LAUNCH_FILE, 16 << 20, file::Durable::No);
 record!(Running, RUNNING_FILE, 64 << 10, file::Durable::No);
 record!(Exit, EXIT_FILE, 64 << 10, file::Durable::Yes);
+
+/// Takes room on the disk for what is recorded of a task once it has begun.
+///
+/// # Errors
+/// When the disk is full.
+pub(crate) fn reserve(dir: &Path) -> Result<(), FileError> {
+    file::reserve(dir, RUNNING_FILE)?;
+    file::reserve(dir, EXIT_FILE)
+}
 
 impl How {
     /// Reads a raw wait status, as `waitpid(2)` gives it for an ended process.

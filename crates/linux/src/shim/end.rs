@@ -4,6 +4,7 @@ use crate::cgroup::{CgroupError, TaskCgroup, Usage};
 use crate::process::unix_micros_now;
 use crate::record::{Exit, How, Launch};
 
+use super::message;
 use super::supervise::Ended;
 
 /// Empties and removes the task's cgroup, and says how the task ended. Without a cgroup nothing was
@@ -50,5 +51,5 @@ fn full_alloc(launch: &Launch, cgroup: &TaskCgroup, was_full: bool) -> Option<Ta
 
 /// Logs an error that changes nothing about the task's end.
 fn report<T>(launch: &Launch, result: Result<T, CgroupError>) -> Option<T> {
-    result.inspect_err(|error| eprintln!("{}: {error}", launch.label)).ok()
+    result.inspect_err(|error| message(&format_args!("{}: {error}", launch.label))).ok()
 }

@@ -11,8 +11,9 @@ pub(crate) mod begin;
 mod end;
 mod supervise;
 
+use std::fmt;
 use std::fs;
-use std::io;
+use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -41,7 +42,9 @@ pub fn run(task_dir: &Path) -> ExitCode {
             let exit = look_after(&mut shim);
             let mut code = ExitCode::SUCCESS;
             if let Err(error) = exit.write(&shim.dir) {
-                eprintln!("cannot record the end of the task: {error}; how it ended: {exit:?}");
+                message(&format_args!(
+                    "cannot record the end of the task: {error}; how it ended: {exit:?}"
+                ));
                 code = ExitCode::FAILURE;
             }
             // Only now: whoever sees the lock free or the pipe closed finds the record.
@@ -49,10 +52,16 @@ pub fn run(task_dir: &Path) -> ExitCode {
             code
         }
         Err(error) => {
-            eprintln!("bourg shim {}: {error}", task_dir.display());
+            message(&format_args!("bourg shim {}: {error}", task_dir.display()));
             ExitCode::FAILURE
         }
     }
+}
+
+/// Says something to the operator, in the shim's log. Where that finds no room it is lost: nothing may
+/// depend on it, least of all the task.
+pub(crate) fn message(text: &fmt::Arguments<'_>) {
+    let _no_room = io::stderr().write_all(format!("{text}\n").as_bytes());
 }
 
 /// Runs the shim's task to its end.
@@ -77,11 +86,11 @@ fn look_after(shim: &mut Shim) -> Exit {
     let ended = supervise::supervise(dir, &launch, cgroup.as_ref(), &mut logs, &mut shim.ready);
     for (log, name) in logs.iter().zip(["stdout", "stderr"]) {
         if log.dropped_bytes() > 0 {
-            eprintln!(
+            message(&format_args!(
                 "{}: the disk was full: {} bytes of {name} were dropped",
                 launch.label,
                 log.dropped_bytes()
-            );
+            ));
         }
     }
     let ended = ended

@@ -19,6 +19,7 @@ use crate::isolation::enter_user_namespace;
 use crate::logs::LogWriter;
 use crate::process::{boot_id, start_time, unix_micros_now};
 use crate::record::{How, Launch, Running};
+use crate::shim::message;
 use crate::sys;
 
 /// How much of the output is copied at a time.
@@ -96,7 +97,10 @@ pub(super) fn supervise(
         {
             oom_until = None;
             if let Err(error) = cgroup.kill_all() {
-                eprintln!("{}: out of memory, but cannot be killed: {error}", launch.label);
+                message(&format_args!(
+                    "{}: out of memory, but cannot be killed: {error}",
+                    launch.label
+                ));
             }
         }
         if woken.init {
@@ -180,7 +184,7 @@ fn note_running(dir: &Path, launch: &Launch, init_pid: i32) {
         running.write(dir).map_err(|error| error.to_string())
     };
     if let Err(error) = write() {
-        eprintln!("{}: cannot record that the task runs: {error}", launch.label);
+        message(&format_args!("{}: cannot record that the task runs: {error}", launch.label));
     }
 }
 

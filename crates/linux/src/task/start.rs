@@ -1,9 +1,9 @@
 //! Starting a task: write down what to run, and start a shim that outlives us.
 
-use std::fs::File;
-use std::io::Read;
+use std::fs::{self, File};
+use std::io::{self, Read};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -12,7 +12,7 @@ use nix::unistd::pipe2;
 
 use super::{TaskDirectory, TaskError};
 use crate::error::At;
-use crate::record::{Launch, SHIM_LOG_FILE};
+use crate::record::{self, HOME_DIRECTORY, LOG_DIRECTORY, Launch, ROOT_DIRECTORY, SHIM_LOG_FILE};
 use crate::sys;
 
 /// A shim that has been started. Dropping it changes nothing about the shim.
@@ -43,6 +43,7 @@ impl TaskDirectory {
             return Err(TaskError::InUse { dir: self.path().to_owned(), shim_pid });
         }
         launch.write(self.path())?;
+        self.make_room()?;
         let log_path = self.path().join(SHIM_LOG_FILE);
         let no_shim = |reason: String| TaskError::NoShim {
             label: launch.label.clone(),
@@ -79,10 +80,26 @@ impl TaskDirectory {
         drop(go_write);
         Ok(ShimChild { ready: ready.into(), shim, shim_pid })
     }
+
+    /// Makes all that the task and its shim must find a place for, or nothing is begun: later the disk
+    /// may be full.
+    fn make_room(&self) -> Result<(), TaskError> {
+        record::reserve(self.path())?;
+        for name in [LOG_DIRECTORY, HOME_DIRECTORY, ROOT_DIRECTORY] {
+            let path = self.path().join(name);
+            match fs::create_dir(&path) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
+                result => result.at("create directory", &path)?,
+            }
+            let mode = fs::Permissions::from_mode(0o755);
+            fs::set_permissions(&path, mode).at("open to its task", &path)?;
+        }
+        Ok(())
+    }
 }
 
 /// Reads up to a newline, byte by byte: what follows belongs to another reader.
-fn read_line(file: &mut File) -> std::io::Result<String> {
+fn read_line(file: &mut File) -> io::Result<String> {
     let mut line = Vec::new();
     let mut byte = [0];
     while line.len() < 4096 && file.read(&mut byte)? == 1 && byte[0] != b'\n' {

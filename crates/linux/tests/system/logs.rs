@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::support::{Tasks, read_log, wait_until};
+use crate::support::{SmallDisk, Tasks, read_log, wait_until};
 use linux::logs::{LogReader, Start, Stream};
 use linux::record::LogPolicy;
 
@@ -105,24 +105,6 @@ fn nothing_yet_is_not_an_error() {
     }
     let error = LogReader::open(&dir.path().join("no"), Stream::Stdout, Start::Beginning);
     assert!(error.unwrap_err().to_string().starts_with("cannot read the logs in"));
-}
-
-/// A small file system of its own, unmounted in the end.
-struct SmallDisk(tempfile::TempDir);
-
-impl SmallDisk {
-    fn new(options: &str) -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let flags = nix::mount::MsFlags::empty();
-        nix::mount::mount(Some("tmpfs"), dir.path(), Some("tmpfs"), flags, Some(options)).unwrap();
-        Self(dir)
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        let _busy = nix::mount::umount2(self.0.path(), nix::mount::MntFlags::MNT_DETACH);
-    }
 }
 
 #[test]

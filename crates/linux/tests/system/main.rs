@@ -6,6 +6,7 @@ mod support;
 
 mod allocs;
 mod enter;
+mod full;
 mod groups;
 mod jail;
 mod limits;

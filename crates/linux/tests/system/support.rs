@@ -196,3 +196,21 @@ pub(crate) fn wait_until(what: &str, mut reached: impl FnMut() -> bool) {
         std::thread::sleep(Duration::from_millis(2));
     }
 }
+
+/// A small file system of its own, unmounted in the end.
+pub(crate) struct SmallDisk(pub(crate) tempfile::TempDir);
+
+impl SmallDisk {
+    pub(crate) fn new(options: &str) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let flags = nix::mount::MsFlags::empty();
+        nix::mount::mount(Some("tmpfs"), dir.path(), Some("tmpfs"), flags, Some(options)).unwrap();
+        Self(dir)
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _busy = nix::mount::umount2(self.0.path(), nix::mount::MntFlags::MNT_DETACH);
+    }
+}
