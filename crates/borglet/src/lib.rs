@@ -10,6 +10,7 @@
 
 mod alloc;
 mod health;
+mod keep;
 mod launch;
 mod limit;
 mod order;
@@ -17,6 +18,7 @@ mod room;
 mod state;
 
 pub use alloc::RecoveredAlloc;
+pub use keep::{KeepAtMost, Kept, outdated};
 pub use launch::{ALLOC_DIRECTORY, CLIENT_DIRECTORY, Launch, environment};
 pub use order::{Desired, DesiredAlloc, Order, OrderRefused, Report, TaskReport, TaskStatus};
 pub use state::{Borglet, Effect, Input, Recovered, RecoveredStatus, Settings};

@@ -1,28 +1,68 @@
 //! The directories of instances whose records nobody needs any more: their logs are kept for a
-//! while.
+//! while. How much of whose, the crate `borglet` decides.
 
-use std::cmp::Reverse;
 use std::collections::HashMap;
-use std::time::{Duration, Instant};
+use std::path::Path;
+use std::time::{Duration, Instant, SystemTime};
+
+use borglet::{KeepAtMost, outdated};
+use linux::tree::{Measure, Used};
+use model::{Bytes, InstanceId, Span, UserName};
+use nix::sys::statvfs::{Statvfs, statvfs};
 
 use super::remover::Remover;
 use super::tasks::Files;
 
 /// How often they are looked through.
-const INTERVAL: Duration = Duration::from_secs(30);
-/// How long one is kept.
-const KEPT_FOR: Duration = Duration::from_secs(3_600);
-/// How many are kept at most.
-const KEPT_MAX: usize = 200;
+const INTERVAL: Duration = Duration::from_secs(10);
+/// How long logs are kept at most.
+const AGE_MAX: Span = Span::from_secs(24 * 3_600);
+/// How many bytes they take at most, and which part of a small disk.
+const BYTES_MAX: u64 = 1 << 30;
+const BYTES_PART: u64 = 20;
+/// How many instances have some at most, and for how many of a small disk's files there is one.
+const INSTANCES_MAX: u64 = 2_000;
+const FILES_EACH: u64 = 100;
 
-/// Since when each is known to this process. The moment that its file has is the wall clock's, by
-/// which an hour may be over at once.
+/// What is known of each.
 #[derive(Debug, Default)]
 struct Kept {
-    known: HashMap<String, Instant>,
+    known: HashMap<InstanceId, Known>,
 }
 
-/// Removes what has been kept long enough, for ever.
+#[derive(Debug)]
+struct Known {
+    /// Since when this process knows of it. The moment that its file has is the wall clock's, by which
+    /// a day may be over at once.
+    since: Instant,
+    user: Option<UserName>,
+    used: Used,
+}
+
+/// How much is kept at most on the disk of a directory.
+pub(crate) fn at_most(directory: &Path) -> KeepAtMost {
+    let disk = statvfs(directory).ok();
+    let bytes = |disk: &Statvfs| disk.blocks().saturating_mul(disk.fragment_size()) / BYTES_PART;
+    // Some file systems have as many files as there is room for, and say 0.
+    let files = |disk: &Statvfs| Some(disk.files() / FILES_EACH).filter(|_| disk.files() > 0);
+    let instances = disk.as_ref().and_then(files).map_or(INSTANCES_MAX, |n| n.min(INSTANCES_MAX));
+    KeepAtMost {
+        age: AGE_MAX,
+        bytes: Bytes(disk.as_ref().map_or(BYTES_MAX, |disk| bytes(disk).min(BYTES_MAX))),
+        instances: usize::try_from(instances).unwrap_or(usize::MAX),
+    }
+}
+
+/// The same as users read it, of a machine that does not have some logs any more.
+pub(crate) fn explained(at_most: &KeepAtMost) -> String {
+    format!(
+        "a machine keeps those of ended tasks for {}, and of {} tasks or {} at most, where the oldest \
+         of the user who has the most go first",
+        at_most.age, at_most.instances, at_most.bytes
+    )
+}
+
+/// Discards what is not to be kept any longer, for ever.
 pub(crate) async fn clean(files: Files, remover: Remover) {
     let mut interval = tokio::time::interval(INTERVAL);
     let mut kept = Kept::default();
@@ -30,8 +70,8 @@ pub(crate) async fn clean(files: Files, remover: Remover) {
         interval.tick().await;
         let files = files.clone();
         let cleaned = tokio::task::spawn_blocking(move || {
-            if let Err(error) = kept.clean(&files, KEPT_FOR, KEPT_MAX) {
-                tracing::error!("old task directories cannot be listed: {error:#}");
+            if let Err(error) = kept.clean(&files, &at_most(&files.directory)) {
+                tracing::error!("the logs of ended tasks cannot be listed: {error:#}");
             }
             kept
         });
@@ -41,57 +81,105 @@ pub(crate) async fn clean(files: Files, remover: Remover) {
 }
 
 impl Kept {
-    /// Removes those known for longer than a time, and the oldest beyond a number.
-    fn clean(&mut self, files: &Files, kept_for: Duration, kept_max: usize) -> anyhow::Result<()> {
+    fn clean(&mut self, files: &Files, at_most: &KeepAtMost) -> anyhow::Result<()> {
         let now = Instant::now();
-        let mut retired = Vec::new();
-        for (name, noted) in files.retired()? {
-            let since = self.known.get(&name).copied().unwrap_or(now);
-            retired.push((Reverse((since, noted)), name));
+        let mut there = files.retired()?;
+        let found: HashMap<InstanceId, SystemTime> = there.iter().copied().collect();
+        self.known.retain(|instance, _| found.contains_key(instance));
+        for instance in found.into_keys() {
+            self.known.entry(instance).or_insert_with(|| Known {
+                since: now,
+                user: files.owner_of_retired(instance),
+                used: measured(files, instance),
+            });
         }
-        retired.sort_unstable();
-        self.known.clear();
-        for (position, (Reverse((since, _)), name)) in retired.into_iter().enumerate() {
-            let over = position >= kept_max || now - since > kept_for;
-            match if over { files.discard(&name) } else { Ok(()) } {
-                Ok(()) if over => continue,
-                Ok(()) => {}
-                // It is tried again, and is no reason to keep the others.
-                Err(error) => tracing::error!("{name} cannot be removed: {error:#}"),
+        // Of what was there already when this process began, the moments that the files have.
+        there.sort_unstable_by_key(|(instance, noted)| {
+            (self.known.get(instance).map(|known| known.since), *noted, *instance)
+        });
+        let kept = |(instance, _): &(InstanceId, SystemTime)| {
+            let known = self.known.get(instance)?;
+            let age = u64::try_from((now - known.since).as_micros()).unwrap_or(u64::MAX);
+            let (user, bytes) = (known.user.clone(), Bytes(known.used.bytes));
+            Some(borglet::Kept { instance: *instance, user, age: Span(age), bytes })
+        };
+        let kept: Vec<_> = there.iter().filter_map(kept).collect();
+        for instance in outdated(&kept, at_most) {
+            // It is tried again, and is no reason to keep the others.
+            if let Err(error) = files.discard(instance) {
+                tracing::error!("{instance} cannot be removed: {error:#}");
             }
-            self.known.insert(name, since);
         }
         Ok(())
     }
 }
 
+/// What the logs and records of one take.
+fn measured(files: &Files, instance: InstanceId) -> Used {
+    let count = || {
+        let mut measure = Measure::of(files.task(instance)?.path())?;
+        while !measure.go_on(usize::MAX)? {}
+        anyhow::Ok(measure.used())
+    };
+    count().unwrap_or_else(|error| {
+        tracing::error!("what {instance} takes of the disk is not known: {error:#}");
+        Used::default()
+    })
+}
+
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use linux::Isolation;
     use std::fs::{self, File};
-    use std::time::SystemTime;
+
+    use linux::Isolation;
+
+    use super::*;
+
+    const AT_MOST: KeepAtMost =
+        KeepAtMost { age: Span::from_secs(3_600), bytes: Bytes(1 << 30), instances: 200 };
 
     #[test]
-    fn what_is_kept_is_a_matter_of_this_processs_time_and_of_their_number() {
+    fn what_is_kept_is_a_matter_of_this_processs_time_and_of_fair_shares() {
         let place = tempfile::tempdir().expect("a temporary directory");
         let files = Files::found(place.path(), Isolation::Rootless).expect("a directory");
-        for (index, name) in ["1-0-1", "1-0-2", "1-0-3"].into_iter().enumerate() {
+        let directory = |name: &str| {
             let directory = files.tasks().join(name);
             fs::create_dir_all(&directory).expect("a task directory");
+            directory
+        };
+        for (index, (name, log)) in
+            [("1-0-1", 64), ("1-0-2", 1), ("1-0-3", 1), ("1-0-4", 1)].into_iter().enumerate()
+        {
+            let directory = directory(name);
+            fs::write(directory.join("stdout"), vec![0; log << 10]).expect("there is room");
             let retired = File::create(directory.join("retired")).expect("a file");
             let noted = SystemTime::UNIX_EPOCH + Duration::from_secs(index as u64);
             retired.set_modified(noted).expect("its time can be set");
         }
-        fs::create_dir(files.tasks().join("2-0-1")).expect("one that is needed");
+        directory("2-0-1");
         let there = || linux::task::scan(&files.tasks()).expect("a list").join(" ");
         let mut kept = Kept::default();
-        let hour = Duration::from_secs(3_600);
-        kept.clean(&files, hour, 200).expect("it can be cleaned");
-        assert_eq!(there(), "1-0-1 1-0-2 1-0-3 2-0-1", "nobody knows since when");
-        kept.clean(&files, hour, 2).expect("it can be cleaned");
-        assert_eq!(there(), "1-0-2 1-0-3 2-0-1", "the oldest is one too many");
-        kept.clean(&files, Duration::ZERO, 200).expect("it can be cleaned");
+        let mut clean = |at_most| kept.clean(&files, &at_most).expect("it can be cleaned");
+        clean(AT_MOST);
+        assert_eq!(there(), "1-0-1 1-0-2 1-0-3 1-0-4 2-0-1", "nobody knows since when");
+        clean(KeepAtMost { bytes: Bytes(64 << 10), ..AT_MOST });
+        assert_eq!(there(), "1-0-2 1-0-3 1-0-4 2-0-1", "the large one");
+        clean(KeepAtMost { instances: 2, ..AT_MOST });
+        assert_eq!(there(), "1-0-3 1-0-4 2-0-1", "the oldest is one too many");
+        clean(KeepAtMost { age: Span::ZERO, ..AT_MOST });
         assert_eq!(there(), "2-0-1", "known for longer than no time");
+        assert_eq!(files.discarded().expect("a list").len(), 4);
+    }
+
+    #[test]
+    fn a_small_disk_keeps_less() {
+        let place = tempfile::tempdir().expect("a temporary directory");
+        let large = at_most(place.path());
+        assert!(large.bytes <= Bytes(BYTES_MAX) && large.instances <= 2_000);
+        assert_eq!(
+            explained(&KeepAtMost { age: AGE_MAX, bytes: Bytes(BYTES_MAX), instances: 2_000 }),
+            "a machine keeps those of ended tasks for 1 d, and of 2000 tasks or 1 GiB at most, where \
+             the oldest of the user who has the most go first"
+        );
     }
 }

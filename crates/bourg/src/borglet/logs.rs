@@ -9,6 +9,7 @@ use proto::v1;
 use tokio::sync::mpsc;
 use tonic::Status;
 
+use super::kept;
 use super::tasks::Files;
 
 /// The size of a piece.
@@ -43,7 +44,7 @@ pub(crate) fn read(
     let directory = files.logs(instance).map_err(|error| broken(&error))?;
     let task = files.task(instance).map_err(|error| broken(&error))?;
     if !task.path().exists() {
-        return Err(Status::not_found(format!("the logs of {instance} are not kept any more")));
+        return Err(Status::not_found(kept::explained(&kept::at_most(&files.directory))));
     }
     let follow = asked.follow;
     tokio::task::spawn(async move {

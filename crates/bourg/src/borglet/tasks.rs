@@ -2,7 +2,7 @@
 //! as `bourg`. Those of allocs are in [`super::allocs`].
 
 use std::fs;
-use std::io::Write;
+use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,13 +15,13 @@ use linux::cgroup::{self, Hierarchy, Limits, TaskCgroup};
 use linux::record::{self, Bind, How, Jail, LogPolicy};
 use linux::task::{Inspection, LostReason, Resized, TaskDirectory};
 use linux::uid::Holder;
-use model::{Bytes, End, InstanceId, LogIndex, Resources, Span, Stamp, Term, Time};
+use model::{Bytes, End, InstanceId, LogIndex, Resources, Span, Stamp, Term, Time, UserName};
 use proto::v1;
 
 /// What was desired of an instance, as the order said it, and with the newest limit that it was held
 /// to: beside its launch record, so that it is found again after a restart.
 const DESIRED_FILE: &str = "desired.json";
-/// Made when nobody needs the record of an instance any more.
+/// What [`DESIRED_FILE`] is called once nobody needs the record of an instance any more.
 const RETIRED_FILE: &str = "retired";
 /// Made when an instance was ended only because the Borglet ended: however its program took that,
 /// its work is not done.
@@ -166,7 +166,7 @@ impl Files {
         limit: Resources,
     ) -> anyhow::Result<Option<Resources>> {
         let task = self.task(instance)?;
-        let Some(mut desired) = read_desired(&task)? else { return Ok(None) };
+        let Some(mut desired) = read_desired(&task, DESIRED_FILE)? else { return Ok(None) };
         let held = match task.resize(&limits(limit, desired.spec.processes))? {
             Resized::Done => limit,
             Resized::Refused { memory_bytes } => Resources { ram: Bytes(memory_bytes), ..limit },
@@ -239,7 +239,7 @@ impl Files {
         instance: InstanceId,
         task: &TaskDirectory,
     ) -> anyhow::Result<Option<Recovered>> {
-        let Some(desired) = read_desired(task)? else {
+        let Some(desired) = read_desired(task, DESIRED_FILE)? else {
             // Whoever made the directory came no further.
             task.discard()?;
             return Ok(None);
@@ -315,8 +315,26 @@ impl Files {
     /// has been kept long enough.
     pub(crate) fn retire(&self, instance: InstanceId) -> anyhow::Result<()> {
         let task = self.task(instance)?;
-        // One that never got as far as a directory leaves nothing to keep.
-        if task.path().exists() { write(task.path(), RETIRED_FILE, "") } else { Ok(()) }
+        // A name takes no room on a full disk, and whose it was is still to be known.
+        let (desired, retired) = (task.path().join(DESIRED_FILE), task.path().join(RETIRED_FILE));
+        match fs::rename(&desired, &retired) {
+            Ok(()) => Ok(fs::File::open(&retired)?.set_modified(SystemTime::now())?),
+            // One that got no further than a directory leaves nothing to keep.
+            Err(error) if error.kind() == io::ErrorKind::NotFound && !retired.exists() => {
+                Ok(task.discard()?)
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(error).with_context(|| format!("cannot make {}", retired.display())),
+        }
+    }
+
+    /// Whose an instance was that is retired; none where that is not known.
+    pub(crate) fn owner_of_retired(&self, instance: InstanceId) -> Option<UserName> {
+        // An earlier release left an empty file, beside what was desired.
+        let directory = self.task(instance).ok()?;
+        [RETIRED_FILE, DESIRED_FILE]
+            .into_iter()
+            .find_map(|name| Some(read_desired(&directory, name).ok()??.user))
     }
 
     /// Notes that an instance was ended only because the Borglet ends.
@@ -325,17 +343,17 @@ impl Files {
     }
 
     /// The instances whose records nobody needs any more, with the moment at which that was noted.
-    pub(crate) fn retired(&self) -> anyhow::Result<Vec<(String, SystemTime)>> {
+    pub(crate) fn retired(&self) -> anyhow::Result<Vec<(InstanceId, SystemTime)>> {
         let noted = |name: String| {
             let metadata = fs::metadata(self.tasks().join(&name).join(RETIRED_FILE)).ok()?;
-            Some((name, metadata.modified().ok()?))
+            Some((name.parse().ok()?, metadata.modified().ok()?))
         };
         Ok(linux::task::scan(&self.tasks())?.into_iter().filter_map(noted).collect())
     }
 
     /// Discards the directory of an instance that has ended, with its logs.
-    pub(crate) fn discard(&self, name: &str) -> anyhow::Result<()> {
-        Ok(TaskDirectory::open(&self.tasks(), name)?.discard()?)
+    pub(crate) fn discard(&self, instance: InstanceId) -> anyhow::Result<()> {
+        Ok(self.task(instance)?.discard()?)
     }
 
     /// What was discarded and is still to be deleted.
@@ -367,8 +385,8 @@ pub(super) fn limits(limit: Resources, processes: u32) -> Limits {
 }
 
 /// What was desired of an instance, with the limit that it is held to; none where it was never begun.
-fn read_desired(task: &TaskDirectory) -> anyhow::Result<Option<Desired>> {
-    let Some(text) = read(&task.path().join(DESIRED_FILE))? else { return Ok(None) };
+fn read_desired(task: &TaskDirectory, name: &str) -> anyhow::Result<Option<Desired>> {
+    let Some(text) = read(&task.path().join(name))? else { return Ok(None) };
     let desired: v1::Desired = serde_json::from_str(&text)?;
     Ok(Some(desired.try_into()?))
 }
@@ -435,7 +453,7 @@ pub(super) fn read(path: &Path) -> anyhow::Result<Option<String>> {
     use std::io::Read;
     let file = match fs::File::open(path) {
         Ok(file) => file,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error).with_context(|| format!("cannot open {}", path.display())),
     };
     let mut text = String::new();

@@ -1,5 +1,6 @@
 //! How a command ends: the exit codes (design, section 9) and what is said with them.
 
+use std::error::Error as _;
 use std::fmt;
 use std::process::ExitCode;
 
@@ -105,10 +106,41 @@ impl From<tonic::Status> for Failure {
             Grpc::FailedPrecondition | Grpc::PermissionDenied | Grpc::ResourceExhausted => {
                 Self::new(Code::Refused, text)
             }
+            // What a master says itself has no cause beneath it.
+            Grpc::Unavailable if status.source().is_none() => Self::new(Code::NoMaster, text)
+                .next("a master answers but cannot serve now: try again; `bourg master list` shows the replicas"),
             Grpc::Unavailable => Self::new(Code::NoMaster, text)
                 .next("is the cell running? `bourg dev` starts one on this machine"),
             Grpc::Unauthenticated => Self::new(Code::Refused, text),
             _ => Self::failed(text),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tonic::{Code as Grpc, Status};
+
+    #[test]
+    fn a_cell_that_answers_is_not_to_be_started() {
+        let said = |status: Status| {
+            let failure = Failure::from(status);
+            (failure.code, failure.next.unwrap_or_default())
+        };
+        for (grpc, expected) in [
+            (Grpc::Aborted, Code::Failed),
+            (Grpc::Internal, Code::Failed),
+            (Grpc::DataLoss, Code::Failed),
+            (Grpc::DeadlineExceeded, Code::Failed),
+            (Grpc::NotFound, Code::Usage),
+            (Grpc::FailedPrecondition, Code::Refused),
+            (Grpc::ResourceExhausted, Code::Refused),
+            (Grpc::Unavailable, Code::NoMaster),
+        ] {
+            let (code, next) = said(Status::new(grpc, "said"));
+            assert_eq!(code, expected, "{grpc:?}");
+            assert!(!next.contains("bourg dev"), "{grpc:?}: {next}");
         }
     }
 }

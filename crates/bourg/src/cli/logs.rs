@@ -6,7 +6,7 @@ use std::sync::Arc;
 use proto::v1;
 use tokio::sync::mpsc;
 use tokio_stream::StreamExt;
-use tonic::{Status, Streaming};
+use tonic::{Code, Status, Streaming};
 
 use super::choose::{Among, choose};
 use super::exit::{Done, Failure};
@@ -65,10 +65,19 @@ pub(super) fn logs(cell: Target<'_>, args: &LogsArgs) -> Done {
         drop(to_us);
         let mut lines = Lines { prefixed: !single, open: BTreeMap::new() };
         while let Some((job, chunk)) = from_jobs.recv().await {
-            lines.take(&job, &chunk?)?;
+            lines.take(&job, &chunk.map_err(|status| failure(&job, status))?)?;
         }
         lines.end()
     })
+}
+
+/// What it means that reading a job's logs came to an end. The job is there: what is not found are logs.
+fn failure(job: &str, status: Status) -> Failure {
+    match status.code() {
+        Code::NotFound => Failure::failed(format!("error: {}", status.message()))
+            .next(format!("bourg events {job} says how its tasks ended")),
+        _ => status.into(),
+    }
 }
 
 /// Hands on what one job's tasks write.

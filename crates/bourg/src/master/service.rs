@@ -16,12 +16,13 @@ use rpc::service::borgmaster_server::Borgmaster;
 use rpc::transport::{Cause, Places, Refusals};
 use rpc::{Authority, Identity};
 use tokio::sync::{Semaphore, mpsc};
+use tokio::task::JoinSet;
 use tokio_stream::Stream;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 
 use super::core::{Ask, Core, View};
-use super::logs::{newest_life, relay};
+use super::logs::{newest_life, relay, say_not_kept};
 use super::metrics::{Metrics, Requests};
 use super::past::Past;
 use super::reads::{Reads, few, selection};
@@ -575,12 +576,13 @@ impl Borgmaster for Service {
             })?);
         }
         let (to_client, stream) = mpsc::channel(LOG_QUEUE);
+        let mut relays = JoinSet::new();
         for (instance, machine) in lives {
             let Some(machine) = view.cell.machine(machine) else { continue };
             let client = self
                 .agents
                 .client_for_logs(machine)
-                .map_err(|error| Status::unavailable(error.to_string()))?;
+                .map_err(|error| Status::aborted(error.to_string()))?;
             let request = v1::ReadLogRequest {
                 instance: Some(instance.into()),
                 stream: asked.stream,
@@ -589,8 +591,10 @@ impl Borgmaster for Service {
             };
             let (core, id, was) = (self.core.clone(), machine.id, revoked(machine));
             let is_believed = move || core.view().cell.machine(id).map(revoked) == Some(was);
-            tokio::spawn(relay(client, request, to_client.clone(), is_believed));
+            relays.spawn(relay(client, request, to_client.clone(), is_believed));
         }
+        let name = format!("{}/{}", job.owner, job.spec.name);
+        tokio::spawn(say_not_kept(name, relays, to_client));
         let stream = holding((place, places), ReceiverStream::new(stream));
         Ok(self.while_accepted(caller, Response::new(stream)))
     }

@@ -49,19 +49,20 @@ fn a_torn_tail_is_cut_off_and_said() {
 }
 
 /// A small filesystem of its own, unmounted in the end.
-struct SmallDisk(tempfile::TempDir);
+pub(crate) struct SmallDisk(tempfile::TempDir);
 
 impl SmallDisk {
-    fn mount() -> Self {
+    /// In memory, with these options of tmpfs.
+    pub(crate) fn mount(options: &str) -> Self {
         let place = tempfile::Builder::new().prefix("bourg-test-").tempdir();
         let place = place.expect("a temporary directory");
-        let (flags, options) = (nix::mount::MsFlags::empty(), Some("size=320m,mode=700"));
-        nix::mount::mount(Some("tmpfs"), place.path(), Some("tmpfs"), flags, options)
+        let (flags, options) = (nix::mount::MsFlags::empty(), format!("mode=700,{options}"));
+        nix::mount::mount(Some("tmpfs"), place.path(), Some("tmpfs"), flags, Some(&*options))
             .expect("root can mount");
         Self(place)
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.0.path().join(name)
     }
 }
@@ -74,7 +75,7 @@ impl Drop for SmallDisk {
 
 #[test]
 fn a_full_disk_refuses_changes_and_serves_reads_until_there_is_room() {
-    let disk = SmallDisk::mount();
+    let disk = SmallDisk::mount("size=320m");
     let mut cell = Cell::start_in(Terminal::new(), &disk.path("cell"), &[]);
     let ballast = disk.path("ballast").display().to_string();
     cell.ok("bourg run $EXAMPLES/hello.bcl");

@@ -35,6 +35,7 @@ mod faults;
 mod grown;
 mod health;
 mod hello;
+mod kept_logs;
 mod lost;
 mod machines;
 mod metrics;

@@ -1,0 +1,171 @@
+//! How long the logs of ended instances are kept: up to an age, and together so many and so many
+//! bytes, in fair shares of their users.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use model::{Bytes, InstanceId, Span, TaskId, UserName};
+
+/// So many of each user's last logs are kept longest, beside the newest of each task.
+const LAST: usize = 5;
+
+/// An instance that has ended, of which only its logs are of interest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kept {
+    /// Which.
+    pub instance: InstanceId,
+    /// Whose it was; none where that is not known any more.
+    pub user: Option<UserName>,
+    /// For how long it has been kept.
+    pub age: Span,
+    /// What it takes of the disk.
+    pub bytes: Bytes,
+}
+
+/// How much is kept at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeepAtMost {
+    /// For how long.
+    pub age: Span,
+    /// Of all together.
+    pub bytes: Bytes,
+    /// How many.
+    pub instances: usize,
+}
+
+/// What is not to be kept any longer, of all that is there, the oldest first.
+///
+/// What is too old goes. Where the rest is still too much, whoever has the most gives the oldest of
+/// theirs, again and again: first what is neither among their last few nor the newest of its task,
+/// then the last few, then the newest of each task. So nobody's logs go for those of somebody who
+/// has more.
+#[must_use]
+pub fn outdated(kept: &[Kept], at_most: &KeepAtMost) -> Vec<InstanceId> {
+    let (old, kept): (Vec<_>, Vec<_>) = kept.iter().partition(|kept| kept.age > at_most.age);
+    let mut gone: Vec<_> = old.into_iter().map(|kept| kept.instance).collect();
+    let mut bytes: u64 = kept.iter().fold(0, |sum, kept| sum.saturating_add(kept.bytes.0));
+    let mut instances = kept.len();
+    let mut users = shares(&kept);
+    while bytes > at_most.bytes.0 || instances > at_most.instances {
+        let by_bytes = bytes > at_most.bytes.0;
+        let most = users
+            .values_mut()
+            .max_by_key(|share| if by_bytes { share.bytes } else { share.kept.len() as u64 });
+        let Some(kept) = most.and_then(Share::give) else { break };
+        bytes = bytes.saturating_sub(kept.bytes.0);
+        instances -= 1;
+        gone.push(kept.instance);
+    }
+    gone
+}
+
+/// What one user has.
+#[derive(Default)]
+struct Share<'a> {
+    bytes: u64,
+    /// In the order in which it goes.
+    kept: VecDeque<&'a Kept>,
+}
+
+impl<'a> Share<'a> {
+    fn give(&mut self) -> Option<&'a Kept> {
+        let kept = self.kept.pop_front()?;
+        self.bytes = self.bytes.saturating_sub(kept.bytes.0);
+        Some(kept)
+    }
+}
+
+/// Who has what, of what is there, the oldest first.
+fn shares<'a>(kept: &[&'a Kept]) -> BTreeMap<Option<&'a UserName>, Share<'a>> {
+    let mut tasks: BTreeSet<TaskId> = BTreeSet::new();
+    let mut users: BTreeMap<_, Vec<(bool, bool, &Kept)>> = BTreeMap::new();
+    for kept in kept.iter().rev() {
+        let newest = tasks.insert(kept.instance.task());
+        let own = users.entry(kept.user.as_ref()).or_default();
+        own.push((newest, own.len() < LAST, kept));
+    }
+    let share = |mut own: Vec<(bool, bool, &'a Kept)>| {
+        own.reverse();
+        own.sort_by_key(|(newest, last, _)| (*newest, *last));
+        let bytes = own.iter().fold(0, |sum: u64, (.., kept)| sum.saturating_add(kept.bytes.0));
+        Share { bytes, kept: own.into_iter().map(|(.., kept)| kept).collect() }
+    };
+    users.into_iter().map(|(user, own)| (user, share(own))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `USER INSTANCE MIB AGE`, the age in minutes; the oldest first.
+    fn kept(text: &str) -> Vec<Kept> {
+        let line = |line: &str| {
+            let [user, instance, mib, minutes] =
+                line.split_whitespace().collect::<Vec<_>>().try_into().expect("four words");
+            Kept {
+                instance: instance.parse().expect("an instance"),
+                user: (user != "?").then(|| user.parse().expect("a name")),
+                age: Span::from_secs(minutes.parse::<u64>().expect("a number") * 60),
+                bytes: Bytes(mib.parse::<u64>().expect("a number") << 20),
+            }
+        };
+        text.split(',').map(str::trim).filter(|text| !text.is_empty()).map(line).collect()
+    }
+
+    fn gone(text: &str, mib: u64, instances: usize) -> String {
+        let at_most =
+            KeepAtMost { age: Span::from_secs(3_600), bytes: Bytes(mib << 20), instances };
+        let gone = outdated(&kept(text), &at_most);
+        gone.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn whoever_has_the_most_gives_the_oldest_until_it_fits() {
+        let loops = "ben 2-0-1 1 50, ana 1-0-1 1 40, ben 2-0-2 1 30, ben 2-0-3 1 20, ben 2-0-4 1 9,
+                     ben 2-0-5 1 8, ben 2-0-6 1 7, ben 2-0-7 1 6, ben 2-0-8 1 5";
+        let table = [
+            ("all that fits stays", loops, 100, 100, ""),
+            ("to the byte", loops, 9, 9, ""),
+            ("age alone", "ana 1-0-1 1 61, ben 2-0-1 1 60", 100, 100, "1-0-1"),
+            ("too many", loops, 100, 7, "2-0-1 2-0-2"),
+            ("too many bytes", loops, 7, 100, "2-0-1 2-0-2"),
+            (
+                "the last few, and the newest at the very end",
+                loops,
+                100,
+                2,
+                "2-0-1 2-0-2 2-0-3 2-0-4 2-0-5 2-0-6 2-0-7",
+            ),
+            ("then by turns", loops, 100, 1, "2-0-1 2-0-2 2-0-3 2-0-4 2-0-5 2-0-6 2-0-7 2-0-8"),
+            (
+                "a large one of few",
+                "ana 1-0-1 9 5, ben 2-0-1 1 4, ben 2-0-2 1 3, ben 2-0-3 1 2",
+                11,
+                100,
+                "1-0-1",
+            ),
+            (
+                "of one with many, each of its own task, the oldest",
+                "ben 2-0-1 1 9, ben 2-1-1 1 8, ben 2-2-1 1 7, ben 2-3-1 1 6, ben 2-4-1 1 5,
+              ben 2-5-1 1 4, ben 2-6-1 1 3, ana 1-0-1 1 9",
+                100,
+                6,
+                "2-0-1 2-1-1",
+            ),
+            (
+                "the newest of a task outlives a loop of the same user's",
+                "ben 3-0-1 1 9, ben 2-0-1 1 8, ben 2-0-2 1 7, ben 2-0-3 1 6, ben 2-0-4 1 5,
+              ben 2-0-5 1 4, ben 2-0-6 1 3",
+                100,
+                2,
+                "2-0-1 2-0-2 2-0-3 2-0-4 2-0-5",
+            ),
+            ("nobody's is somebody's", "? 1-0-1 1 9, ? 1-0-2 1 8, ana 2-0-1 1 7", 100, 2, "1-0-1"),
+            ("age first", "ben 2-0-1 9 70, ana 1-0-1 5 9, ana 1-0-2 5 8", 10, 2, "2-0-1"),
+            ("nothing is kept", "ana 1-0-1 1 9, ben 2-0-1 1 8", 0, 0, "2-0-1 1-0-1"),
+            ("nothing is there", "", 0, 0, ""),
+        ];
+        for (what, text, mib, instances, expected) in table {
+            assert_eq!(gone(text, mib, instances), expected, "{what}");
+        }
+    }
+}
