@@ -20,6 +20,7 @@
 pub mod alloc;
 pub mod cgroup;
 mod confine;
+pub mod disk;
 pub mod enter;
 mod error;
 mod init;
@@ -41,5 +42,5 @@ pub mod uid;
 /// None lets it out of its jail.
 pub const CAPABILITIES: [u8; 7] = [10, 12, 13, 14, 19, 23, 38];
 
-pub use error::{FileError, is_no_room};
+pub use error::FileError;
 pub use isolation::Isolation;

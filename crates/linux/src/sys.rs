@@ -7,6 +7,7 @@ use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
+use nix::dir::OwningIter;
 use nix::unistd::ForkResult;
 
 /// The result of a system call that returns -1 on error.
@@ -40,6 +41,12 @@ pub(crate) fn has_process_of(uid: u32) -> io::Result<bool> {
         Err(error) if error.raw_os_error() == Some(libc::ESRCH) => Ok(false),
         Err(error) => Err(error),
     }
+}
+
+/// The descriptor of a directory whose entries are being read.
+pub(crate) fn directory_of(entries: &OwningIter) -> BorrowedFd<'_> {
+    // SAFETY: the iterator owns the open directory, and is borrowed for as long as its descriptor is.
+    unsafe { BorrowedFd::borrow_raw(entries.as_raw_fd()) }
 }
 
 /// Proof that this process has one thread, and so may fork and change its mount namespace.

@@ -35,7 +35,7 @@ pub(super) fn kill_one_by_one(directory: &Path) -> Result<(), CgroupError> {
 }
 
 /// Adds the processes of a group and of the groups below it to `pids`.
-fn collect(directory: &Path, pids: &mut Vec<i32>) -> Result<(), CgroupError> {
+pub(super) fn collect(directory: &Path, pids: &mut Vec<i32>) -> Result<(), CgroupError> {
     let path = directory.join("cgroup.procs");
     match fs::read_to_string(&path) {
         // 0 stands for a process of another pid namespace, which has no number here.

@@ -273,6 +273,19 @@ impl TaskCgroup {
         directories.iter().try_for_each(|directory| kill_one_by_one(directory))
     }
 
+    /// The ids of its processes and of those in groups below it, as they are now; none where it is gone.
+    ///
+    /// # Errors
+    /// When the kernel does not list them.
+    pub fn processes(&self) -> Result<Vec<i32>, CgroupError> {
+        let mut pids = Vec::new();
+        // On a hybrid machine every process is in each tree.
+        if let Some(directory) = self.directories().first() {
+            empty::collect(directory, &mut pids)?;
+        }
+        Ok(pids)
+    }
+
     /// Removes the group, which must have been killed; waits a bounded time for its processes to go.
     ///
     /// A group that does not exist is removed already.

@@ -1,12 +1,10 @@
 //! Reading and writing one record: whole or not at all.
 
 use std::fs::{self, File};
-use std::io::{self, Read, Write};
+use std::io::{Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use nix::errno::Errno;
-use nix::fcntl::{FallocateFlags, fallocate};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -62,15 +60,7 @@ pub(super) fn read<T: DeserializeOwned>(
 
 /// Takes room on the disk for a record that is written later, and must be even if there is none left.
 pub(super) fn reserve(dir: &Path, name: &str) -> Result<(), FileError> {
-    let temporary = temporary(dir, name);
-    let mut file = open(&temporary)?;
-    let bytes = libc::off_t::from(RESERVED_BYTES);
-    let reserved = match fallocate(&file, FallocateFlags::empty(), 0, bytes) {
-        // Not every file system can; a write takes it, too.
-        Err(Errno::EOPNOTSUPP) => file.write_all(&vec![0; usize::from(RESERVED_BYTES)]),
-        reserved => reserved.map_err(io::Error::from),
-    };
-    reserved.at("reserve room for", &temporary)
+    crate::disk::reserve(&temporary(dir, name), RESERVED_BYTES).map(drop)
 }
 
 /// What is to have the name when it is whole.

@@ -1,7 +1,6 @@
 //! Counting what is in a directory, so many entries at a time.
 
 use std::io;
-use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use libc::stat;
@@ -9,7 +8,7 @@ use nix::errno::Errno;
 use nix::fcntl::AtFlags;
 use nix::sys::stat::{fstat, fstatat};
 
-use super::{DEPTH_MAX, Entries, is_directory, open, open_path};
+use super::{DEPTH_MAX, Entries, open, open_path};
 
 /// A file counts as so many parts, of which each of its names has its share.
 const FILE_PARTS: u64 = 1 << 16;
@@ -21,7 +20,7 @@ pub struct Used {
     pub bytes: u64,
     /// How many files and directories there are.
     pub files: u64,
-    /// Whether there is more, which could not be looked into or is nested too deep.
+    /// Whether there is more, which is nested too deep to be counted.
     pub more: bool,
 }
 
@@ -40,7 +39,7 @@ impl Used {
 /// The count of one directory and all that is in it, while others may change it.
 pub struct Measure {
     /// From the top to where it is now.
-    levels: Vec<(OwnedFd, Entries)>,
+    levels: Vec<Entries>,
     device: libc::dev_t,
     bytes: u64,
     parts: u64,
@@ -59,7 +58,7 @@ impl Measure {
                 let found = fstat(&top)?;
                 measure.device = found.st_dev;
                 measure.add(&found);
-                measure.levels.push((top.try_clone()?, Entries::of(&top)?));
+                measure.levels.push(Entries::of(top)?);
             }
             Err(Errno::ENOENT | Errno::ENOTDIR) => {}
             Err(error) => return Err(error.into()),
@@ -74,8 +73,8 @@ impl Measure {
     pub fn go_on(&mut self, entries_max: usize) -> io::Result<bool> {
         for _ in 0..entries_max {
             let depth = self.levels.len();
-            let Some((directory, entries)) = self.levels.last_mut() else { return Ok(true) };
-            let Some(entry) = entries.next() else {
+            let Some(directory) = self.levels.last_mut() else { return Ok(true) };
+            let Some(entry) = directory.next() else {
                 self.levels.pop();
                 continue;
             };
@@ -83,27 +82,19 @@ impl Measure {
             let found = fstatat(&*directory, entry.file_name(), AtFlags::AT_SYMLINK_NOFOLLOW);
             let found = match found {
                 Ok(found) if found.st_dev == self.device => found,
-                // It has just been removed, or is of another file system.
-                Ok(_) | Err(Errno::ENOENT) => continue,
-                Err(Errno::EACCES) => {
-                    self.more = true;
-                    continue;
-                }
+                // It has just been removed, is of another file system, or closed to who is not root.
+                Ok(_) | Err(Errno::ENOENT | Errno::EACCES) => continue,
                 Err(error) => return Err(error.into()),
             };
-            let below = match is_directory(&*directory, &entry) {
-                Ok(true) if depth < DEPTH_MAX => open(&*directory, entry.file_name()),
-                Ok(true) => Err(Errno::ENAMETOOLONG),
-                Ok(false) | Err(_) => Err(Errno::ENOENT),
-            };
+            let is_directory = is_directory(&found);
+            let below =
+                (is_directory && depth < DEPTH_MAX).then(|| open(&*directory, entry.file_name()));
+            self.more |= is_directory && below.is_none();
             self.add(&found);
             match below {
-                Ok(below) => {
-                    let entries = Entries::of(&below)?;
-                    self.levels.push((below, entries));
+                None | Some(Err(Errno::ENOENT | Errno::ENOTDIR | Errno::ELOOP | Errno::EACCES)) => {
                 }
-                Err(Errno::ENOENT | Errno::ENOTDIR | Errno::ELOOP) => {}
-                Err(_closed_or_too_deep) => self.more = true,
+                Some(below) => self.levels.push(Entries::of(below?)?),
             }
         }
         Ok(self.levels.is_empty())
@@ -117,10 +108,15 @@ impl Measure {
 
     fn add(&mut self, file: &stat) {
         let bytes = u64::try_from(file.st_blocks).unwrap_or(0).saturating_mul(512);
-        let is_directory = file.st_mode & libc::S_IFMT == libc::S_IFDIR;
-        // One that has several names is met as often, and counts once.
-        let names = if is_directory { 1 } else { u64::from(file.st_nlink).max(1) };
+        // One that has several names is met as often, and counts once. How wide their number is
+        // depends on the processor.
+        let names = u64::try_from(u128::from(file.st_nlink)).unwrap_or(1).max(1);
+        let names = if is_directory(file) { 1 } else { names };
         self.bytes = self.bytes.saturating_add(bytes / names);
         self.parts = self.parts.saturating_add(FILE_PARTS / names);
     }
+}
+
+fn is_directory(file: &stat) -> bool {
+    file.st_mode & libc::S_IFMT == libc::S_IFDIR
 }

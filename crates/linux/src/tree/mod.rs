@@ -9,17 +9,18 @@
 mod measure;
 mod removal;
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use nix::dir::{Dir, Entry, OwningIter, Type};
-use nix::fcntl::{AT_FDCWD, AtFlags, OFlag, openat};
-use nix::sys::stat::{Mode, SFlag, fstatat};
+use nix::dir::{Dir, Entry, OwningIter};
+use nix::fcntl::{AT_FDCWD, OFlag, openat};
+use nix::sys::stat::Mode;
 use nix::{NixPath, Result};
 
+use crate::sys;
 pub use measure::{Measure, Used};
 pub use removal::{Removal, remove_tree};
 
-/// How many directories are open at once, one below the other; each takes two descriptors.
+/// How many directories are open at once, one below the other.
 const DEPTH_MAX: usize = 64;
 
 /// Opens a directory, and nothing else.
@@ -32,24 +33,18 @@ fn open_path<P: ?Sized + NixPath>(path: &P) -> Result<OwnedFd> {
     open(AT_FDCWD, path)
 }
 
-/// Whether an entry of a directory is one, and no link to one.
-fn is_directory(above: impl AsFd, entry: &Entry) -> Result<bool> {
-    match entry.file_type() {
-        Some(kind) => Ok(kind == Type::Directory),
-        // Not every file system says.
-        None => {
-            let found = fstatat(above, entry.file_name(), AtFlags::AT_SYMLINK_NOFOLLOW)?;
-            Ok(SFlag::from_bits_truncate(found.st_mode & SFlag::S_IFMT.bits()) == SFlag::S_IFDIR)
-        }
-    }
-}
-
-/// What is in a directory that has just been opened, but for itself and the one above.
+/// What is in a directory, but for itself and the one above.
 struct Entries(OwningIter);
 
 impl Entries {
-    fn of(directory: &OwnedFd) -> std::io::Result<Self> {
-        Ok(Self(Dir::from_fd(directory.try_clone()?)?.into_iter()))
+    fn of(directory: OwnedFd) -> Result<Self> {
+        Ok(Self(Dir::from_fd(directory)?.into_iter()))
+    }
+}
+
+impl AsFd for Entries {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        sys::directory_of(&self.0)
     }
 }
 

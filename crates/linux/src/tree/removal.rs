@@ -2,15 +2,16 @@
 
 use std::ffi::CString;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
+use nix::dir::{Entry, Type};
 use nix::errno::Errno;
-use nix::fcntl::renameat;
-use nix::sys::stat::{FchmodatFlags, Mode, fchmod, fchmodat};
+use nix::fcntl::{AT_FDCWD, AtFlags, renameat};
+use nix::sys::stat::{FchmodatFlags, Mode, SFlag, fchmod, fchmodat, fstatat};
 use nix::unistd::{UnlinkatFlags, unlinkat};
 
-use super::{DEPTH_MAX, Entries, is_directory, open, open_path};
+use super::{DEPTH_MAX, Entries, open, open_path};
 
 /// The deletion of one directory with all that is in it, also where a task has taken away the
 /// permission to. Nobody may use the directory any more.
@@ -54,12 +55,7 @@ impl Removal {
             Ok(top) => top,
             Err(Errno::ENOENT) => return Ok(true),
             Err(Errno::EACCES) => {
-                fchmodat(
-                    nix::fcntl::AT_FDCWD,
-                    &self.path,
-                    Mode::S_IRWXU,
-                    FchmodatFlags::FollowSymlink,
-                )?;
+                fchmodat(AT_FDCWD, &self.path, Mode::S_IRWXU, FchmodatFlags::FollowSymlink)?;
                 open_path(&self.path)?
             }
             Err(error) => return Err(error.into()),
@@ -67,7 +63,7 @@ impl Removal {
         let mut slice = Slice { top: &top, moved: &mut self.moved, left: entries_max.max(1) };
         loop {
             let moved = *slice.moved;
-            if !slice.empty(&open(&top, ".")?, 1)? {
+            if !slice.empty(open(&top, ".")?, 1)? {
                 return Ok(false);
             }
             if moved == *slice.moved {
@@ -91,12 +87,13 @@ pub fn remove_tree(path: &Path) -> io::Result<()> {
 
 impl Slice<'_> {
     /// Deletes what is in a directory; whether it is empty now but for what was moved to the top.
-    fn empty(&mut self, directory: &OwnedFd, depth: usize) -> io::Result<bool> {
-        for entry in Entries::of(directory)? {
+    fn empty(&mut self, directory: OwnedFd, depth: usize) -> io::Result<bool> {
+        let mut entries = Entries::of(directory)?;
+        while let Some(entry) = entries.next() {
             if self.left == 0 {
                 return Ok(false);
             }
-            let entry = entry?;
+            let (entry, directory) = (entry?, entries.as_fd());
             let name = entry.file_name();
             if !is_directory(directory, &entry)? {
                 permitted(directory, || unlinkat(directory, name, UnlinkatFlags::NoRemoveDir))?;
@@ -107,7 +104,7 @@ impl Slice<'_> {
             match permitted(directory, remove) {
                 Err(Errno::ENOTEMPTY | Errno::EEXIST) if depth < DEPTH_MAX => {
                     let below = opened(directory, &entry)?;
-                    if !self.empty(&below, depth + 1)? {
+                    if !self.empty(below, depth + 1)? {
                         return Ok(false);
                     }
                     permitted(directory, remove)?;
@@ -121,7 +118,7 @@ impl Slice<'_> {
     }
 
     /// Moves a directory to where it is not too deep.
-    fn move_to_top(&mut self, above: &OwnedFd, entry: &nix::dir::Entry) -> io::Result<()> {
+    fn move_to_top(&mut self, above: BorrowedFd<'_>, entry: &Entry) -> io::Result<()> {
         // Whoever moves a directory must be allowed to write into it: its `..` changes.
         fchmod(&opened(above, entry)?, Mode::S_IRWXU)?;
         loop {
@@ -137,7 +134,7 @@ impl Slice<'_> {
 }
 
 /// Does something in a directory, if need be once its owner may.
-fn permitted(directory: &OwnedFd, act: impl Fn() -> nix::Result<()>) -> nix::Result<()> {
+fn permitted(directory: BorrowedFd<'_>, act: impl Fn() -> nix::Result<()>) -> nix::Result<()> {
     match act() {
         Err(Errno::EACCES) => {
             fchmod(directory, Mode::S_IRWXU)?;
@@ -148,7 +145,7 @@ fn permitted(directory: &OwnedFd, act: impl Fn() -> nix::Result<()>) -> nix::Res
 }
 
 /// Opens a directory in another one, if need be once its owner may.
-fn opened(above: &OwnedFd, entry: &nix::dir::Entry) -> nix::Result<OwnedFd> {
+fn opened(above: BorrowedFd<'_>, entry: &Entry) -> nix::Result<OwnedFd> {
     let name = entry.file_name();
     let open_up = || fchmodat(above, name, Mode::S_IRWXU, FchmodatFlags::FollowSymlink);
     match open(above, name) {
@@ -157,5 +154,17 @@ fn opened(above: &OwnedFd, entry: &nix::dir::Entry) -> nix::Result<OwnedFd> {
             open(above, name)
         }
         opened => opened,
+    }
+}
+
+/// Whether an entry of a directory is one, and no link to one.
+fn is_directory(above: BorrowedFd<'_>, entry: &Entry) -> nix::Result<bool> {
+    match entry.file_type() {
+        Some(kind) => Ok(kind == Type::Directory),
+        // Not every file system says.
+        None => {
+            let found = fstatat(above, entry.file_name(), AtFlags::AT_SYMLINK_NOFOLLOW)?;
+            Ok(SFlag::from_bits_truncate(found.st_mode & SFlag::S_IFMT.bits()) == SFlag::S_IFDIR)
+        }
     }
 }

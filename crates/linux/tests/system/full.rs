@@ -4,7 +4,9 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::path::Path;
 
-use crate::support::{SmallDisk, Tasks, executable, wait_readable};
+use crate::support::{SmallDisk, Tasks, executable, read_log, wait_readable, wait_until};
+use linux::disk::{Disk, replace, unnamed};
+use linux::logs::{Start, Stream};
 use linux::record::How;
 use linux::task::{Inspection, TaskDirectory};
 
@@ -17,8 +19,9 @@ fn fill(disk: &Path) {
             size /= 2;
         }
     }
-    while File::create_new(disk.join(format!("file-{}", size))).is_ok() {
-        size += 1;
+    let mut number = 0;
+    while File::create_new(disk.join(format!("file-{number}"))).is_ok() {
+        number += 1;
     }
 }
 
@@ -62,4 +65,49 @@ fn a_task_that_finds_no_room_is_not_begun_and_it_is_said_why() {
         assert!(error.is_no_room(), "{options}: {error}");
         directory.remove().unwrap();
     }
+}
+
+#[test]
+fn a_file_is_replaced_on_a_full_disk_again_and_again() {
+    for options in ["size=512k,nr_inodes=1k", "size=2m,nr_inodes=40"] {
+        let disk = SmallDisk::new(options);
+        let path = disk.0.path().join("stamp.json");
+        replace(&path, b"the first").unwrap();
+        fill(disk.0.path());
+        for round in 0..20 {
+            let content = "x".repeat(1 + round * 211);
+            replace(&path, content.as_bytes()).unwrap();
+            assert_eq!(fs::read_to_string(&path).unwrap(), content, "{options}");
+        }
+        let error = replace(&disk.0.path().join("another"), b"x").expect_err("there is no room");
+        assert!(error.is_no_room(), "{options}: {error}");
+    }
+}
+
+#[test]
+fn files_without_a_name_are_found_and_counted_once() {
+    let tasks = Tasks::new();
+    let disk = SmallDisk::new("size=8m,nr_inodes=1k");
+    let directory = TaskDirectory::create(disk.0.path(), "open").unwrap();
+    let script =
+        "echo seen > seen; exec 3> hidden 4< seen 5< hidden; head -c 1000000 /dev/zero >&3;
+                  rm hidden; echo up; exec sleep 1000";
+    let child = directory.start(&executable(), &tasks.script("open", script)).unwrap();
+    let logs = directory.path().join("logs");
+    wait_until("it has a file without a name", || {
+        logs.is_dir() && read_log(&logs, Stream::Stdout, Start::Beginning) == "up\n"
+    });
+    let cgroup = directory.cgroup().unwrap().unwrap();
+    let used = unnamed(&cgroup, disk.0.path()).unwrap();
+    assert_eq!((used.files, used.more), (1, false));
+    assert!((1_000_000..1_010_000).contains(&used.bytes), "{used:?}");
+    let elsewhere = unnamed(&cgroup, Path::new("/")).unwrap();
+    assert_eq!(elsewhere.files, 0, "of another disk");
+    let free = Disk::of(disk.0.path()).unwrap();
+    assert_eq!((free.bytes, free.files), (8 << 20, Some(1 << 10)));
+    directory.kill().unwrap();
+    wait_readable(&child.shim);
+    assert_eq!(unnamed(&cgroup, disk.0.path()).unwrap().files, 0);
+    assert!(Disk::of(disk.0.path()).unwrap().free_bytes > free.free_bytes + 900_000);
+    directory.remove().unwrap();
 }
