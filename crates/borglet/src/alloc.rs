@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use model::{End, InstanceId, Resources, Span, Time};
+use model::{Band, End, InstanceId, Priority, Resources, Span, Time};
 
 use crate::limit::Limit;
 use crate::room::Rooms;
@@ -37,8 +37,12 @@ pub(crate) struct Allocs(BTreeMap<InstanceId, Alloc>);
 struct Alloc {
     limit: Limit,
     wanted: Resources,
+    priority: Priority,
     /// An order did not name it. That is for good, as with a task that is stopped.
     goes: bool,
+    /// It had more of the disk than it asked for: its tasks are ended, it is removed with its files, and
+    /// made anew.
+    overflowed: bool,
     phase: Phase,
 }
 
@@ -62,7 +66,10 @@ impl Allocs {
         let alloc = |found: RecoveredAlloc| {
             let phase = if found.made { Phase::Made } else { Phase::Found };
             let limit = Limit::found(found.limit);
-            (found.instance, Alloc { limit, wanted: found.limit, goes: false, phase })
+            // Until an order says more.
+            let (wanted, priority) = (found.limit, Band::Monitoring.usual());
+            let (goes, overflowed) = (false, false);
+            (found.instance, Alloc { limit, wanted, priority, goes, overflowed, phase })
         };
         Self(recovered.into_iter().map(alloc).collect())
     }
@@ -91,7 +98,9 @@ impl Allocs {
     ) {
         for (instance, alloc) in &mut self.0 {
             let due = match &alloc.phase {
-                Phase::Found | Phase::Made => alloc.goes && !occupied.contains(instance),
+                Phase::Found | Phase::Made => {
+                    (alloc.goes || alloc.overflowed) && !occupied.contains(instance)
+                }
                 Phase::Removing { again } => again.is_some_and(|again| again <= now),
                 Phase::Waiting(_) | Phase::Making | Phase::Ended(_) => false,
             };
@@ -146,14 +155,35 @@ impl Allocs {
         }
     }
 
+    /// It had more of the disk than it asked for.
+    pub(crate) fn overflow(&mut self, instance: InstanceId) {
+        if let Some(alloc) = self.0.get_mut(&instance) {
+            alloc.overflowed = true;
+        }
+    }
+
+    /// Those that have room here: what they may use together, and what they may take from others.
+    pub(crate) fn with_room(&self) -> impl Iterator<Item = (InstanceId, Resources, Priority)> {
+        // What was found without a record has an unknown limit, which is nobody's.
+        let has_room = |alloc: &Alloc| {
+            !matches!(alloc.phase, Phase::Waiting(_) | Phase::Ended(_))
+                && alloc.takes() != Resources::default()
+        };
+        let all = self.0.iter().filter(move |(_, alloc)| has_room(alloc));
+        all.map(|(instance, alloc)| (*instance, alloc.takes(), alloc.priority))
+    }
+
     /// It is removed, or is to be tried again after a wait.
     pub(crate) fn removed(&mut self, instance: InstanceId, again: Option<Time>) {
         let Some(alloc) = self.0.get_mut(&instance) else { return };
         if let Phase::Removing { .. } = alloc.phase {
             alloc.phase = match again {
+                // The next order says what it is to be.
+                None if !alloc.goes => Phase::Found,
                 None => Phase::Ended(End::Stopped),
                 again => Phase::Removing { again },
             };
+            alloc.overflowed &= again.is_some();
         }
     }
 
@@ -165,7 +195,8 @@ impl Allocs {
 
     /// Whether tasks can be started in it.
     pub(crate) fn is_open(&self, instance: InstanceId) -> bool {
-        let open = |alloc: &Alloc| matches!(alloc.phase, Phase::Made) && !alloc.goes;
+        let open =
+            |alloc: &Alloc| matches!(alloc.phase, Phase::Made) && !alloc.goes && !alloc.overflowed;
         self.0.get(&instance).is_some_and(open)
     }
 
@@ -205,14 +236,15 @@ impl Allocs {
 impl Alloc {
     fn new(desired: &DesiredAlloc) -> Self {
         let phase = Phase::Waiting(Box::new(desired.clone()));
-        Self { limit: Limit::new(desired.limit), wanted: desired.limit, goes: false, phase }
+        let (limit, wanted) = (Limit::new(desired.limit), desired.limit);
+        Self { limit, wanted, priority: desired.priority, goes: false, overflowed: false, phase }
     }
 
     /// Takes over another limit. One that is not made yet will be with that.
     fn adopt(&mut self, desired: &DesiredAlloc) {
         match self.phase {
             Phase::Found | Phase::Waiting(_) if !self.goes => *self = Self::new(desired),
-            _ => self.wanted = desired.limit,
+            _ => (self.wanted, self.priority) = (desired.limit, desired.priority),
         }
     }
 

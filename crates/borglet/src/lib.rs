@@ -21,7 +21,9 @@ pub use alloc::RecoveredAlloc;
 pub use keep::{KeepAtMost, Kept, outdated};
 pub use launch::{ALLOC_DIRECTORY, CLIENT_DIRECTORY, Launch, environment};
 pub use order::{Desired, DesiredAlloc, Order, OrderRefused, Report, TaskReport, TaskStatus};
-pub use state::{Borglet, Effect, Input, Recovered, RecoveredStatus, Settings};
+pub use state::{
+    Borglet, DiskAmount, DiskReport, DiskUse, Effect, Input, Recovered, RecoveredStatus, Settings,
+};
 
 #[cfg(test)]
 mod tests;

@@ -1,5 +1,7 @@
 //! The state of a Borglet and its one step.
 
+mod disk;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -14,6 +16,7 @@ use crate::{
     Desired, DesiredAlloc, Launch, Order, OrderRefused, RecoveredAlloc, Report, TaskReport,
     TaskStatus,
 };
+pub use disk::{DiskAmount, DiskReport, DiskUse};
 
 /// What a Borglet is set to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +64,8 @@ pub enum Input {
     AllocRemoved(InstanceId),
     /// Something of an alloc could not be removed yet.
     AllocStays(InstanceId),
+    /// How full the machine's disk is, and of what; of interest where it is nearly full.
+    Disk(DiskReport),
     /// The machine is found to be something else than before.
     Machine(Arc<MachineReport>),
 }
@@ -156,6 +161,7 @@ enum Phase {
 enum StopCause {
     NotDesired,
     Unhealthy(String),
+    BrokeRule(String),
 }
 
 /// A Borglet.
@@ -168,6 +174,7 @@ pub struct Borglet {
     tasks: BTreeMap<InstanceId, Local>,
     /// User ids that others have been found to have.
     foreign_uids: BTreeSet<u32>,
+    disk: disk::Watched,
 }
 
 impl Borglet {
@@ -193,7 +200,8 @@ impl Borglet {
         };
         let tasks = recovered.into_iter().map(local).collect();
         let allocs = Allocs::new(allocs);
-        Self { settings, machine, stamp, allocs, tasks, foreign_uids: BTreeSet::new() }
+        let (foreign_uids, disk) = Default::default();
+        Self { settings, machine, stamp, allocs, tasks, foreign_uids, disk }
     }
 
     /// Obeys an order: starts what is new in it, stops what is no longer in it, and takes over
@@ -251,6 +259,7 @@ impl Borglet {
         match input {
             Input::Tick => {}
             Input::Machine(report) => self.machine = report,
+            Input::Disk(report) => self.see_disk(now, &report, effects),
             Input::Started(instance) => self.started(now, instance),
             Input::Ended(instance, end) => self.ended(instance, end),
             Input::UidTaken(instance) => self.uid_taken(instance, effects),
@@ -421,6 +430,9 @@ impl Borglet {
         let end = match &local.phase {
             Phase::Waiting | Phase::Ended(_) => return,
             Phase::Stopping { why: StopCause::Unhealthy(reason), .. } => {
+                End::Unhealthy { reason: reason.clone() }
+            }
+            Phase::Stopping { why: StopCause::BrokeRule(reason), .. } => {
                 End::Unhealthy { reason: reason.clone() }
             }
             // Many programs exit with 0 when they are told to stop: that is not their work done.

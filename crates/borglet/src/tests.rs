@@ -1,6 +1,7 @@
 //! A Borglet and a clock, with effects and states written as words.
 
 mod allocs;
+mod disk;
 
 use std::sync::Arc;
 

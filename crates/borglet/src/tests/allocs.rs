@@ -1,7 +1,7 @@
 //! Allocs and the tasks in them. An alloc's ids begin with 9.
 
 use super::*;
-use crate::{DesiredAlloc, RecoveredAlloc, TaskStatus};
+use crate::{DesiredAlloc, DiskAmount, DiskReport, DiskUse, RecoveredAlloc, TaskStatus};
 
 fn alloc_id(index: u32) -> InstanceId {
     InstanceId { collection: CollectionId(9), ..instance(index) }
@@ -296,4 +296,47 @@ fn the_environment_of_a_task_in_an_alloc_says_where_it_is() {
     assert_eq!(lines, ["BORG_ALLOC_DIR=/alloc", "BORG_ALLOC=3", "BORG_ALLOC_SET=bob/room"]);
     let env = Launch::new(sized(0, 1), None, 1).env;
     assert!(!env.iter().any(|(name, _)| name.starts_with("BORG_ALLOC")));
+}
+
+#[test]
+fn an_alloc_that_has_too_much_of_the_disk_is_emptied_with_all_in_it() {
+    let mut world = World::new();
+    let with_disk = || {
+        let mut alloc = alloc(0, 100);
+        alloc.limit.disk = Bytes(10 << 20);
+        (vec![alloc], vec![inside(0, 0, 40), inside(0, 1, 40)])
+    };
+    let (allocs, tasks) = with_disk();
+    world.orders(1, allocs, tasks);
+    world.made(0);
+    world.input(Input::Started(instance(0)));
+    world.input(Input::Started(instance(1)));
+    let mib = |mib: u64| DiskAmount { bytes: Bytes(mib << 20), files: 0 };
+    let used = |of: &[(InstanceId, u64)]| {
+        let has = |(id, has): &(InstanceId, u64)| (*id, DiskUse { amount: mib(*has), more: false });
+        let (size, reserve, used) = (mib(1_000), mib(10), of.iter().map(has).collect());
+        Input::Disk(DiskReport { size, reserve, used, ..DiskReport::default() })
+    };
+    let fits = used(&[(alloc_id(0), 8), (instance(0), 1), (instance(1), 1)]);
+    assert_eq!(world.input(fits), "", "it is the alloc that asked for room, and not its tasks");
+    let too_much = used(&[(alloc_id(0), 8), (instance(0), 1), (instance(1), 2)]);
+    assert_eq!(world.input(too_much), "kill 1-0-1, kill 1-1-1");
+    assert_eq!(world.ended(0), "");
+    assert_eq!(world.ended(1), "remove 9-0-1", "with its files, once nobody is in it");
+    let reason =
+        "its alloc used 11 MiB of disk, its request is 10 MiB, and the machine ran out of disk";
+    let brief = world.brief();
+    assert_eq!(brief.matches(reason).count(), 2, "{brief}");
+    assert!(brief.ends_with(", 9-0-1 starting"), "{brief}");
+    assert_eq!(world.borglet.report().stamp, order(1, vec![]).stamp);
+    assert_eq!(world.input(Input::AllocRemoved(alloc_id(0))), "");
+    assert_eq!(world.borglet.report().stamp, Stamp::default(), "an order has to come");
+    // Its tasks begin again in it.
+    let (allocs, mut tasks) = with_disk();
+    tasks.iter_mut().for_each(|task| task.instance.generation = Generation(2));
+    assert_eq!(
+        world.orders(1, allocs, tasks),
+        "retire 1-0-1, retire 1-1-1, make 9-0-1 of 1 core, 100 MiB, 10 MiB disk"
+    );
+    assert_eq!(short(&world.made(0)), "start 0, start 1");
 }
