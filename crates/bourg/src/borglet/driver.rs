@@ -4,10 +4,11 @@
 use std::sync::Arc;
 
 use borglet::{Borglet, Effect, Input, Order, Report, Settings};
-use model::MachineReport;
 use tokio::sync::{mpsc, oneshot, watch};
 
+use super::Described;
 use super::clients::Clients;
+use super::disk;
 use super::effects::Doer;
 use super::kept;
 use super::remover::Remover;
@@ -18,8 +19,19 @@ use crate::clock::{Clock, wall_clock};
 pub(crate) enum Message {
     /// For the Borglet.
     Input(Input),
-    /// An order; the answer says whether it was obeyed.
-    Order(Order, oneshot::Sender<bool>),
+    /// An order; the answer says what became of it.
+    Order(Order, oneshot::Sender<Obeyed>),
+}
+
+/// What became of an order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Obeyed {
+    /// It was obeyed.
+    Yes,
+    /// A newer one was obeyed before.
+    TooOld,
+    /// Its stamp could not be made durable, so it is as if it had not come: who gave it gives it again.
+    NotNow,
 }
 
 /// A report with its version, which changes with every change of the report.
@@ -40,8 +52,8 @@ pub(crate) struct Driver {
 const QUEUE: usize = 1_024;
 
 impl Driver {
-    /// Gives an order; false where it was refused as too old.
-    pub(crate) async fn order(&self, order: Order) -> Option<bool> {
+    /// Gives an order; nothing where the Borglet ends.
+    pub(crate) async fn order(&self, order: Order) -> Option<Obeyed> {
         let (answer, answered) = oneshot::channel();
         self.messages.send(Message::Order(order, answer)).await.ok()?;
         answered.await.ok()
@@ -68,11 +80,7 @@ impl Driver {
 }
 
 /// Adopts what is there and starts to drive.
-pub(super) fn start(
-    files: Files,
-    clients: Clients,
-    machine: Arc<MachineReport>,
-) -> anyhow::Result<Driver> {
+pub(super) fn start(files: Files, clients: Clients, machine: Described) -> anyhow::Result<Driver> {
     let clock = Clock::start();
     let stamp = files.read_stamp()?;
     let allocs = files.recover_allocs()?;
@@ -87,7 +95,8 @@ pub(super) fn start(
     if !allocs.is_empty() {
         tracing::info!("adopts {} allocs", allocs.len());
     }
-    let borglet = Borglet::new(Settings::default(), machine, stamp, allocs, recovered);
+    let Described { report, certain } = machine;
+    let borglet = Borglet::new(Settings::default(), Arc::clone(&report), stamp, allocs, recovered);
     let (messages, from_all) = mpsc::channel(QUEUE);
     // Versions of this process never meet those of an earlier one.
     let first = Versioned { version: wall_clock().0, report: Arc::new(borglet.report()) };
@@ -95,15 +104,14 @@ pub(super) fn start(
     let (to_failed, failed) = watch::channel(None);
     let remover = Remover::start(files.clone())?;
     tokio::spawn(kept::clean(files.clone(), remover.clone()));
-    let doer = Doer::new(files, clients, remover, messages.clone());
+    disk::watch(files.clone(), report, certain, messages.clone())?;
+    let mut doer = Doer::new(files, clients, remover, messages.clone(), stamp);
     for instance in adopted {
         doer.watch(instance);
     }
     tokio::spawn(async move {
-        if let Err(error) = drive(borglet, clock, from_all, &doer, &to_reports).await {
-            tracing::error!("the Borglet cannot go on: {error:#}");
-            to_failed.send_replace(Some(format!("{error:#}")));
-        }
+        drive(borglet, clock, from_all, &mut doer, &to_reports).await;
+        to_failed.send_replace(Some("nothing drives the Borglet any more".to_owned()));
     });
     Ok(Driver { messages, reports, failed })
 }
@@ -112,9 +120,9 @@ async fn drive(
     mut borglet: Borglet,
     clock: Clock,
     mut from_all: mpsc::Receiver<Message>,
-    doer: &Doer,
+    doer: &mut Doer,
     reports: &watch::Sender<Versioned>,
-) -> anyhow::Result<()> {
+) {
     let mut effects: Vec<Effect> = Vec::new();
     loop {
         let next = borglet.next_tick().map(|next| clock.instant(next));
@@ -127,20 +135,31 @@ async fn drive(
         let mut answer = None;
         tokio::select! {
             message = from_all.recv() => match message {
-                None => return Ok(()),
+                None => return,
                 Some(Message::Input(input)) => borglet.step(clock.now(), input, &mut effects),
                 Some(Message::Order(order, waiting)) => {
-                    let obeyed = borglet.obey(clock.now(), order, &mut effects);
-                    if let Err(refused) = &obeyed {
-                        tracing::warn!("{refused}");
-                    }
-                    answer = Some((waiting, obeyed.is_ok()));
+                    // Before anything of it is done: or a Borglet that is started again could obey an
+                    // older one.
+                    let obeyed = match doer.persist(order.stamp).await {
+                        Ok(()) => match borglet.obey(clock.now(), order, &mut effects) {
+                            Ok(()) => Obeyed::Yes,
+                            Err(refused) => {
+                                tracing::warn!("{refused}");
+                                Obeyed::TooOld
+                            }
+                        },
+                        Err(error) => {
+                            tracing::error!("an order is not obeyed yet: {error:#}");
+                            Obeyed::NotNow
+                        }
+                    };
+                    answer = Some((waiting, obeyed));
                 }
             },
             () = tick => borglet.step(clock.now(), Input::Tick, &mut effects),
         }
         for effect in effects.drain(..) {
-            doer.execute(effect).await?;
+            doer.execute(effect);
         }
         let report = borglet.report();
         reports.send_if_modified(|known| {

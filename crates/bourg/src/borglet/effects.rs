@@ -4,7 +4,7 @@
 use borglet::{DesiredAlloc, Effect, Input, Launch};
 use linux::task::{Delivery, ShimChild, TaskDirectory, TaskError};
 use linux::uid::Holder;
-use model::{End, InstanceId, Resources};
+use model::{End, InstanceId, Resources, Stamp};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,6 +14,7 @@ use tokio::sync::mpsc;
 
 use super::checks;
 use super::clients::Clients;
+use super::disk;
 use super::driver::Message;
 use super::remover::Remover;
 use super::tasks::{Files, Looked, discard_home};
@@ -29,6 +30,8 @@ pub(crate) struct Doer {
     clients: Clients,
     remover: Remover,
     to_driver: mpsc::Sender<Message>,
+    /// The newest stamp that is durable.
+    persisted: Stamp,
 }
 
 /// What came of a start.
@@ -37,6 +40,8 @@ enum Begun {
     /// Somebody who is not ours has one of its ports; in words.
     PortTaken(String),
     UidTaken(Holder),
+    /// The disk is full; in words.
+    NoRoom(String),
 }
 
 impl Doer {
@@ -45,21 +50,29 @@ impl Doer {
         clients: Clients,
         remover: Remover,
         to_driver: mpsc::Sender<Message>,
+        persisted: Stamp,
     ) -> Self {
-        Self { files, clients, remover, to_driver }
+        Self { files, clients, remover, to_driver, persisted }
+    }
+
+    /// Makes a stamp durable, unless a newer one is.
+    ///
+    /// # Errors
+    /// Where that cannot be; then no order with it may be obeyed.
+    pub(crate) async fn persist(&mut self, stamp: Stamp) -> anyhow::Result<()> {
+        if stamp > self.persisted {
+            let files = self.files.clone();
+            tokio::task::spawn_blocking(move || files.write_stamp(stamp)).await??;
+            self.persisted = stamp;
+        }
+        Ok(())
     }
 
     /// Does one effect, or begins to.
-    ///
-    /// # Errors
-    /// Where the newest stamp cannot be made durable: to go on would be to risk obeying an older
-    /// order after a restart.
-    pub(crate) async fn execute(&self, effect: Effect) -> anyhow::Result<()> {
+    pub(crate) fn execute(&self, effect: Effect) {
         match effect {
-            Effect::PersistStamp(stamp) => {
-                let files = self.files.clone();
-                tokio::task::spawn_blocking(move || files.write_stamp(stamp)).await??;
-            }
+            // Whoever gives an order to the Borglet has seen to that.
+            Effect::PersistStamp(stamp) => debug_assert!(stamp <= self.persisted, "{stamp:?}"),
             Effect::Start(launch) => self.start(*launch),
             Effect::Terminate(instance) => {
                 self.deliver(instance, "terminate", TaskDirectory::terminate);
@@ -88,7 +101,6 @@ impl Doer {
                 });
             }
         }
-        Ok(())
     }
 
     /// Sends a signal. A task that is still being built gets it as soon as it can.
@@ -188,6 +200,10 @@ impl Doer {
                 Ok(Begun::PortTaken(reason)) => {
                     this.tell(Input::Ended(instance, End::Lost { reason })).await;
                 }
+                // Nor is that others have filled the disk.
+                Ok(Begun::NoRoom(reason)) => {
+                    this.tell(Input::Ended(instance, End::Lost { reason })).await;
+                }
                 Ok(Begun::UidTaken(holder)) => {
                     tracing::info!("{holder} has user id {uid}: {instance} gets another");
                     this.tell(Input::UidTaken(instance)).await;
@@ -195,7 +211,11 @@ impl Doer {
                 Err(error) => {
                     this.clients.end(instance);
                     let reason = format!("{error:#}");
-                    this.tell(Input::Ended(instance, End::NotStarted { reason })).await;
+                    let end = match is_no_room(&error) {
+                        true => End::Lost { reason },
+                        false => End::NotStarted { reason },
+                    };
+                    this.tell(Input::Ended(instance, end)).await;
                 }
             }
         });
@@ -211,6 +231,9 @@ impl Doer {
             }
             if let Some(holder) = files.holder(uid) {
                 return Ok(Err(Begun::UidTaken(holder)));
+            }
+            if let Some(reason) = disk::no_room(&files) {
+                return Ok(Err(Begun::NoRoom(reason)));
             }
             anyhow::Ok(Ok(files.create(&made)?))
         });
@@ -302,6 +325,14 @@ impl Doer {
     async fn tell(&self, input: Input) {
         let _gone = self.to_driver.send(Message::Input(input)).await;
     }
+}
+
+/// Whether something failed because the disk is full.
+fn is_no_room(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        cause.downcast_ref::<TaskError>().is_some_and(TaskError::is_no_room)
+            || cause.downcast_ref::<std::io::Error>().is_some_and(linux::disk::is_no_room)
+    })
 }
 
 /// Says so where one of its ports is taken by somebody who is not ours.

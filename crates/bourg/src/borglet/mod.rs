@@ -1,17 +1,21 @@
 //! The Borglet's process: real tasks, files and sockets around one [`borglet::Borglet`].
 //!
 //! One task of the runtime owns the Borglet and takes every step (`driver`); `effects` does what a
-//! step wants done and reports back; `clients` has certificates for tasks that ask the cell; `kept` says what is old, and `remover` deletes it; `service` answers the master's polls and reads logs; `tasks`
-//! knows the files of a task; `watched` tells how it goes. When this process dies the tasks run on, and the next one adopts
-//! them.
+//! step wants done and reports back; `service` answers the master's polls and reads logs; `watched`
+//! tells how it goes. `tasks` and `allocs` know the files of both, `program` has their shims',
+//! `clients` has certificates for tasks that ask the cell. `disk` looks who fills it, `kept` says which
+//! logs are old, and `remover` deletes what nobody needs. When this process dies the tasks run on, and
+//! the next one adopts them.
 
 mod allocs;
 mod checks;
 mod clients;
+mod disk;
 mod driver;
 mod effects;
 mod kept;
 mod logs;
+mod program;
 mod remover;
 mod service;
 mod tasks;
@@ -80,13 +84,12 @@ pub(crate) fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()
     let Some(credentials) = joined else { return Ok(()) };
     let credentials = Rotating::new(credentials)?;
     let renewed = renewed(options, &credentials)?;
-    let report =
-        Arc::new(describe(&options.directory, options.ports, options.disk_rate, isolation)?);
-    tracing::info!("this machine has {} for tasks", report.capacity);
+    let machine = describe(&files, options.ports, options.disk_rate, isolation)?;
+    tracing::info!("this machine has {} for tasks", machine.report.capacity);
     runtime.block_on(async {
         let masters = Masters::new(renewed.masters.all());
         let clients = Clients::new(&files, credentials.clone(), masters);
-        let driver = driver::start(files.clone(), clients.clone(), report)?;
+        let driver = driver::start(files.clone(), clients.clone(), machine)?;
         let service =
             service::Service::new(driver.clone(), files.clone(), credentials.credentials().cell());
         let limits = Limits { drain: Duration::from_millis(200), ..Limits::default() };
@@ -159,27 +162,36 @@ fn end(files: &tasks::Files) -> anyhow::Result<()> {
     files.remove_cgroup()
 }
 
+/// What a machine is.
+struct Described {
+    report: Arc<MachineReport>,
+    /// Whether all that tasks have of its disk already is counted.
+    certain: bool,
+}
+
 fn describe(
-    directory: &Path,
+    files: &tasks::Files,
     ports: PortRange,
     disk_rate: Bytes,
     isolation: Isolation,
-) -> anyhow::Result<MachineReport> {
-    let machine = Machine::discover(directory, isolation)?;
+) -> anyhow::Result<Described> {
+    let machine = Machine::discover(&files.directory, isolation)?;
+    let (disk, certain) = disk::capacity(files)?;
     let (first, last) = machine.ephemeral_ports;
     anyhow::ensure!(
         ports.last < first || ports.first > last,
         "the ports {ports} overlap with those that the kernel gives to outgoing connections \
          ({first}-{last}): choose others with --ports"
     );
-    Ok(MachineReport {
+    let report = MachineReport {
         capacity: Resources {
             cpu: MilliCores(machine.cpu_milli),
             ram: Bytes(machine.memory_bytes),
-            disk: Bytes(machine.disk_free_bytes),
+            disk,
             disk_rate,
         },
         ports,
         attributes: machine.attributes,
-    })
+    };
+    Ok(Described { report: Arc::new(report), certain })
 }

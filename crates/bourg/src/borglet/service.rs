@@ -15,7 +15,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::service::Routes;
 use tonic::{Request, Response, Status};
 
-use super::driver::Driver;
+use super::driver::{Driver, Obeyed};
 use super::logs;
 use super::tasks::Files;
 use super::watched::{self, Metrics};
@@ -69,7 +69,7 @@ impl rpc::service::borglet_server::Borglet for Service {
         self.polls.send_modify(|polls| *polls += 1);
         let mut polls = self.polls.subscribe();
         let obeyed = match order {
-            None => true,
+            None => Obeyed::Yes,
             Some(order) => {
                 let obeyed = self.driver.order(order).await;
                 let obeyed = obeyed.ok_or_else(|| Status::unavailable("the Borglet stops"))?;
@@ -88,7 +88,7 @@ impl rpc::service::borglet_server::Borglet for Service {
         Ok(Response::new(v1::PollResponse {
             report: Some(newest.report.as_ref().into()),
             version: newest.version,
-            order_refused: !obeyed,
+            order_refused: obeyed == Obeyed::TooOld,
         }))
     }
 

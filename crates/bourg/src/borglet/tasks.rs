@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -11,12 +11,16 @@ use std::time::SystemTime;
 use anyhow::Context;
 use borglet::{Desired, Launch, Recovered, RecoveredStatus};
 use linux::Isolation;
+use linux::alloc::SHARED_DIRECTORY;
 use linux::cgroup::{self, Hierarchy, Limits, TaskCgroup};
 use linux::record::{self, Bind, How, Jail, LogPolicy};
 use linux::task::{Inspection, LostReason, Resized, TaskDirectory};
+use linux::tree::Used;
 use linux::uid::Holder;
 use model::{Bytes, End, InstanceId, LogIndex, Resources, Span, Stamp, Term, Time, UserName};
 use proto::v1;
+
+use super::program;
 
 /// What was desired of an instance, as the order said it, and with the newest limit that it was held
 /// to: beside its launch record, so that it is found again after a restart.
@@ -26,8 +30,6 @@ const RETIRED_FILE: &str = "retired";
 /// Made when an instance was ended only because the Borglet ended: however its program took that,
 /// its work is not done.
 const STOPPED_FILE: &str = "stopped";
-/// The program that tasks and shims find, in `bin`.
-const PROGRAM: &str = "bourg";
 /// The newest stamp obeyed.
 const STAMP_FILE: &str = "stamp.json";
 /// How large a file of ours may be that is read back.
@@ -71,14 +73,19 @@ impl Files {
         // A task sees the executable through its directory, as an unprivileged user.
         let bin = directory.join("bin");
         fs::set_permissions(&bin, std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
-        install(&bin)?;
-        Self::found(&directory, isolation)
+        program::install(&bin)?;
+        let files = Self::found(&directory, isolation)?;
+        // What it must be able to write has its room from the beginning.
+        if let Err(error) = files.read_stamp().and_then(|stamp| files.write_stamp(stamp)) {
+            tracing::error!("no room is reserved on the disk: {error:#}");
+        }
+        Ok(files)
     }
 
     /// The same of a Borglet that has been here, as they are.
     pub(crate) fn found(directory: &Path, isolation: Isolation) -> anyhow::Result<Self> {
         let directory = std::path::absolute(directory)?;
-        let executable = directory.join("bin").join(PROGRAM);
+        let executable = directory.join("bin").join(program::NAME);
         let cgroup = cgroup::parent_name(&directory);
         Ok(Self {
             directory: directory.into(),
@@ -132,10 +139,13 @@ impl Files {
         })
     }
 
-    /// Makes the newest stamp durable.
+    /// Makes the newest stamp durable, also on a full disk: there are two files for it, which trade
+    /// places.
     pub(crate) fn write_stamp(&self, stamp: Stamp) -> anyhow::Result<()> {
         let text = serde_json::to_string(&v1::Stamp::from(stamp))?;
-        write(&self.directory, STAMP_FILE, &text)
+        let path = self.directory.join(STAMP_FILE);
+        let written = linux::disk::replace(&path, text.as_bytes());
+        written.with_context(|| format!("cannot write {}", path.display()))
     }
 
     /// Makes an instance's directory, with what was desired of it.
@@ -339,7 +349,12 @@ impl Files {
 
     /// Notes that an instance was ended only because the Borglet ends.
     pub(crate) fn note_stopped(&self, name: &str) -> anyhow::Result<()> {
-        write(&self.tasks().join(name), STOPPED_FILE, "")
+        let directory = self.tasks().join(name);
+        write(&directory, STOPPED_FILE, "").or_else(|error| {
+            // On a full disk a record that says nothing any more becomes the note.
+            let running = directory.join(record::RUNNING_FILE);
+            fs::rename(running, directory.join(STOPPED_FILE)).map_err(|_| error)
+        })
     }
 
     /// The instances whose records nobody needs any more, with the moment at which that was noted.
@@ -354,6 +369,38 @@ impl Files {
     /// Discards the directory of an instance that has ended, with its logs.
     pub(crate) fn discard(&self, instance: InstanceId) -> anyhow::Result<()> {
         Ok(self.task(instance)?.discard()?)
+    }
+
+    /// The directories in which instances that are of interest can write, with whose they are; their
+    /// shims write the logs for them.
+    pub(crate) fn measured(&self) -> anyhow::Result<Vec<(InstanceId, PathBuf)>> {
+        let mut found = Vec::new();
+        for name in linux::task::scan(&self.tasks())? {
+            let Ok(instance) = name.parse() else { continue };
+            let directory = self.tasks().join(name);
+            if !directory.join(RETIRED_FILE).exists() {
+                let both = [record::HOME_DIRECTORY, record::LOG_DIRECTORY];
+                found.extend(both.map(|own| (instance, directory.join(own))));
+            }
+        }
+        for name in self.alloc_names()? {
+            let Ok(instance) = name.parse() else { continue };
+            found.push((instance, self.allocs().join(name).join(SHARED_DIRECTORY)));
+        }
+        Ok(found)
+    }
+
+    /// What an instance has of its disk in open files that have no name any more. Without root nobody
+    /// can look.
+    pub(crate) fn unnamed(&self, instance: InstanceId) -> Used {
+        let look = || {
+            let Some(cgroup) = self.task(instance)?.cgroup()? else { return Ok(Used::default()) };
+            anyhow::Ok(linux::disk::unnamed(&cgroup, &self.directory)?)
+        };
+        look().unwrap_or_else(|error| {
+            tracing::debug!("what {instance} has open is not known: {error:#}");
+            Used::default()
+        })
     }
 
     /// What was discarded and is still to be deleted.
@@ -423,30 +470,6 @@ fn hostname(job: &str, index: u32) -> String {
     let index = index.to_string();
     let room = 62 - index.len();
     format!("{}-{index}", &job[..job.len().min(room)])
-}
-
-/// The running program under a name of its own: linked where that can be, else copied.
-fn install(bin: &Path) -> anyhow::Result<()> {
-    let running = Path::new("/proc/self/exe");
-    let original = fs::read_link(running)?;
-    let (target, new) = (bin.join(PROGRAM), bin.join(".bourg.new"));
-    let _absent = fs::remove_file(&new);
-    let same = |one: &Path, other: &Path| {
-        let id = |path| fs::metadata(path).map(|file| (file.dev(), file.ino())).ok();
-        id(one).is_some() && id(one) == id(other)
-    };
-    if same(running, &target) {
-        return Ok(());
-    }
-    // A link to the file that runs, and not to another that has taken its name since.
-    let linked = fs::hard_link(&original, &new).is_ok() && same(running, &new);
-    if !linked {
-        let _absent = fs::remove_file(&new);
-        fs::copy(running, &new).context("cannot copy the running program")?;
-        fs::set_permissions(&new, std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
-    }
-    fs::rename(&new, &target)?;
-    Ok(())
 }
 
 pub(super) fn read(path: &Path) -> anyhow::Result<Option<String>> {

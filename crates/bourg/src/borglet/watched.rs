@@ -19,7 +19,7 @@ use prometheus_client::registry::Registry;
 use rpc::Identity;
 use rpc::transport::{Cause, Refusals};
 
-use super::driver::Driver;
+use super::driver::{Driver, Obeyed};
 use crate::health::{self, Check};
 use crate::metrics::{Process, counters, gauges};
 
@@ -33,9 +33,13 @@ pub(super) struct Metrics {
 
 impl Metrics {
     /// Counts an order.
-    pub(super) fn ordered(&self, obeyed: bool) {
-        let orders = if obeyed { &self.orders_obeyed } else { &self.orders_refused };
-        orders.inc();
+    pub(super) fn ordered(&self, obeyed: Obeyed) {
+        match obeyed {
+            Obeyed::Yes => drop(self.orders_obeyed.inc()),
+            Obeyed::TooOld => drop(self.orders_refused.inc()),
+            // It comes again.
+            Obeyed::NotNow => {}
+        }
     }
 }
 

@@ -32,6 +32,7 @@ mod disk;
 mod enrolment;
 mod events;
 mod faults;
+mod full;
 mod grown;
 mod health;
 mod hello;

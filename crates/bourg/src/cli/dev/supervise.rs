@@ -122,7 +122,12 @@ impl Process {
         }
         let child = spawned.with_context(|| format!("cannot start the {}", self.name))?;
         if let Some(pid) = child.id() {
-            std::fs::write(self.pid_file(), format!("{pid}\n"))?;
+            // For people, and no reason to end the cell where the disk is full.
+            let pid = format!("{pid}\n");
+            let written = linux::disk::replace(&self.pid_file(), pid.as_bytes());
+            if let Err(error) = written {
+                eprintln!("{error}");
+            }
         }
         self.child = Some(child);
         self.started = tokio::time::Instant::now();

@@ -21,7 +21,7 @@ mod plan;
 mod report;
 mod scenes;
 mod starts;
-mod volume;
+pub(crate) mod volume;
 mod world;
 
 use std::time::Duration;

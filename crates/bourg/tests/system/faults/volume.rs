@@ -18,6 +18,7 @@ use nix::mount::{MntFlags, MsFlags, mount, umount2};
 pub(crate) struct Volume {
     image: PathBuf,
     at: PathBuf,
+    files: Option<u32>,
     slow: Option<Slow>,
     frozen: bool,
 }
@@ -54,10 +55,15 @@ impl Volume {
 
     /// An empty disk with the content of the image at a place.
     pub(crate) fn new(image: PathBuf, at: PathBuf, mib: u64) -> Self {
+        Self::with_files(image, at, mib, None)
+    }
+
+    /// The same with room for so many files, where that is said.
+    pub(crate) fn with_files(image: PathBuf, at: PathBuf, mib: u64, files: Option<u32>) -> Self {
         std::fs::create_dir_all(&at).expect("a directory");
         let file = File::create(&image).expect("an image");
         file.set_len(mib << 20).expect("it is sparse");
-        let volume = Self { image, at, slow: None, frozen: false };
+        let volume = Self { image, at, files, slow: None, frozen: false };
         volume.make();
         volume.mount();
         volume
@@ -65,7 +71,11 @@ impl Volume {
 
     fn make(&self) {
         let mut make = Command::new("mkfs.ext4");
-        make.args(["-q", "-F", "-m", "0", "-E", "nodiscard"]).arg(&self.image);
+        make.args(["-q", "-F", "-m", "0", "-E", "nodiscard"]);
+        if let Some(files) = self.files {
+            make.args(["-N", &files.to_string()]);
+        }
+        make.arg(&self.image);
         assert!(make.status().expect("mkfs.ext4 can be started").success());
     }
 

@@ -1,0 +1,253 @@
+//! The disk that tasks write to: what is free of it, and what each of them has. On a thread of its own,
+//! for a task can have millions of files; what follows, the crate `borglet` decides.
+//!
+//! Where there is room, only that is looked at. What tasks have is counted where it runs short, all of
+//! them in turn, and told after a bounded time as far as it is known then.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use borglet::{DiskAmount, DiskReport, DiskUse, Input};
+use linux::disk::Disk;
+use linux::tree::{Measure, Used};
+use model::{Bytes, InstanceId, MachineReport};
+use tokio::sync::mpsc;
+
+use super::driver::Message;
+use super::tasks::Files;
+
+/// How often it is looked what is free.
+const LOOK: Duration = Duration::from_millis(200);
+/// How long what tasks have is counted before it is told, known or not.
+const COUNT_MAX: Duration = Duration::from_secs(2);
+/// The same before the Borglet begins, to know what its machine has.
+const FIRST_COUNT_MAX: Duration = Duration::from_millis(500);
+/// How long to rest between two counts, at least, and in parts of what the last one took.
+const REST: Duration = Duration::from_secs(1);
+const REST_PARTS: u32 = 4;
+/// How many directories are counted at once, and how many entries of one before the next has its turn:
+/// each holds as many descriptors as it is deep.
+const AT_ONCE: usize = 4;
+const TURN: usize = 2_000;
+/// What is to stay free: a part of the disk, up to so much. It is no task's.
+const BYTES_PART: u64 = 100;
+const BYTES_MAX: u64 = 256 << 20;
+const FILES_PART: u64 = 50;
+const FILES_MAX: u64 = 10_000;
+/// Nothing is started where less than this part of that is free.
+const START_PART: u64 = 4;
+
+/// What is to stay free of a disk.
+fn reserve(disk: &Disk) -> DiskAmount {
+    DiskAmount {
+        bytes: Bytes((disk.bytes / BYTES_PART).min(BYTES_MAX)),
+        files: disk.files.map_or(0, |files| (files / FILES_PART).min(FILES_MAX)),
+    }
+}
+
+fn free(disk: &Disk) -> DiskAmount {
+    DiskAmount { bytes: Bytes(disk.free_bytes), files: disk.free_files }
+}
+
+fn is_short(disk: &Disk) -> bool {
+    let (free, reserve) = (free(disk), reserve(disk));
+    free.bytes < reserve.bytes || free.files < reserve.files
+}
+
+/// Why nothing can be started on the disk of a Borglet now, in words.
+pub(super) fn no_room(files: &Files) -> Option<String> {
+    let disk = Disk::of(&files.directory).ok()?;
+    let (free, reserve) = (free(&disk), reserve(&disk));
+    let short =
+        free.bytes.0 < reserve.bytes.0 / START_PART || free.files < reserve.files / START_PART;
+    short.then(|| {
+        format!("its machine's disk has no room: {} and {} files are free", free.bytes, free.files)
+    })
+}
+
+/// What a machine has for tasks: what they have already, and what is free beside what is to stay so.
+/// Whether all of the first is counted.
+pub(super) fn capacity(files: &Files) -> anyhow::Result<(Bytes, bool)> {
+    let mut count = Count::of_all(files)?;
+    let all = count.go_on(Instant::now() + FIRST_COUNT_MAX);
+    Ok((count.capacity(files)?, all))
+}
+
+/// Watches the disk until nobody wants to know any more. The machine is told again where its capacity
+/// was not known for certain.
+pub(super) fn watch(
+    files: Files,
+    machine: Arc<MachineReport>,
+    certain: bool,
+    to_driver: mpsc::Sender<Message>,
+) -> anyhow::Result<()> {
+    let (was_short, count, rest_until) = (false, None, Instant::now());
+    let mut watched = Watched { files, to_driver, was_short, count, rest_until };
+    let run = move || {
+        if !certain && let Err(error) = watched.describe(machine) {
+            tracing::error!("what tasks have of the disk cannot be counted: {error:#}");
+        }
+        while !watched.to_driver.is_closed() {
+            if let Err(error) = watched.look() {
+                tracing::error!("the disk cannot be watched: {error:#}");
+                std::thread::sleep(REST);
+            }
+            std::thread::sleep(LOOK);
+        }
+    };
+    let thread = std::thread::Builder::new().name("disk".to_owned());
+    thread.spawn(run).context("cannot start the thread that watches the disk").map(drop)
+}
+
+struct Watched {
+    files: Files,
+    to_driver: mpsc::Sender<Message>,
+    was_short: bool,
+    /// One that has not come to its end.
+    count: Option<Count>,
+    rest_until: Instant,
+}
+
+impl Watched {
+    /// Says what the machine has, once that is known.
+    fn describe(&mut self, machine: Arc<MachineReport>) -> anyhow::Result<()> {
+        let mut count = Count::of_all(&self.files)?;
+        while !count.go_on(Instant::now() + LOOK) {
+            if self.to_driver.is_closed() {
+                return Ok(());
+            }
+        }
+        let mut machine = machine;
+        Arc::make_mut(&mut machine).capacity.disk = count.capacity(&self.files)?;
+        tracing::info!("this machine has {} for tasks", machine.capacity);
+        self.tell(Input::Machine(machine));
+        Ok(())
+    }
+
+    fn look(&mut self) -> anyhow::Result<()> {
+        let disk = Disk::of(&self.files.directory)?;
+        let is_short = is_short(&disk);
+        if is_short != self.was_short {
+            let (place, free) = (self.files.directory.display(), free(&disk));
+            let now = if is_short { "is nearly full" } else { "has room again" };
+            tracing::warn!("the disk of {place} {now}: {} and {} files", free.bytes, free.files);
+        }
+        let was_short = std::mem::replace(&mut self.was_short, is_short);
+        if !is_short && !was_short || is_short && Instant::now() < self.rest_until {
+            return Ok(());
+        }
+        let begun = Instant::now();
+        let mut report = DiskReport {
+            size: DiskAmount { bytes: Bytes(disk.bytes), files: disk.files.unwrap_or(0) },
+            free: free(&disk),
+            reserve: reserve(&disk),
+            deleting: false,
+            used: BTreeMap::new(),
+        };
+        if is_short {
+            // One that did not come to its end goes on.
+            let mut count = match self.count.take() {
+                Some(count) => count,
+                None => Count::of_instances(&self.files)?,
+            };
+            let all = count.go_on(begun + COUNT_MAX);
+            report.used = count.used(&self.files);
+            self.count = Some(count).filter(|_| !all);
+            report.deleting = !self.files.discarded()?.is_empty();
+            // It may be free by now.
+            report.free = free(&Disk::of(&self.files.directory)?);
+            self.rest_until = Instant::now() + REST.max(begun.elapsed() * REST_PARTS);
+        } else {
+            self.count = None;
+        }
+        self.tell(Input::Disk(report));
+        Ok(())
+    }
+
+    fn tell(&self, input: Input) {
+        let _gone = self.to_driver.blocking_send(Message::Input(input));
+    }
+}
+
+/// What a directory that is counted is part of.
+type Part = Option<InstanceId>;
+
+/// What tasks and allocs have, as far as it is counted.
+struct Count {
+    waiting: Vec<(Part, PathBuf)>,
+    under_way: Vec<(Part, Measure)>,
+    counted: Vec<(Part, Used)>,
+}
+
+impl Count {
+    /// Of what instances have, a count that has not begun.
+    fn of_instances(files: &Files) -> anyhow::Result<Self> {
+        let waiting = files.measured()?.into_iter().map(|(id, path)| (Some(id), path)).collect();
+        Ok(Self { waiting, under_way: Vec::new(), counted: Vec::new() })
+    }
+
+    /// The same with what is to be deleted.
+    fn of_all(files: &Files) -> anyhow::Result<Self> {
+        let mut count = Self::of_instances(files)?;
+        count.waiting.extend(files.discarded()?.into_iter().map(|path| (None, path)));
+        Ok(count)
+    }
+
+    /// Counts on for some time, a few in turn; whether all is counted.
+    fn go_on(&mut self, until: Instant) -> bool {
+        // What cannot be read is counted as far as it can be.
+        let say = |error: &std::io::Error| tracing::debug!("not all can be counted: {error}");
+        while Instant::now() < until {
+            while self.under_way.len() < AT_ONCE {
+                let Some((part, path)) = self.waiting.pop() else { break };
+                match Measure::of(&path) {
+                    Ok(measure) => self.under_way.push((part, measure)),
+                    Err(error) => say(&error),
+                }
+            }
+            if self.under_way.is_empty() {
+                return true;
+            }
+            for (part, mut measure) in std::mem::take(&mut self.under_way) {
+                match measure.go_on(TURN).inspect_err(say) {
+                    Ok(false) => self.under_way.push((part, measure)),
+                    Ok(true) | Err(_) => self.counted.push((part, measure.used())),
+                }
+            }
+        }
+        self.waiting.is_empty() && self.under_way.is_empty()
+    }
+
+    fn so_far(&self) -> impl Iterator<Item = (Part, Used)> {
+        let under_way = self.under_way.iter().map(|(part, measure)| (*part, measure.used()));
+        self.counted.iter().copied().chain(under_way)
+    }
+
+    /// What each instance has, open files without a name as well.
+    fn used(&self, files: &Files) -> BTreeMap<InstanceId, DiskUse> {
+        let mut used: BTreeMap<InstanceId, Used> = BTreeMap::new();
+        for (part, more) in self.so_far() {
+            if let Some(instance) = part {
+                let used = used.entry(instance).or_default();
+                *used = used.plus(more);
+            }
+        }
+        let shown = |(instance, used): (InstanceId, Used)| {
+            let used = used.plus(files.unnamed(instance));
+            let amount = DiskAmount { bytes: Bytes(used.bytes), files: used.files };
+            (instance, DiskUse { amount, more: used.more })
+        };
+        used.into_iter().map(shown).collect()
+    }
+
+    /// What the machine has for tasks, as far as it is counted.
+    fn capacity(&self, files: &Files) -> anyhow::Result<Bytes> {
+        let disk = Disk::of(&files.directory)?;
+        let used = self.so_far().fold(0, |sum: u64, (_, used)| sum.saturating_add(used.bytes));
+        let all = disk.free_bytes.saturating_add(used);
+        Ok(Bytes(all.saturating_sub(reserve(&disk).bytes.0)))
+    }
+}
