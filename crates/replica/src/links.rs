@@ -89,6 +89,13 @@ impl Links {
         self.heard.insert(from, now);
     }
 
+    /// Whether a replica was heard of lately, as this one always is. Consensus has a flag for that too, but
+    /// it clears the flag of every replica twice a second, until the next answer.
+    pub(crate) fn hears(&self, now: Time, replica: ReplicaId) -> bool {
+        let heard = self.heard.get(&replica);
+        replica == self.me || heard.is_some_and(|at| now.since(*at) < ACTIVE_FOR)
+    }
+
     /// The leader said who is active.
     pub(crate) fn told(&mut self, now: Time, cell: &Cell, active: Vec<ReplicaId>) {
         self.told = now;
@@ -100,7 +107,7 @@ impl Links {
     /// This replica leads from now on. Each of the others is given time to be heard of: an election
     /// alone moves no machine.
     pub(crate) fn lead(&mut self, now: Time, cell: &Cell) {
-        self.heard.extend(cell.voters().map(|voter| (voter, now)));
+        self.heard.extend(cell.voters().chain(cell.learners()).map(|other| (other, now)));
         self.suspected = None;
         self.blind.clear();
         self.say = now;
@@ -133,9 +140,7 @@ impl Links {
             self.blind.retain(|_, until| *until > now);
             self.suspect(now, contacts);
         }
-        let heard =
-            |id: &ReplicaId| self.heard.get(id).is_some_and(|at| now.since(*at) < ACTIVE_FOR);
-        let active = cell.voters().filter(|id| *id == self.me || heard(id));
+        let active = cell.voters().filter(|id| self.hears(now, *id));
         let active: Vec<_> = active.filter(|id| !self.blind.contains_key(id)).collect();
         if active == self.active && now < self.say {
             self.told = now;

@@ -103,17 +103,17 @@ impl Members {
     }
 }
 
-/// Of those that can lead, the one with most of the log.
+/// Of those that can lead and are heard, the one with most of the log.
 pub(crate) fn successor(
     cell: &Cell,
     me: ReplicaId,
     progress: &ProgressTracker,
+    hears: impl Fn(ReplicaId) -> bool,
 ) -> Option<ReplicaId> {
     let stays = |id: &ReplicaId| cell.replica(*id).is_some_and(|replica| !replica.leaving);
     let others = cell.voters().filter(|id| *id != me && stays(id));
     let matched = |id: &ReplicaId| progress.get(id.0).map(|other| other.matched);
-    let active = |id: &ReplicaId| progress.get(id.0).is_some_and(|other| other.recent_active);
-    others.filter(active).max_by_key(matched)
+    others.filter(|id| hears(*id)).max_by_key(matched)
 }
 
 /// What consensus has to be told where an operation changed who takes part in it.

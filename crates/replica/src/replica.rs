@@ -13,7 +13,7 @@ use raft::{Config, RawNode, SnapshotStatus, StateRole};
 
 use crate::behind::{Behind, PATIENCE_TICKS};
 use crate::io::{
-    Founding, Input, Output, Persist, Progress, Recovered, Refusal, ReplicaError, Settings, Ticket,
+    Founding, Input, Output, Persist, Recovered, Refusal, ReplicaError, Settings, Ticket,
 };
 use crate::links::Links;
 use crate::log::{self, Memberships, Memory, from_raft};
@@ -212,25 +212,6 @@ impl<C: Codec> Replica<C> {
         self.links.active()
     }
 
-    /// What this replica sees of each that takes part, itself included; nothing where it does not
-    /// lead.
-    #[must_use]
-    pub fn progress(&self) -> Vec<Progress> {
-        if self.role != StateRole::Leader {
-            return Vec::new();
-        }
-        let progress = self.node.raft.prs().iter();
-        let mut progress: Vec<_> = progress
-            .map(|(id, of)| Progress {
-                replica: ReplicaId(*id),
-                answers: of.recent_active || *id == self.settings.id.0,
-                index: LogIndex(of.matched),
-            })
-            .collect();
-        progress.sort_unstable_by_key(|of| of.replica);
-        progress
-    }
-
     /// The term of consensus that it is in.
     #[must_use]
     pub fn term(&self) -> Term {
@@ -310,7 +291,7 @@ impl<C: Codec> Replica<C> {
         let (committed, durable) = (LogIndex(log.committed), LogIndex(log.persisted));
         let patience = self.settings.raft_tick.saturating_mul(PATIENCE_TICKS);
         if self.behind.is_stuck(now, committed, durable, patience) {
-            self.transfer(None);
+            self.transfer(now, None);
         }
     }
 
@@ -351,7 +332,7 @@ impl<C: Codec> Replica<C> {
                 self.node.report_snapshot(replica.0, status);
                 self.node.mut_store().withdraw();
             }
-            Input::Transfer(to) => self.transfer(to),
+            Input::Transfer(to) => self.transfer(now, to),
             Input::Answered { machine, had_order, answer } => {
                 let (cell, wishes) = (&self.cell, &mut self.wishes);
                 self.links.shard.answered(now, cell, machine, had_order, &answer, wishes);
@@ -468,7 +449,7 @@ impl<C: Codec> Replica<C> {
         let next = members::next(&self.cell, &self.settings, self.node.raft.prs());
         match next {
             None => {}
-            Some(members::Step::Resign) => self.transfer(None),
+            Some(members::Step::Resign) => self.transfer(now, None),
             Some(members::Step::Propose(op)) => {
                 let proposed = self.propose(now, &op, None);
                 let last = LogIndex(self.node.raft.raft_log.last_index());

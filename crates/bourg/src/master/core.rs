@@ -686,7 +686,7 @@ impl Thread {
             leader: self.leader,
             term: self.term,
             leads: self.leads,
-            progress: self.replica.progress().into(),
+            progress: self.replica.progress(self.clock.now()).into(),
             active: self.replica.active().into(),
             caught_up: self.caught_up || self.leads.is_some(),
             followers: self.followers.len(),

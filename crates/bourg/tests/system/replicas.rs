@@ -148,6 +148,23 @@ fn every_replica_answers_and_passes_on_what_it_is_asked() {
     assert!(refused.stderr.contains("replica 9 has no vote"), "{}", refused.stderr);
 }
 
+/// Consensus forgets twice a second whom it has heard: one listing in five said so of somebody.
+#[test]
+fn healthy_followers_of_an_idle_cell_answer() {
+    let cell = Three::start();
+    cell.agree();
+    let listed: Vec<String> = (0..100).map(|_| cell.ok("bourg master list")).collect();
+    let untrue = listed.iter().filter(|said| said.contains("does not answer")).count();
+    assert!(untrue < 5, "in {untrue} of {} listings: {}", listed.len(), listed[0]);
+    let (leader, frozen) = (cell.leader(), cell.leader() % 3 + 1);
+    processes::signal(cell.pid(frozen), Signal::SIGSTOP);
+    let only = cell.only(leader);
+    let list = format!("bourg --cell {} master list", only.display());
+    until("the one that is frozen is named", || cell.ok(&list).contains("does not answer"));
+    processes::signal(cell.pid(frozen), Signal::SIGCONT);
+    until("all answer", || !cell.ok(&list).contains("does not answer"));
+}
+
 #[test]
 fn five_replicas_are_started_as_three_are() {
     let mut cell = Cell::start_with(&["--replicas", "5"]);

@@ -7,7 +7,7 @@ use raft::eraftpb::{self, MessageType};
 use raft::{SnapshotStatus, StateRole, Storage as _};
 
 use super::{Codec, Kinds, MESSAGE_BYTES_MAX, Replica};
-use crate::io::{Output, ReplicaError};
+use crate::io::{Output, Progress, ReplicaError};
 use crate::members;
 use crate::message::{Body, Consensus, ConsensusKind, Message};
 
@@ -16,6 +16,25 @@ use crate::message::{Body, Consensus, ConsensusKind, Message};
 const HELD_MAX: usize = 1_024;
 
 impl<C: Codec> Replica<C> {
+    /// What this replica sees of each that takes part, itself included; nothing where it does not
+    /// lead.
+    #[must_use]
+    pub fn progress(&self, now: Time) -> Vec<Progress> {
+        if self.role != StateRole::Leader {
+            return Vec::new();
+        }
+        let progress = self.node.raft.prs().iter();
+        let mut progress: Vec<_> = progress
+            .map(|(id, of)| Progress {
+                replica: ReplicaId(*id),
+                answers: self.links.hears(now, ReplicaId(*id)),
+                index: LogIndex(of.matched),
+            })
+            .collect();
+        progress.sort_unstable_by_key(|of| of.replica);
+        progress
+    }
+
     /// A message of another replica. What comes from before a restoration, or for another, is not
     /// listened to.
     pub(super) fn received(&mut self, now: Time, message: Message) -> Result<(), ReplicaError> {
@@ -183,13 +202,14 @@ impl<C: Codec> Replica<C> {
     }
 
     /// Lets another replica lead, where this one does.
-    pub(super) fn transfer(&mut self, to: Option<ReplicaId>) {
+    pub(super) fn transfer(&mut self, now: Time, to: Option<ReplicaId>) {
         // Whoever was chosen first is waited for: of several that are told to lead, none may win.
         let under_way = to.is_none() && self.node.raft.lead_transferee.is_some();
         if self.role != StateRole::Leader || under_way {
             return;
         }
-        let best = || members::successor(&self.cell, self.settings.id, self.node.raft.prs());
+        let hears = |id| self.links.hears(now, id);
+        let best = || members::successor(&self.cell, self.settings.id, self.node.raft.prs(), hears);
         if let Some(to) = to.filter(|to| self.cell.voters().any(|voter| voter == *to)).or_else(best)
         {
             self.node.transfer_leader(to.0);

@@ -1,6 +1,7 @@
 //! Several replicas, a network of a queue, and disks of vectors.
 
 mod forgotten;
+mod idle;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
