@@ -54,6 +54,13 @@ impl TaskSelection {
         ranges[..after].last().is_some_and(holds) || ranges.iter().any(holds)
     }
 
+    /// Whether a job with so many tasks has all of them.
+    #[must_use]
+    pub fn is_within(&self, tasks: u32) -> bool {
+        let Self::Some(ranges) = self else { return true };
+        ranges.iter().all(|(_, to)| to.0 < tasks)
+    }
+
     /// The same tasks as the fewest ranges that hold them, rising.
     #[must_use]
     pub fn normalised(&self) -> Self {
@@ -197,6 +204,21 @@ mod tests {
         }
         assert_eq!(TaskSelection::All.normalised(), TaskSelection::All);
         assert!(TaskSelection::All.of(3).eq((0..3).map(TaskIndex)));
+    }
+
+    #[test]
+    fn a_selection_is_within_a_job_that_has_all_of_its_tasks() {
+        for (text, tasks, within) in [
+            ("2", 3, true),
+            ("3", 3, false),
+            ("0-2", 3, true),
+            ("9,0-1", 3, false),
+            ("0", 0, false),
+        ] {
+            let selection: TaskSelection = text.parse().expect(text);
+            assert_eq!(selection.is_within(tasks), within, "{text} of {tasks}");
+        }
+        assert!(TaskSelection::All.is_within(0));
     }
 
     #[test]

@@ -243,7 +243,8 @@ pub(super) fn is_alloc_set(job: &v1::JobStatus) -> bool {
     job.spec.as_ref().is_some_and(|spec| spec.allocs.is_some())
 }
 
-fn is_dead(job: &v1::JobStatus) -> bool {
+/// Whether nothing of it will run again.
+pub(super) fn is_dead(job: &v1::JobStatus) -> bool {
     ["finished", "failed", "killed"].contains(&job.state.as_str())
 }
 

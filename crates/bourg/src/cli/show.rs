@@ -61,7 +61,10 @@ pub(super) fn status(cell: Target<'_>, args: &StatusArgs) -> Done {
             if let [address] = args.jobs.as_slice() {
                 let chosen =
                     |task: &v1::TaskStatus| address.tasks.contains(model::TaskIndex(task.index));
-                answer.jobs.iter_mut().for_each(|job| job.tasks.retain(chosen));
+                for job in &mut answer.jobs {
+                    are_there(job, &address.tasks)?;
+                    job.tasks.retain(chosen);
+                }
             }
             let format = args.list.output.clone();
             let with_tasks = !args.jobs.is_empty();
@@ -145,9 +148,36 @@ fn shown_labels(labels: &Labels) -> String {
     labels.iter().map(one).collect::<Vec<_>>().join(",")
 }
 
+/// Whether a job has the tasks that are asked for.
+fn are_there(job: &v1::JobStatus, tasks: &model::TaskSelection) -> Done {
+    let of = job.counts.unwrap_or_default().tasks;
+    match tasks.is_within(of) {
+        true => Ok(()),
+        false => {
+            let (name, last) = (job_name(job), of.saturating_sub(1));
+            Err(Failure::usage(format!("error: {name} has tasks 0 to {last} only"))
+                .next(format!("bourg status {name}")))
+        }
+    }
+}
+
+/// How many of a job's tasks are as they should be, or how they ended.
+fn tally(job: &v1::JobStatus) -> String {
+    let counts = job.counts.unwrap_or_default();
+    let good = if run::is_alloc_set(job) { "allocs in place" } else { "healthy" };
+    let alive = (!run::is_dead(job)).then_some((counts.healthy, good));
+    let ended =
+        [(counts.finished, "finished"), (counts.failed, "failed"), (counts.killed, "killed")];
+    let parts = alive.into_iter().chain(ended.into_iter().filter(|(tasks, _)| *tasks > 0));
+    let part = |(place, (tasks, what)): (usize, (u32, &str))| match place {
+        0 => format!("{tasks} of {} {what}", counts.tasks),
+        _ => format!("{tasks} {what}"),
+    };
+    parts.enumerate().map(part).collect::<Vec<_>>().join(", ")
+}
+
 /// One job with its tasks.
 fn show_job(format: &Format, job: &v1::JobStatus, now: u64) -> Done {
-    let counts = job.counts.unwrap_or_default();
     let priority = priority(job.spec.as_ref().and_then(|spec| spec.priority));
     let age = Time(now).since(Time(job.submitted));
     let why = match (job.waits_for.as_slice(), job.reason.as_str()) {
@@ -160,13 +190,11 @@ fn show_job(format: &Format, job: &v1::JobStatus, now: u64) -> Done {
         "" => String::new(),
         set => format!("  in {set}"),
     };
-    let good = if is_alloc_set { "allocs in place" } else { "healthy" };
     output::print(&format!(
-        "{}  {}{why}  {priority}{within}  {} of {} {good}  submitted {age} ago\n",
+        "{}  {}{why}  {priority}{within}  {}  submitted {age} ago\n",
         job_name(job),
         job.state,
-        counts.healthy,
-        counts.tasks,
+        tally(job),
     ))?;
     if is_alloc_set {
         return show_allocs(format, job, now);
@@ -265,5 +293,36 @@ fn show_allocs(format: &Format, job: &v1::JobStatus, now: u64) -> Done {
     match job.jobs.as_slice() {
         [] => output::print("no job runs in it\n"),
         jobs => output::print(&format!("jobs in it: {}\n", jobs.join(", "))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_ended_is_counted_by_how_it_ended() {
+        let job = |state: &str, [healthy, finished, failed, killed]: [u32; 4]| v1::JobStatus {
+            state: state.to_owned(),
+            counts: Some(v1::JobCounts {
+                tasks: 20,
+                healthy,
+                finished,
+                failed,
+                killed,
+                ..v1::JobCounts::default()
+            }),
+            ..v1::JobStatus::default()
+        };
+        for (state, counts, says) in [
+            ("running", [20, 0, 0, 0], "20 of 20 healthy"),
+            ("pending", [0, 0, 0, 0], "0 of 20 healthy"),
+            ("running", [4, 15, 0, 1], "4 of 20 healthy, 15 finished, 1 killed"),
+            ("finished", [0, 20, 0, 0], "20 of 20 finished"),
+            ("failed", [0, 17, 2, 1], "17 of 20 finished, 2 failed, 1 killed"),
+            ("killed", [0, 0, 0, 20], "20 of 20 killed"),
+        ] {
+            assert_eq!(tally(&job(state, counts)), says, "{state} {counts:?}");
+        }
     }
 }

@@ -68,8 +68,8 @@ impl Reads<'_> {
     }
 
     pub(super) fn why(&self, asked: &v1::WhyRequest) -> Result<v1::WhyResponse, Status> {
-        let tasks = selection(asked.tasks.clone())?;
         let job = self.find(&asked.job.clone().unwrap_or_default())?;
+        let tasks = selection_of(job, asked.tasks.clone())?;
         let mut answer = views::why_pending(self.cell, job, &tasks, self.now);
         let pending = |index: &TaskIndex| {
             let state = job.task(*index).map(|task| &task.state);
@@ -204,6 +204,22 @@ pub(super) fn selection(tasks: Option<v1::TaskSelection>) -> Result<TaskSelectio
     match tasks {
         None => Ok(TaskSelection::All),
         Some(tasks) => tasks.asked().map_err(|error| Status::invalid_argument(error.to_string())),
+    }
+}
+
+/// The tasks that are asked for of a job, which has to have them.
+pub(super) fn selection_of(
+    job: &Job,
+    tasks: Option<v1::TaskSelection>,
+) -> Result<TaskSelection, Status> {
+    let (tasks, of) = (selection(tasks)?, job.spec.tasks);
+    match tasks.is_within(of) {
+        true => Ok(tasks),
+        false => {
+            let (owner, name, last) = (&job.owner, &job.spec.name, of.saturating_sub(1));
+            let text = format!("{owner}/{name} has tasks 0 to {last} only");
+            Err(Status::invalid_argument(text))
+        }
     }
 }
 

@@ -25,7 +25,7 @@ use super::core::{Ask, Core, View};
 use super::logs::{newest_life, relay, say_not_kept};
 use super::metrics::{Metrics, Requests};
 use super::past::Past;
-use super::reads::{Reads, few, selection};
+use super::reads::{Reads, few, selection, selection_of};
 use super::rejections::rejected;
 use super::streams::{Streams, holding};
 use super::summary::Summary;
@@ -535,7 +535,6 @@ impl Borgmaster for Service {
         let caller = self.anyone(&request).await?;
         let user = &caller.user;
         let (asked, asks) = split(request);
-        let tasks = selection(asked.tasks.clone())?;
         let view = self.core.view();
         let reads = Reads { cell: &view.cell, now: view.now(), me: user };
         let job = reads.find(&asked.job.clone().unwrap_or_default())?;
@@ -560,6 +559,7 @@ impl Borgmaster for Service {
         if job.owner != *user {
             self.record_use(&caller, Capability::AdministerJobs, job.id).await?;
         }
+        let tasks = selection_of(job, asked.tasks)?;
         let lives: Vec<(InstanceId, MachineId)> = job
             .tasks()
             .filter(|(index, _)| tasks.contains(*index))

@@ -25,6 +25,8 @@ pub(crate) fn job_status(cell: &Cell, job: &Job, with_tasks: bool) -> v1::JobSta
     let state = match &job.state {
         JobState::Queued => "queued",
         JobState::Pending => "pending",
+        // It ran before: a job that has begun does not go back, and its tasks do.
+        JobState::Running if counts.scheduled == 0 => "pending",
         JobState::Running => "running",
         JobState::Dead { death, .. } => self::death(death),
     };

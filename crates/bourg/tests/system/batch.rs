@@ -13,6 +13,8 @@ fn a_computation_ends_and_its_logs_stay() {
     cell.job("pi", "is finished", |job| job["state"] == "finished");
     assert_eq!(cell.ok("bourg status pi -o counts.finished"), "4\n");
     assert_eq!(cell.ok("bourg status pi -o counts.pending"), "0\n", "0 is a value as any other");
+    let said = cell.ok("bourg status pi");
+    assert!(said.contains("  4 of 4 finished  ") && !said.contains("healthy"), "{said}");
     assert_eq!(
         cell.ok("bourg status"),
         cell.ok("bourg status | head -1"),
@@ -26,6 +28,25 @@ fn a_computation_ends_and_its_logs_stay() {
         assert_eq!(said.lines().count(), 1, "{said}");
     }
     assert_eq!(cell.ok("bourg logs -f pi | wc -l").trim(), "4", "there is nothing to wait for");
+}
+
+#[test]
+fn a_job_of_which_nothing_runs_any_more_is_pending() {
+    let cell = Cell::start();
+    cell.write(
+        "crashes.bcl",
+        "local borg = import 'borg.libsonnet';
+         borg.batch('crashes', tasks=2, cmd=['false'])
+           { restart: { failures: 'unlimited', delay: '5m' } }",
+    );
+    cell.ok("bourg run crashes.bcl --detach");
+    let job = cell.job("crashes", "waits for its next life", |job| job["counts"]["pending"] == 2);
+    assert_eq!(job["state"], "pending");
+    let said = cell.ok("bourg status crashes");
+    assert!(
+        said.starts_with("root/crashes  pending  ") && said.contains("0 of 2 healthy"),
+        "{said}"
+    );
 }
 
 #[test]

@@ -131,6 +131,10 @@ fn every_exit_code_means_what_help_says() {
     cell.ok("bourg run $EXAMPLES/hello.bcl");
     let said = cell.fails(2, "bourg status hallo");
     assert!(said.contains("there is no job root/hallo; the nearest is root/hello"), "{said}");
+    for line in ["status hello/99", "status hello/2-3 -o json", "why hello/0,99", "logs hello/99"] {
+        let said = cell.fails(2, &format!("bourg {line}"));
+        assert!(said.contains("root/hello has tasks 0 to 2 only"), "{line}: {said}");
+    }
     cell.fails(2, "bourg kill hello/99");
     cell.fails(2, "bourg logs 'hello/5-2'");
     cell.fails(2, "bourg run $EXAMPLES/hello.bcl --timeout soon");

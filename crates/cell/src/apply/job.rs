@@ -181,9 +181,7 @@ impl Cell {
             return Err(self.not_the_owner(by, job, "kill"));
         }
         let last = job.spec.tasks.saturating_sub(1);
-        if let TaskSelection::Some(ranges) = selection
-            && ranges.iter().any(|(_, to)| to.0 > last)
-        {
+        if !selection.is_within(last.saturating_add(1)) {
             return Err(Rejection::NoSuchTask { last });
         }
         let (mut killed, place) = (0, events.events.len());
