@@ -2,10 +2,14 @@
 //! `/readyz?verbose`, over the same port and the same certificates as everything else. Beside them
 //! `/metrics`. What is checked is the process's own.
 
+use axum::extract::Request;
 use axum::http::request::Parts;
-use axum::http::{StatusCode, Uri, header};
+use axum::http::{HeaderMap, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use tonic::metadata::MetadataMap;
+
+/// The paths of the pages that a process has.
+pub(crate) const PAGES: [&str; 3] = ["/livez", "/readyz", "/metrics"];
 
 /// Something that has to be so, and why it is not.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,6 +64,22 @@ pub(crate) fn plain(status: StatusCode, text: String) -> Response {
 /// A request as the transport knows who sent it.
 pub(crate) fn asked(parts: &Parts) -> tonic::Request<()> {
     tonic::Request::from_parts(MetadataMap::new(), parts.extensions.clone(), ())
+}
+
+/// Whether a request is a call of gRPC, whose errors are in a language of their own.
+pub(crate) fn is_grpc(headers: &HeaderMap) -> bool {
+    let kind = headers.get(header::CONTENT_TYPE);
+    kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc"))
+}
+
+/// The answer where there is nothing: a probe of a page that does not exist must not succeed.
+pub(crate) async fn not_found(request: Request) -> Response {
+    if is_grpc(request.headers()) {
+        let nothing = tonic::Status::unimplemented("there is no such service");
+        return nothing.into_http::<axum::body::Body>();
+    }
+    let pages = PAGES.join(", ");
+    plain(StatusCode::NOT_FOUND, format!("there is no such page; there are {pages}\n"))
 }
 
 /// That whoever asked may not.

@@ -48,7 +48,8 @@ impl Service {
         let pages = watched::pages(&self.cell, self.driver.clone(), &self.metrics, refusals);
         let server = BorgletServer::new(self);
         let server = server.max_decoding_message_size(most).max_encoding_message_size(most);
-        Routes::from(Routes::new(server).into_axum_router().merge(pages))
+        let calls = Routes::new(server).into_axum_router().fallback(crate::health::not_found);
+        Routes::from(calls.merge(pages))
     }
 }
 

@@ -116,8 +116,7 @@ pub(super) async fn lookers(
     next: Next,
 ) -> HttpResponse {
     let (parts, body) = request.into_parts();
-    let is_grpc = parts.headers.get("content-type");
-    let is_grpc = is_grpc.is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc"));
+    let is_grpc = health::is_grpc(&parts.headers);
     match service.may_look(&health::asked(&parts)) {
         Ok(()) => next.run(HttpRequest::from_parts(parts, body)).await,
         Err(status) if is_grpc => status.into_http::<axum::body::Body>().into_response(),

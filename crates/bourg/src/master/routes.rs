@@ -54,7 +54,7 @@ impl Service {
         let joining = EnrolmentServer::new(self.clone());
         let joining = joining.max_decoding_message_size(ENROLMENT_BYTES_MAX);
         let held = Routes::new(users).add_service(scheduling).add_service(joining);
-        let held = held.into_axum_router();
+        let held = held.into_axum_router().fallback(crate::health::not_found);
         let held = held.layer(from_fn_with_state(self.core.clone(), gate::pass));
         let measured = from_fn_with_state(Arc::clone(&self.requests), measure);
         let always = Routes::new(replicas).into_axum_router().reset_fallback();

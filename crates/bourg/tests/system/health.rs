@@ -2,7 +2,7 @@
 
 use crate::cell::{Cell, Role};
 use crate::eventually::until;
-use crate::pages::{Of, page, page_as, value_is};
+use crate::pages::{Of, call, page, page_as, value_is};
 
 #[test]
 fn who_has_a_certificate_of_the_cell_learns_whether_it_is_ready_and_nobody_else() {
@@ -35,6 +35,25 @@ fn who_has_a_certificate_of_the_cell_learns_whether_it_is_ready_and_nobody_else(
              ::{address} https://{name}/livez"
         );
         assert_eq!(cell.types(&line).stdout, "", "{of:?} answers whoever has no certificate");
+    }
+}
+
+/// A probe whose path is misspelt would always be content.
+#[test]
+fn a_page_that_does_not_exist_is_not_found_and_those_that_do_are_named() {
+    let cell = Cell::start();
+    for of in [Of::Master, Of::Borglet] {
+        for path in
+            ["/", "/healthz", "/health", "/ready", "/livez/", "/Livez", "/bourg.v1.Nothing/Do"]
+        {
+            let (status, said) = page(&cell, of, path);
+            assert_eq!(status, 404, "{of:?} {path}: {said}");
+            assert!(said.contains("there are /livez, /readyz, /metrics"), "{of:?} {path}: {said}");
+        }
+        // A client of gRPC is told in its own way.
+        let (status, said) = call(&cell, of, "/bourg.v1.Nothing/Do");
+        assert_eq!(status, 200, "{of:?}: {said}");
+        assert!(said.contains("grpc-status: 12"), "{of:?}: {said}");
     }
 }
 

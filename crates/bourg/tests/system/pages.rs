@@ -41,14 +41,30 @@ impl Of {
 /// A page as the user of a client directory gets it: its status and its text.
 #[track_caller]
 pub(crate) fn page_as(client: &str, cell: &Cell, of: Of, path: &str) -> (u16, String) {
+    asked(client, cell, of, path, "")
+}
+
+/// An empty call of gRPC: the status of HTTP, and the headers and what follows.
+#[track_caller]
+pub(crate) fn call(cell: &Cell, of: Of, path: &str) -> (u16, String) {
+    let empty = r"--http2 --include --header 'content-type: application/grpc' --data ''";
+    asked(&client(cell), cell, of, path, empty)
+}
+
+#[track_caller]
+fn asked(client: &str, cell: &Cell, of: Of, path: &str, how: &str) -> (u16, String) {
     needs("curl", "curl");
     let (address, name) = (of.address(cell), of.server_name());
     let line = format!(
         "curl --silent --show-error --cacert {client}/user.ca.pem --cert {client}/user.pem --key \
-         {client}/user.key --connect-to ::{address} --write-out '\\n%{{http_code}}' \
+         {client}/user.key --connect-to ::{address} --write-out '\\n%{{http_code}}' {how} \
          'https://{name}{path}'"
     );
     split(&cell.ok(&line))
+}
+
+fn client(cell: &Cell) -> String {
+    cell.directory().join("client").to_string_lossy().into_owned()
 }
 
 fn split(said: &str) -> (u16, String) {
@@ -59,7 +75,7 @@ fn split(said: &str) -> (u16, String) {
 /// A page as the user of the cell gets it.
 #[track_caller]
 pub(crate) fn page(cell: &Cell, of: Of, path: &str) -> (u16, String) {
-    page_as(&cell.directory().join("client").to_string_lossy(), cell, of, path)
+    page_as(&client(cell), cell, of, path)
 }
 
 /// The metrics.

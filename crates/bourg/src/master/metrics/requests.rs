@@ -16,10 +16,9 @@ use prometheus_client::metrics::MetricType;
 use prost::Message as _;
 use tonic::Code;
 
+use crate::health::PAGES;
 use crate::metrics::Durations;
 
-/// What is not gRPC, by its path.
-const PAGES: [&str; 3] = ["/livez", "/readyz", "/metrics"];
 /// The method of what no service has.
 const OTHER: &str = "other";
 
