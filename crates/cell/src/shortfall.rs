@@ -73,39 +73,70 @@ impl Shortfall {
         let words = missing.map(|of| format!(" {}={}", of.word(), of.write(short.get(of))));
         format!("bourg quota grant {} {}{}", self.user, self.band, words.collect::<String>())
     }
+
+    /// It in words, where so much can be granted in the band: the command that grants what is missing is
+    /// named only where it would succeed.
+    #[must_use]
+    pub fn said(&self, grantable: &Resources) -> String {
+        if self.short().first_above(grantable).is_none() {
+            return self.to_string();
+        }
+        let (band, left) = (self.band, self.named(grantable).in_words());
+        let oversell = match band {
+            Band::Production | Band::Monitoring => String::new(),
+            _ => format!("oversell the band further (bourg quota oversell {band} PERCENT), "),
+        };
+        format!(
+            "{}; more cannot be granted now ({left} left to grant in {band}): revoke a grant first \
+             (bourg quota show), {oversell}or add machines",
+            Lacks(self)
+        )
+    }
+
+    /// Of what is not missing nothing is said.
+    fn named(&self, of: &Resources) -> Resources {
+        let short = self.short();
+        Resources::each(|dimension| match short.get(dimension) {
+            0 => 0,
+            _ => of.get(dimension),
+        })
+    }
+}
+
+/// What is missing, and what would pass without it.
+struct Lacks<'a>(&'a Shortfall);
+
+impl fmt::Display for Lacks<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let short = self.0;
+        let Shortfall { user, band, job, granted, had, others, .. } = short;
+        let named = |of: &Resources| short.named(of);
+        match *granted == Resources::default() {
+            true => write!(f, "{user} has no {band} quota")?,
+            false => write!(f, "{user}'s {band} quota is {} short", short.short().in_words())?,
+        }
+        write!(f, ": {job} asks {}", named(&short.asked).in_words())?;
+        if *had != Resources::default() {
+            write!(f, " instead of {}", named(had).in_words())?;
+        }
+        let (left, granted) = (named(&short.left()), named(granted));
+        if granted != Resources::default() {
+            write!(f, ", with {} of {} left", left.in_words(), granted.in_words())?;
+        } else if named(others) != Resources::default() {
+            write!(f, " beside {} that are charged", named(others).in_words())?;
+        }
+        write!(f, "; what would pass: {}", short.what_would_pass())
+    }
 }
 
 /// `ana's production quota is 0.5 cores short: web asks 1 core, 0.5 cores of 2 cores are left; …`.
 impl fmt::Display for Shortfall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { user, band, job, .. } = self;
-        let short = self.short();
-        let named = |of: &Resources| {
-            // Of what is not missing nothing is said.
-            Resources::each(|dimension| match short.get(dimension) {
-                0 => 0,
-                _ => of.get(dimension),
-            })
-        };
-        match self.granted == Resources::default() {
-            true => write!(f, "{user} has no {band} quota")?,
-            false => write!(f, "{user}'s {band} quota is {} short", short.in_words())?,
-        }
-        write!(f, ": {job} asks {}", named(&self.asked).in_words())?;
-        if self.had != Resources::default() {
-            write!(f, " instead of {}", named(&self.had).in_words())?;
-        }
-        let (left, granted) = (named(&self.left()), named(&self.granted));
-        if granted != Resources::default() {
-            write!(f, ", with {} of {} left", left.in_words(), granted.in_words())?;
-        } else if named(&self.others) != Resources::default() {
-            write!(f, " beside {} that are charged", named(&self.others).in_words())?;
-        }
-        let (ways, grant) = (self.what_would_pass(), self.grant());
+        let grant = self.grant();
         write!(
             f,
-            "; what would pass: {ways}; ask for more: {grant} (an administrator or a user with the \
-             capability grant-quota may)"
+            "{}; ask for more: {grant} (an administrator or a user with the capability grant-quota may)",
+            Lacks(self)
         )
     }
 }
@@ -142,6 +173,66 @@ impl fmt::Display for Oversold {
                  {asked}; left for the whole of that time: {left}; grant less, revoke a grant \
                  (bourg quota show), or oversell it further (bourg quota oversell {band} PERCENT)"
             ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::{Bytes, MilliCores};
+
+    use super::*;
+
+    #[test]
+    fn a_grant_is_proposed_only_where_it_would_be_made() {
+        let of = |milli, mib: u64| Resources {
+            cpu: MilliCores(milli),
+            ram: Bytes(mib << 20),
+            ..Resources::default()
+        };
+        let short = |band| Shortfall {
+            user: "ana".parse().expect("a name"),
+            band,
+            job: "web".parse().expect("a name"),
+            asked: of(300, 64),
+            had: Resources::default(),
+            others: Resources::default(),
+            granted: of(200, 64),
+            tasks: 3,
+            tasks_that_pass: 2,
+            bands_that_pass: Vec::new(),
+        };
+        let lacks = |band| {
+            format!(
+                "ana's {band} quota is 0.1 cores short: web asks 0.3 cores, with 0.2 cores of 0.2 cores \
+                 left; what would pass: 2 of its 3 tasks, or free(25), which is never charged; "
+            )
+        };
+        let says = |band, left: Resources| {
+            short(band).said(&left).strip_prefix(&lacks(band)).map(str::to_owned)
+        };
+        for (band, left, more) in [
+            (
+                Band::Production,
+                of(100, 0),
+                "ask for more: bourg quota grant ana production cpu=0.1 (an administrator or a user with \
+                 the capability grant-quota may)",
+            ),
+            (
+                Band::Production,
+                of(99, 64),
+                "more cannot be granted now (0.099 cores left to grant in production): revoke a grant \
+                 first (bourg quota show), or add machines",
+            ),
+            (
+                Band::Mid,
+                of(0, 64),
+                "more cannot be granted now (nothing left to grant in mid): revoke a grant first (bourg \
+                 quota show), oversell the band further (bourg quota oversell mid PERCENT), or add \
+                 machines",
+            ),
+        ] {
+            assert_eq!(says(band, left).as_deref(), Some(more), "{band}");
         }
     }
 }

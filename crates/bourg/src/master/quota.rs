@@ -139,11 +139,12 @@ impl Reads<'_> {
             return Err(Status::invalid_argument(problem.to_string()));
         }
         let verdicts = self.cell.all_within_quota(self.me, &jobs, self.now);
+        let said = |short: &Shortfall| short.said(&self.cell.grantable(short.band));
         let verdict = |(job, verdict): (&JobSpec, Result<(), Box<Shortfall>>)| v1::QuotaVerdict {
             job: job.name.to_string(),
             band: job.priority.band().to_string(),
             asked: Some((&job.total()).into()),
-            refused: verdict.err().map(|short| short.to_string()).unwrap_or_default(),
+            refused: verdict.err().map(|short| said(&short)).unwrap_or_default(),
         };
         Ok(v1::CheckQuotaResponse {
             index: self.cell.index().0,

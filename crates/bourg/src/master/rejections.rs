@@ -26,6 +26,9 @@ pub(super) fn rejected(cell: &Cell, rejection: &Rejection) -> Status {
         | Rejection::TokenUsed(_)
         | Rejection::ReplicaTokenUsed(_)
         | Rejection::MachineRevoked(_) => Status::permission_denied(text),
+        Rejection::Quota(short) => {
+            Status::failed_precondition(short.said(&cell.grantable(short.band)))
+        }
         Rejection::NotFounded => Status::unavailable(text),
         Rejection::WouldNotFit { task, machine, misfit } => {
             let (job, index) = (views::job_name(cell, task.collection), task.index);

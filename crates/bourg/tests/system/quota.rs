@@ -66,6 +66,29 @@ fn what_quota_lacks_is_said_and_what_would_pass_passes() {
     cell.ok("bourg --cell ./ana quota check $EXAMPLES/hello.bcl");
 }
 
+/// `bourg dev` grants its user all of production.
+#[test]
+fn what_cannot_be_granted_is_not_proposed() {
+    let cell = with_ana();
+    job(&cell, "web", "cpu: 0.1, ram: '16 MiB', priority: 'production'");
+    let none = "more cannot be granted now (nothing left to grant in production): revoke a grant first \
+                (bourg quota show), or add machines";
+    let said = cell.fails(3, "bourg --cell ./ana run web.bcl");
+    assert!(said.contains(none) && !said.contains("bourg quota grant"), "{said}");
+    let checked = cell.types("bourg --cell ./ana quota check web.bcl");
+    assert!(checked.code == 3 && checked.stdout.contains(none), "{}", checked.stdout);
+    cell.fails(3, "bourg quota grant ana production cpu=0.1 ram=16MiB");
+
+    // What is proposed once there is room can be done as it is written.
+    cell.ok("bourg quota revoke 1");
+    let said = cell.fails(3, "bourg --cell ./ana run web.bcl");
+    let proposed = said.split("ask for more: ").nth(1).expect("there is a way");
+    let (proposed, _) = proposed.split_once(" (an administrator").expect("and who may go it");
+    assert_eq!(proposed, "bourg quota grant ana production cpu=0.1 ram=16MiB");
+    cell.ok(proposed);
+    cell.ok("bourg --cell ./ana run web.bcl");
+}
+
 #[test]
 fn anothers_job_takes_a_capability_and_its_use_is_in_the_events() {
     let cell = with_ana();

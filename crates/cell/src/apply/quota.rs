@@ -230,6 +230,13 @@ impl Cell {
         self.only_holders(by, model::Capability::GrantQuota, what)
     }
 
+    /// How much of a band can be granted from now on and for ever.
+    #[must_use]
+    pub fn grantable(&self, band: Band) -> Resources {
+        let allowed = self.capacity().percent(self.quota.metering.percent(band));
+        allowed.minus(self.most_granted(band)).resources()
+    }
+
     /// What the machines have together, whatever state they are in.
     #[must_use]
     pub fn capacity(&self) -> Total {
