@@ -8,7 +8,7 @@ use serde::Serialize;
 use spec::{JobSpec, TaskSpec};
 
 use crate::cli::output::{self, Format};
-use crate::cli::{Client, DevCell, DevOptions, Done, Failure};
+use crate::cli::{Client, DevCell, DevOptions, Done, Failure, grant_the_machine};
 
 /// What `bench start` found, in milliseconds.
 #[derive(Debug, Serialize)]
@@ -50,7 +50,8 @@ pub(crate) fn start(runs: usize, json: bool) -> Done {
 }
 
 async fn measure(mut client: Client, runs: usize) -> Result<Vec<Duration>, Failure> {
-    client.wait_until_ready().await?;
+    let status = client.wait_until_ready().await?;
+    grant_the_machine(&mut client.connection, &status).await?;
     let mut times = Vec::with_capacity(runs);
     for run in 0..=runs {
         let time = one(&mut client, run).await?;

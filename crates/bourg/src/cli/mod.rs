@@ -37,7 +37,7 @@ use proto::v1;
 
 use self::cells::{Connection, Target};
 pub(crate) use self::checkpoint::load::begin_anew;
-pub(crate) use self::dev::{Client, DevCell, Options as DevOptions};
+pub(crate) use self::dev::{Client, DevCell, Options as DevOptions, grant_the_machine};
 pub(crate) use self::exit::{Done, Failure};
 pub(crate) use self::master::change as change_replicas;
 use self::moment::Moment;

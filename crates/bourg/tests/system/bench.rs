@@ -1,6 +1,7 @@
 //! The benchmarks of whole masters, in small: that they run, end, leave nothing, and say what they
 //! are to say. What they find is of a build without optimisation, and judged by nobody.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use serde_json::Value;
@@ -92,6 +93,42 @@ fn every_task_that_arrives_comes_to_run() {
     let large = (tasks - jobs) / 49;
     assert_eq!(jobs + 49 * large, tasks, "{found:#}");
     assert!(large * 4 <= jobs && jobs <= large * 4 + 3, "{large} are large: {found:#}");
+}
+
+/// Those that have a test of their own above, and the one below.
+const ALONE: [&str; 6] = ["agents", "arrivals", "commit", "failover", "reads", "sim"];
+/// The others, in small, with what they find.
+const IN_SMALL: [(&str, &[&str]); 7] = [
+    ("start --runs 2", &["median_ms", "p99_ms", "min_ms", "max_ms", "runs"]),
+    ("recovery --operations 2000", &["operations", "log_bytes", "operations_per_second"]),
+    ("history --operations 2000", &["operations", "log_bytes"]),
+    ("cell --machines 100 --tasks 1000", &["placed", "accepted", "passes"]),
+    ("pack --machines 60 --tasks 500 --orders 2", &["machines", "tasks", "peak_rss_bytes"]),
+    ("pass --machines 100 --tasks 1000 --passes 10", &["passes", "arrivals", "placements"]),
+    ("apply --machines 50 --tasks 500 --operations 2000", &["operations", "state_bytes"]),
+];
+
+#[test]
+fn every_other_benchmark_runs_in_small_and_leaves_nothing() {
+    for (line, keys) in IN_SMALL {
+        let mut terminal = Terminal::new();
+        let place = terminal.path("place");
+        std::fs::create_dir(&place).expect("a directory");
+        terminal.set("TMPDIR", place.clone());
+        positive(&says(&terminal, line), keys);
+        assert!(is_empty(&place), "{line} leaves something in {}", place.display());
+    }
+}
+
+#[test]
+fn no_benchmark_is_without_a_test() {
+    let help = Terminal::new().ok("bourg bench --help");
+    let commands = help.lines().skip_while(|line| *line != "Commands:").skip(1);
+    let commands = commands.take_while(|line| !line.is_empty());
+    let commands = commands.filter_map(|line| line.split_whitespace().next());
+    let commands: BTreeSet<&str> = commands.filter(|command| *command != "help").collect();
+    let small = IN_SMALL.iter().filter_map(|(line, _)| line.split_whitespace().next());
+    assert_eq!(commands, small.chain(ALONE).collect());
 }
 
 #[test]

@@ -16,6 +16,7 @@ use super::{DevArgs, output, run};
 use crate::{evaluate, shutdown};
 
 pub(crate) use cell::{Client, DevCell, Options};
+pub(crate) use quota::grant_the_machine;
 
 /// Runs a cell, jobs in it, and a command against it.
 pub(super) fn dev(args: &DevArgs) -> Result<ExitCode, Failure> {
@@ -65,7 +66,7 @@ async fn work(
     };
     let masters = client.masters();
     eprintln!("cell {}   {masters}, 1 scheduler, 1 machine ({capacity}{isolation})", status.name);
-    quota::grant_the_machine(&mut client.connection, &status).await?;
+    grant_the_machine(&mut client.connection, &status).await?;
     if let (Some(jobs), Some(file)) = (jobs, &args.file) {
         let connection = &mut client.connection;
         let submitted = run::submit_all(connection, &jobs, Some(args.timeout), file).await;

@@ -9,7 +9,7 @@ use crate::cli::quota::grant_all;
 
 /// Grants the user the machine's whole capacity in production, and in the lower bands as much as may be
 /// granted of them. Only in a cell where quota was never granted: what a person said of it stays.
-pub(super) async fn grant_the_machine(
+pub(crate) async fn grant_the_machine(
     connection: &mut Connection,
     status: &v1::CellStatusResponse,
 ) -> Done {
