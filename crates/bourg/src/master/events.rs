@@ -69,6 +69,9 @@ enum Work {
 
 /// The core's end.
 pub(super) struct Recorder {
+    /// What comes up to this operation is there from before the start: replay makes it again, faster than
+    /// anything could look at it.
+    there: LogIndex,
     to_thread: SyncSender<Vec<Work>>,
     waiting: Vec<Work>,
     bytes: usize,
@@ -80,7 +83,7 @@ pub(super) struct Recorder {
 impl Recorder {
     /// Takes the events of an operation. They go to the thread with [`Recorder::flush`].
     pub(super) fn record(&mut self, index: LogIndex, at: Time, events: Vec<u8>) {
-        if events.is_empty() {
+        if events.is_empty() || index <= self.there {
             return;
         }
         if self.bytes + self.handed_over.load(Ordering::Relaxed) > WAITING_BYTES_MAX {
@@ -170,6 +173,7 @@ pub(super) fn start(
     if events.resume(next.0)? {
         tracing::warn!("events before operation {next} are not all there");
     }
+    let there = LogIndex(events.complete_through());
     let (to_thread, from_core) = sync_channel(QUEUE);
     let (tell, kept) = watch::channel(0);
     let stopping = Arc::new(AtomicBool::new(false));
@@ -191,7 +195,8 @@ pub(super) fn start(
         }
     };
     let thread = std::thread::Builder::new().name("events".to_owned()).spawn(run)?;
-    let recorder = Recorder { to_thread, waiting: Vec::new(), bytes: 0, handed_over, metrics };
+    let waiting = Vec::new();
+    let recorder = Recorder { there, to_thread, waiting, bytes: 0, handed_over, metrics };
     Ok((recorder, Keeper { thread, stopping, kept }))
 }
 
@@ -288,6 +293,53 @@ impl Thread {
 mod tests {
     use super::*;
 
+    /// An event of so many bytes, as it waits.
+    fn one_of(bytes: usize) -> Vec<u8> {
+        let mut encoded = Vec::new();
+        encode_varint(bytes as u64, &mut encoded);
+        encoded.resize(encoded.len() + bytes, 0);
+        encoded
+    }
+
+    /// More than may wait, made in one step of a replay.
+    #[test]
+    fn events_that_are_there_from_before_a_start_wait_for_nothing_and_are_not_lost() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let retention = Retention::new(1 << 30, Duration::from_secs(1));
+        let (to_core, _core) = async_mpsc::channel(1);
+        let begin = |metrics: &Arc<Metrics>| {
+            let (path, to_core) = (directory.path(), to_core.clone());
+            start(path, LogIndex(1), retention, to_core, Arc::clone(metrics)).expect("it opens")
+        };
+        let end = |recorder, keeper: Keeper| {
+            drop(recorder);
+            keeper.join().expect("it ends well");
+        };
+        let (bytes, first) = (store::events::MAX_EVENT_BYTES, Arc::<Metrics>::default());
+        let (mut recorder, keeper) = begin(&first);
+        let most = (WAITING_BYTES_MAX / bytes) as u64 + 1;
+        for index in 1..=most {
+            let synced = recorder.sync(LogIndex(index - 1));
+            recorder.record(LogIndex(index), Time(index), one_of(bytes));
+            recorder.flush();
+            synced.recv().expect("it keeps up");
+        }
+        end(recorder, keeper);
+        let written = |metrics: &Arc<Metrics>| metrics.events.written.get();
+        assert_eq!((written(&first), first.events.lost.get()), (most, 0));
+
+        let second = Arc::<Metrics>::default();
+        let (mut recorder, keeper) = begin(&second);
+        for index in 1..=most + 1 {
+            recorder.record(LogIndex(index), Time(index), one_of(bytes));
+        }
+        assert_eq!(second.events.lost.get(), 0);
+        recorder.flush();
+        end(recorder, keeper);
+        // Of the last operation that was there, all may not be.
+        assert_eq!((written(&second), second.events.lost.get()), (1, 0));
+    }
+
     /// What did not fit is stated before anything later counts as durable.
     #[test]
     fn events_that_do_not_fit_are_stated_as_lost_before_what_is_synced() {
@@ -296,12 +348,10 @@ mod tests {
         let handed_over = Arc::new(AtomicUsize::new(0));
         let metrics = Arc::<Metrics>::default();
         let counted = Arc::clone(&metrics);
-        let mut recorder =
-            Recorder { to_thread, waiting: Vec::new(), bytes: 0, handed_over, metrics };
+        let (there, waiting) = (LogIndex(0), Vec::new());
+        let mut recorder = Recorder { there, to_thread, waiting, bytes: 0, handed_over, metrics };
         // One event each.
-        let mut large = Vec::new();
-        encode_varint(WAITING_BYTES_MAX as u64 / 2, &mut large);
-        large.resize(large.len() + WAITING_BYTES_MAX / 2, 0);
+        let large = one_of(WAITING_BYTES_MAX / 2);
         for index in 1..=2 {
             recorder.record(LogIndex(index), Time(index), large.clone());
             recorder.flush();

@@ -8,7 +8,7 @@ use tonic::Code;
 
 use crate::cell::{Cell, Role};
 use crate::eventually::{PATIENCE, until};
-use crate::pages::Of;
+use crate::pages::{Of, metrics, value, value_is};
 use crate::relations;
 use crate::security::{issued, to, wait};
 
@@ -31,6 +31,32 @@ fn all(cell: &Cell) -> Vec<(u64, u64, Value)> {
         (index, event["subIndex"].as_u64().expect("a number"), event)
     };
     text.lines().map(event).collect()
+}
+
+/// More of them than may wait for the disk, made again in one go by what replays the log.
+#[test]
+fn events_that_are_there_are_not_called_lost_after_a_restart() {
+    let cell = Cell::start();
+    let names: Vec<String> = (0..8).map(|number| format!("large-{number}")).collect();
+    for name in &names {
+        let text = format!(
+            "(import 'borg.libsonnet').batch('{name}', tasks=100000, cmd=['true'])
+               {{ cpu: 1000, priority: 'free' }}"
+        );
+        cell.write("large.bcl", text);
+        cell.ok("bourg run --detach large.bcl");
+    }
+    cell.ok(&format!("bourg kill --detach {}", names.join(" ")));
+    let written = || value(&metrics(&cell, Of::Master), "bourg_events_written_total");
+    until("all are written", || written().is_some_and(|events| events >= 1.6e6));
+    cell.kill(Role::Master);
+    until("it answers again", || cell.types("bourg cell").code == 0);
+    value_is(&cell, Of::Master, "bourg_events_waiting_bytes", 0.0);
+    value_is(&cell, Of::Master, "bourg_events_lost_total", 0.0);
+    assert!(!cell.said().contains("could not be kept"), "{}", cell.said());
+    // What is new after it is kept, too.
+    cell.ok("bourg run $EXAMPLES/hello.bcl --detach");
+    until("it is written", || cell.ok("bourg events hello -n 1").contains(" root/hello"));
 }
 
 #[test]
