@@ -194,6 +194,13 @@ impl Master {
         self.leading.iter().flat_map(|leading| leading.lost.contacts())
     }
 
+    /// How many machines that are up have answered, by what their link shards said last; none where it
+    /// does not lead.
+    #[must_use]
+    pub fn machines_heard(&self) -> u32 {
+        self.leading.as_ref().map_or(0, |leading| leading.lost.answering())
+    }
+
     /// Does what is due.
     pub fn tick(&mut self, now: Time, cell: &Cell, wishes: &mut Vec<Wish>) {
         let settings = &self.settings;

@@ -180,6 +180,11 @@ impl Lost {
         self.told.remove(&id);
     }
 
+    /// How many machines answer.
+    pub(crate) fn answering(&self) -> u32 {
+        self.counts.answer
+    }
+
     /// How each machine that should answer does, as its link shard said last.
     pub(crate) fn contacts(&self) -> impl Iterator<Item = (MachineId, Contact)> {
         let should = |watched: &&Watched| watched.standing != Standing::Away;

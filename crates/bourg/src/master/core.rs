@@ -633,7 +633,9 @@ impl Thread {
     fn is_to_be_seen(&self, outputs: &[Output]) -> bool {
         use Output::{Persist, Poll, Send};
         let old = self.published.elapsed() > VIEW_AGE;
-        outputs.iter().any(|output| old || !matches!(output, Persist(_) | Send(_) | Poll(_)))
+        let heard = self.replica.machines_heard() > 0;
+        heard != (self.view.borrow().machines_heard > 0)
+            || outputs.iter().any(|output| old || !matches!(output, Persist(_) | Send(_) | Poll(_)))
     }
 
     /// Counts what a step gave.
@@ -688,6 +690,7 @@ impl Thread {
             leads: self.leads,
             progress: self.replica.progress(self.clock.now()).into(),
             active: self.replica.active().into(),
+            machines_heard: self.replica.machines_heard(),
             caught_up: self.caught_up || self.leads.is_some(),
             followers: self.followers.len(),
             clock: self.clock,

@@ -142,6 +142,7 @@ impl Reads<'_> {
             capacity: Some((&views::capacity(self.cell)).into()),
             user: self.me.to_string(),
             schedulers: 0,
+            machines_heard: 0,
             term: 0,
             violations: 0,
         }

@@ -510,6 +510,7 @@ impl Borgmaster for Service {
             schedulers: u32::try_from(view.followers).unwrap_or(u32::MAX),
             term: view.term.0,
             violations: view.violations,
+            machines_heard: view.machines_heard,
             user: user.to_string(),
             ..answer
         }))

@@ -28,6 +28,8 @@ pub(crate) struct View {
     pub(super) progress: Arc<[Progress]>,
     /// The replicas over which machines are spread.
     pub(super) active: Arc<[ReplicaId]>,
+    /// How many machines have answered since this replica leads.
+    pub(crate) machines_heard: u32,
     /// How many schedulers follow.
     pub(crate) followers: usize,
     /// The cell's clock, which is at no moment before the cell's time.
@@ -49,6 +51,7 @@ impl View {
             progress: Arc::default(),
             active: Arc::default(),
             caught_up: false,
+            machines_heard: 0,
             followers: 0,
             clock,
             violations: 0,

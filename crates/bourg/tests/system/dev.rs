@@ -7,6 +7,7 @@ use nix::sys::signal::Signal;
 
 use crate::cell::{Cell, Role};
 use crate::eventually::{eventually, until};
+use crate::http;
 use crate::processes;
 use crate::terminal::Terminal;
 
@@ -70,6 +71,31 @@ fn nothing_outlives_it_when_it_is_killed() {
     cell.job("hello", "runs again", |job| {
         job["tasks"][0]["generation"] == 2 && job["counts"]["healthy"] == 3
     });
+}
+
+/// It has stopped its tasks, or they were gone with it: nothing of that is known before the machine answers.
+#[test]
+fn a_second_start_calls_healthy_what_answers() {
+    let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/hello.bcl");
+    let mut cell = Cell::start_with(&[examples]);
+    let answers = |cell: &mut Cell| {
+        let (said, told) = (cell.dev().stdout(), cell.said());
+        assert!(told.contains("healthy 3/3"), "{told}");
+        let addresses: Vec<&str> =
+            said.lines().filter_map(|line| line.split_once(" → ")).map(|(_, at)| at).collect();
+        assert_eq!(addresses.len(), 3, "{said}");
+        for address in addresses {
+            let answer = http::get(address, "/").expect("it was said to be healthy");
+            assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+        }
+    };
+    answers(&mut cell);
+    cell.stop();
+    cell.start_again(&[examples]);
+    answers(&mut cell);
+    cell.lose_power();
+    cell.start_again(&[examples]);
+    answers(&mut cell);
 }
 
 #[test]

@@ -35,6 +35,13 @@ impl<C: Codec> Replica<C> {
         progress
     }
 
+    /// Of the machines that are up, how many have answered since this replica leads: with the first answer
+    /// of each, what it says of its tasks is proposed. None where it does not lead.
+    #[must_use]
+    pub fn machines_heard(&self) -> u32 {
+        self.master.machines_heard()
+    }
+
     /// A message of another replica. What comes from before a restoration, or for another, is not
     /// listened to.
     pub(super) fn received(&mut self, now: Time, message: Message) -> Result<(), ReplicaError> {

@@ -215,8 +215,14 @@ impl Client {
         loop {
             let status = self.connection.cell_status().await?;
             let all_vote = self.replicas.all_vote(&mut self.connection).await?;
-            if status.machines_up > 0 && status.schedulers > 0 && all_vote {
+            // What is said of a machine that has not answered yet is of before: its tasks may be gone.
+            let heard = status.machines_heard > 0;
+            if heard && status.schedulers > 0 && all_vote {
                 return Ok(status);
+            }
+            if !heard {
+                // The leader knows.
+                self.connection.elsewhere();
             }
             if tokio::time::Instant::now() > until {
                 return Err(Failure::failed(format!(
