@@ -38,12 +38,15 @@ Exit codes:
   7  changed meanwhile
   8  blocked by a disruption budget
   9  a replica that must not be started again as it is: removed from its cell, from before a
-     restoration, or with a directory that is damaged or copied";
+     restoration, or with a directory that is damaged or copied
+With run --wait, the exit status of a task that failed: see bourg run --help.";
 
 /// A command that did not succeed: what happened and why, what to do next, and the code.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) code: Code,
+    /// Instead of the code, where somebody else's exit status is passed on.
+    status: Option<u8>,
     text: String,
     next: Option<String>,
 }
@@ -53,7 +56,7 @@ pub(crate) type Done = Result<(), Failure>;
 
 impl Failure {
     pub(crate) fn new(code: Code, text: impl fmt::Display) -> Self {
-        Self { code, text: text.to_string(), next: None }
+        Self { code, status: None, text: text.to_string(), next: None }
     }
 
     pub(crate) fn usage(text: impl fmt::Display) -> Self {
@@ -70,10 +73,15 @@ impl Failure {
         self
     }
 
+    /// Ends with the exit status of a task.
+    pub(crate) fn exit_status(self, status: u8) -> Self {
+        Self { status: Some(status), ..self }
+    }
+
     /// Prints it and gives the code.
     pub(crate) fn end(self) -> ExitCode {
         output::say(&format!("{self}\n"));
-        ExitCode::from(self.code as u8)
+        ExitCode::from(self.status.unwrap_or(self.code as u8))
     }
 }
 

@@ -14,6 +14,7 @@ mod logs;
 mod machine;
 mod master;
 pub(crate) mod moment;
+mod outcome;
 pub(crate) mod output;
 mod quota;
 mod restore;
@@ -70,9 +71,16 @@ enum Command {
     Dev(DevArgs),
     /// Submit the jobs of a file and wait until they are healthy.
     ///
-    /// A task without a health check counts as healthy as soon as it runs. So a batch job is waited
-    /// for until it runs, not until it ends, and exit status 0 does not say that it succeeded: how it
-    /// ends is in `bourg status JOB` and `bourg logs -f JOB`.
+    /// A task with a health check is healthy while the check says so. Without one, a task of a service
+    /// is healthy when it has run for a second, and one of a batch job as soon as it runs. So
+    /// a batch job is waited for until it runs, not until it ends, and exit status 0 does not say that
+    /// it succeeded: how it ends is in `bourg status JOB` and `bourg logs -f JOB`.
+    ///
+    /// With --wait, all jobs are waited for until they have ended. The exit status is 0 if every task
+    /// has finished, and else that of the first task that failed of the first job that did: its exit
+    /// code, 128 and the signal if one ended it (137 where it was out of memory), 127 if its program
+    /// could not be started, and 1 for any other end. A code of the table at the end of
+    /// `bourg --help` can be a task's, too: the message says whose it is.
     Run(RunArgs),
     /// Print a file's jobs as canonical JSON.
     Eval(EvalArgs),
@@ -171,9 +179,13 @@ struct RunArgs {
     /// Do not wait: end when the jobs are admitted.
     #[arg(long)]
     detach: bool,
-    /// How long to wait until all tasks are placed and healthy.
-    #[arg(long, default_value = "5m", value_parser = duration)]
-    timeout: std::time::Duration,
+    /// Wait until the jobs have ended, and end with the exit status of the task that failed, if any.
+    #[arg(long, conflicts_with = "detach")]
+    wait: bool,
+    /// How long to wait until all tasks are placed and healthy, or with --wait have ended. Default: 5m,
+    /// and with --wait as long as it takes.
+    #[arg(long, value_parser = duration)]
+    timeout: Option<std::time::Duration>,
 }
 
 #[derive(Debug, Args)]

@@ -10,30 +10,78 @@ use proto::v1;
 use spec::JobSpec;
 
 use super::cells::Connection;
-use super::exit::{Code, Done, Failure};
-use super::{RunArgs, output, why, with_cell};
+use super::exit::{Done, Failure};
+use super::{RunArgs, outcome, output, why, with_cell};
 use crate::cli::cells::Target;
 use crate::evaluate;
 
 /// How long a task is pending before it is said why.
 const WHY_AFTER: Duration = Duration::from_secs(1);
+/// How long it may take until tasks are healthy, where nothing else is said.
+const HEALTHY_PATIENCE: Duration = Duration::from_secs(300);
+
+/// What jobs are waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wait {
+    /// That every task is healthy, or has finished: so long.
+    Healthy(Duration),
+    /// That every task has ended for good: so long, or as long as it takes.
+    Ended(Option<Duration>),
+}
+
+impl Wait {
+    fn of(args: &RunArgs) -> Option<Self> {
+        match (args.detach, args.wait) {
+            (true, _) => None,
+            (false, true) => Some(Self::Ended(args.timeout)),
+            (false, false) => Some(Self::Healthy(args.timeout.unwrap_or(HEALTHY_PATIENCE))),
+        }
+    }
+
+    fn patience(self) -> Option<Duration> {
+        match self {
+            Self::Healthy(patience) => Some(patience),
+            Self::Ended(patience) => patience,
+        }
+    }
+
+    /// How far tasks are to come, in a word.
+    fn far(self) -> &'static str {
+        match self {
+            Self::Healthy(_) => "healthy",
+            Self::Ended(_) => "finished",
+        }
+    }
+
+    /// What came of a job, once that is known.
+    fn over(self, name: &str, job: &v1::JobStatus) -> Option<Result<(), Failure>> {
+        let (counts, is_dead, waits) = (counts(job), is_dead(job), matches!(self, Self::Ended(_)));
+        let unhappy = counts.failed + counts.killed;
+        let done = counts.finished + if waits { 0 } else { counts.healthy };
+        let over = done + unhappy == counts.tasks;
+        if unhappy > 0 && (is_dead || over) {
+            return Some(Err(outcome::dead(name, job, waits)));
+        }
+        over.then_some(Ok(()))
+    }
+}
 
 pub(super) fn run(cell: Target<'_>, args: &RunArgs) -> Done {
     let jobs = evaluate::evaluate(&args.file)?;
     with_cell(cell, async |mut connection| {
-        let wait = (!args.detach).then_some(args.timeout);
-        if let Some(wait) = wait {
-            connection.set_patience(wait);
+        let wait = Wait::of(args);
+        if let Some(patience) = wait.and_then(Wait::patience) {
+            connection.set_patience(patience);
         }
         submit_all(&mut connection, &jobs, wait, &args.file).await.map(drop)
     })
 }
 
-/// Submits jobs and waits for each until it is healthy or done. Gives their addresses.
+/// Submits jobs and waits for each. Gives their addresses.
 pub(super) async fn submit_all(
     connection: &mut Connection,
     jobs: &[JobSpec],
-    wait: Option<Duration>,
+    wait: Option<Wait>,
     file: &Path,
 ) -> Result<Vec<String>, Failure> {
     if jobs.is_empty() {
@@ -58,10 +106,19 @@ pub(super) async fn submit_all(
         admitted.push((name, submitted));
     }
     let Some(wait) = wait else { return Ok(admitted.into_iter().map(|(name, _)| name).collect()) };
+    let mut failed = None;
     for ((name, submitted), job) in admitted.iter().zip(jobs) {
         let address = v1::JobAddress { user: submitted.user.clone(), job: job.name.to_string() };
-        let last = Progress::new(begun).watch(connection, address, name, wait).await?;
-        print_addresses(&cell.name, &last)?;
+        match (Progress::new(begun).watch(connection, address, name, wait).await, wait) {
+            (Ok(last), _) => print_addresses(&cell.name, &last)?,
+            (Err(failure), Wait::Healthy(_)) => return Err(failure),
+            // The end of the others is waited for, too.
+            (Err(failure), Wait::Ended(_)) if failed.is_none() => failed = Some(failure),
+            (Err(failure), Wait::Ended(_)) => output::say(&format!("{failure}\n")),
+        }
+    }
+    if let Some(failed) = failed {
+        return Err(failed);
     }
     Ok(admitted.into_iter().map(|(name, _)| name).collect())
 }
@@ -79,39 +136,44 @@ fn done(submitted: &v1::SubmitResponse) -> String {
 /// How far a job has come, and when it came there.
 struct Progress {
     begun: Instant,
-    stages: [Option<(u32, Duration)>; 3],
+    stages: [Option<(u32, Duration)>; STAGES.len()],
     tasks: u32,
     live: bool,
-    /// It has been said how a task failed.
-    said_failure: bool,
+    /// How often each task had failed when that was last looked at.
+    failures: Vec<u32>,
+    /// Of which task it has been said how it failed.
+    said_failure: Option<u32>,
     /// For which jobs it has been said to wait.
     said_waiting: Vec<String>,
 }
 
 /// What is said of the stages of a job; an alloc that is in place is healthy.
-const STAGES: [&str; 3] = ["scheduled", "running", "healthy"];
+const STAGES: [&str; 4] = ["scheduled", "running", "healthy", "finished"];
 
 impl Progress {
     fn new(begun: Instant) -> Self {
         let live = std::io::stderr().is_terminal();
-        let (said_failure, said_waiting) = (false, Vec::new());
-        Self { begun, stages: [None; 3], tasks: 0, live, said_failure, said_waiting }
+        let (failures, said_failure, said_waiting) = (Vec::new(), None, Vec::new());
+        let stages = [None; STAGES.len()];
+        Self { begun, stages, tasks: 0, live, failures, said_failure, said_waiting }
     }
 
-    /// Shows progress until every task is healthy or finished.
+    /// Shows progress until what is waited for is so.
     async fn watch(
         mut self,
         connection: &mut Connection,
         address: v1::JobAddress,
         name: &str,
-        wait: Duration,
+        wait: Wait,
     ) -> Result<v1::JobStatus, Failure> {
         let request = v1::WatchJobRequest { job: Some(address.clone()) };
         let mut statuses = connection
             .stream(request.clone(), async |mut client, request| client.watch_job(request).await)
             .await?;
         let admitted = self.begun.elapsed();
-        let until = tokio::time::Instant::now() + wait;
+        let patience = wait.patience();
+        let until = tokio::time::sleep(patience.unwrap_or_default());
+        let mut until = std::pin::pin!(until);
         let say_why = tokio::time::sleep(WHY_AFTER);
         let mut say_why = std::pin::pin!(say_why);
         let mut said_why = false;
@@ -148,9 +210,10 @@ impl Progress {
                     eprint!("{}", self.end_line(admitted));
                     output::say(&why::explain(connection, address.clone()).await?);
                 }
-                () = tokio::time::sleep_until(until) => {
+                () = &mut until, if patience.is_some() => {
                     eprintln!("{}", self.line(admitted));
-                    return Err(late(name, last.as_ref(), wait));
+                    let patience = patience.unwrap_or_default();
+                    return Err(outcome::late(name, last.as_ref(), patience, wait.far()));
                 }
             }
             let Some(job) = &last else { continue };
@@ -160,33 +223,51 @@ impl Progress {
                 // That it is pending is worth a word only when it has been so for a while.
                 say_why.as_mut().reset(tokio::time::Instant::now() + WHY_AFTER);
             }
-            self.say_failure(name, job, admitted);
+            let failed = self.failed(job);
+            if let Some(task) = failed.filter(|_| self.said_failure.is_none() && !is_dead(job)) {
+                self.said_failure = Some(task.index);
+                self.say_failure(connection, &address, name, task, admitted).await;
+            }
             if self.live {
                 eprint!("\r\x1b[K{}", self.line(admitted));
             }
-            let counts = counts(job);
-            let over = counts.healthy + counts.finished + counts.failed + counts.killed;
-            if counts.failed + counts.killed > 0 && (is_dead(job) || over == counts.tasks) {
-                eprintln!("{}{}", if self.live { "\r\x1b[K" } else { "" }, self.line(admitted));
-                return Err(dead(name, job));
+            let Some(over) = wait.over(name, job) else { continue };
+            eprintln!("{}{}", if self.live { "\r\x1b[K" } else { "" }, self.line(admitted));
+            let failed = outcome::failed(job).map(|task| task.index);
+            if let Some(task) = failed.filter(|task| self.said_failure != Some(*task)) {
+                output::say(&outcome::last_lines(connection, address, task).await);
             }
-            if counts.healthy + counts.finished == counts.tasks {
-                eprintln!("{}{}", if self.live { "\r\x1b[K" } else { "" }, self.line(admitted));
-                return Ok(job.clone());
-            }
+            return over.map(|()| job.clone());
         }
     }
 
-    /// Says once how a task failed that is tried again: waiting for it may take long.
-    fn say_failure(&mut self, name: &str, job: &v1::JobStatus, admitted: Duration) {
-        let failed = job.tasks.iter().find(|task| task.failures > 0 && task.state == "pending");
-        if let Some(task) = failed.filter(|_| !self.said_failure) {
-            self.said_failure = true;
-            eprint!("{}", self.end_line(admitted));
-            let (index, end) = (task.index, &task.last_end_text);
-            output::say(&format!(" task {index} failed: {end}; it is tried again\n"));
-            eprintln!(" next: bourg logs {name}/{}", task.index);
-        }
+    /// A task that has failed and is tried again, if there is one.
+    fn failed<'a>(&mut self, job: &'a v1::JobStatus) -> Option<&'a v1::TaskStatus> {
+        let now: Vec<u32> = job.tasks.iter().map(|task| task.failures).collect();
+        // Where little is waited before the next life, that is what is seen of the failure.
+        let before = std::mem::replace(&mut self.failures, now);
+        let tasks = job.tasks.iter().enumerate();
+        let failed = |(place, task): &(usize, &v1::TaskStatus)| {
+            let more = before.get(*place).is_some_and(|before| task.failures > *before);
+            task.failures > 0 && (more || task.state == "pending")
+        };
+        tasks.into_iter().find(failed).map(|(_, task)| task)
+    }
+
+    /// Says how a task failed that is tried again, with what it wrote: waiting for it may take long.
+    async fn say_failure(
+        &self,
+        connection: &mut Connection,
+        job: &v1::JobAddress,
+        name: &str,
+        task: &v1::TaskStatus,
+        admitted: Duration,
+    ) {
+        eprint!("{}", self.end_line(admitted));
+        let (index, end) = (task.index, &task.last_end_text);
+        output::say(&format!(" task {index} failed: {end}; it is tried again\n"));
+        output::say(&outcome::last_lines(connection, job.clone(), index).await);
+        eprintln!(" next: bourg logs {name}/{index}");
     }
 
     /// Says for which jobs it waits, whenever they are others.
@@ -202,7 +283,11 @@ impl Progress {
         let counts = counts(job);
         self.tasks = counts.tasks;
         let done = counts.finished;
-        let reached = [counts.scheduled + done, counts.running + done, counts.healthy + done];
+        // What serves and has ended was not healthy thereby.
+        let serves =
+            job.spec.as_ref().is_some_and(|spec| spec.appclass() == v1::Appclass::LatencySensitive);
+        let healthy = counts.healthy + if serves { 0 } else { done };
+        let reached = [counts.scheduled + done, counts.running + done, healthy, done];
         let now = self.begun.elapsed();
         for (stage, reached) in self.stages.iter_mut().zip(reached) {
             if stage.is_none_or(|(before, _)| reached != before) {
@@ -233,7 +318,8 @@ fn counts(job: &v1::JobStatus) -> v1::JobCounts {
     job.counts.unwrap_or_default()
 }
 
-fn count(allocs: bool, tasks: u32) -> String {
+/// `3 tasks`.
+pub(super) fn count(allocs: bool, tasks: u32) -> String {
     let (what, s) = (if allocs { "alloc" } else { "task" }, if tasks == 1 { "" } else { "s" });
     format!("{tasks} {what}{s}")
 }
@@ -246,76 +332,6 @@ pub(super) fn is_alloc_set(job: &v1::JobStatus) -> bool {
 /// Whether nothing of it will run again.
 pub(super) fn is_dead(job: &v1::JobStatus) -> bool {
     ["finished", "failed", "killed"].contains(&job.state.as_str())
-}
-
-fn dead(name: &str, job: &v1::JobStatus) -> Failure {
-    if !is_dead(job) {
-        let (ended, tasks) = (counts(job).failed + counts(job).killed, counts(job).tasks);
-        let (all, fail) = (count(is_alloc_set(job), tasks), "failed or were killed");
-        return Failure::failed(format!("error: {ended} of {all} of {name} {fail}, for good"))
-            .next(format!("bourg status {name} · bourg kill {name}"));
-    }
-    let failed = job.tasks.iter().find(|task| task.state == "failed");
-    let Some(task) = failed.filter(|_| job.state == "failed") else {
-        // Killed by somebody, or with another job.
-        let why = match (job.reason.as_str(), job.reason.starts_with("by ")) {
-            ("", _) => String::new(),
-            (why, true) => format!(" {why}"),
-            (why, false) => format!(": {why}"),
-        };
-        return Failure::failed(format!("error: {name} {}{why}", job.state))
-            .next(format!("bourg events {name}"));
-    };
-    let (index, end) = (task.index, &task.last_end_text);
-    Failure::failed(format!("error: {name} {}: task {index} {end}", job.state))
-        .next(format!("bourg logs {name}/{index}"))
-}
-
-fn late(name: &str, job: Option<&v1::JobStatus>, wait: Duration) -> Failure {
-    let Some(job) = job else {
-        return Failure::failed(format!("error: nothing is known of {name}"));
-    };
-    let (counts, wait) = (counts(job), wait.as_secs());
-    if counts.queued > 0 {
-        let until = why::until(&job.waits_for);
-        let text = format!("error: not placed within {wait} s: {name} is queued {until}");
-        let first = job.waits_for.first().map(String::as_str).unwrap_or_default();
-        return Failure::new(Code::NotPlaced, text)
-            .next(format!("bourg status {first} · bourg kill {name}"));
-    }
-    if counts.pending > 0
-        && job.tasks.iter().all(|task| task.state != "pending" || task.failures == 0)
-    {
-        let text = format!(
-            "error: not placed within {wait} s: {} of the {} of {name}; it stays pending",
-            counts.pending,
-            count(is_alloc_set(job), counts.tasks)
-        );
-        return Failure::new(Code::NotPlaced, text)
-            .next(format!("bourg why {name} · bourg kill {name}"));
-    }
-    let sick = job
-        .tasks
-        .iter()
-        .find(|task| task.state != "finished" && task.health != v1::Health::Healthy as i32);
-    let sick = sick.map(|task| {
-        let last = match task.last_end_text.as_str() {
-            "" => String::new(),
-            end => format!(", its last life ended with {end}"),
-        };
-        format!(": task {} is {}{last}", task.index, task.state)
-    });
-    let text = format!(
-        "error: {} of {} tasks of {name} are healthy after {wait} s{}",
-        counts.healthy + counts.finished,
-        counts.tasks,
-        sick.unwrap_or_default()
-    );
-    let next = match is_alloc_set(job) {
-        true => format!("bourg why {name} · bourg status {name}"),
-        false => format!("bourg logs {name} · bourg status {name}"),
-    };
-    Failure::failed(text).next(next)
 }
 
 /// The names and addresses of a job's tasks: the first port is the address, others are named.

@@ -4,7 +4,7 @@ use std::hash::{DefaultHasher, Hasher as _};
 use std::sync::Arc;
 
 use cell::Job;
-use model::CollectionId;
+use model::{CollectionId, Time};
 use prost::Message as _;
 use proto::v1;
 use tokio::sync::mpsc::error::SendTimeoutError;
@@ -13,8 +13,8 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
 
 use super::core::View;
-use super::views;
 use super::watching::STALLED;
+use super::{settling, views};
 
 /// How many states of a job may wait for a slow watcher: what is new meanwhile comes as one.
 const QUEUE: usize = 2;
@@ -47,10 +47,12 @@ async fn send_changes(
     let (mut known, mut last) = (None, None);
     loop {
         // No view outlives this: it would keep the cell of that moment for as long as a reader takes.
-        let (message, dead) = {
+        let (message, dead, settles) = {
             let view = Arc::clone(&views.borrow_and_update());
             let Some(job) = view.cell.job(job) else { return Ok(()) };
-            (look(&view, job, &mut known), !job.is_alive())
+            let now = view.now();
+            let settles = settling::next(job, now).map(|at| at.since(now).to_std());
+            (look(&view, job, &mut known, now), !job.is_alive(), settles)
         };
         let looks = message.as_ref().map(|message| digest(&message.jobs));
         if let Some(message) = message.filter(|_| last != looks) {
@@ -66,7 +68,12 @@ async fn send_changes(
                 }
             }
         }
+        if settles.is_some() {
+            // It will look another way though nothing of it changes.
+            known = None;
+        }
         tokio::select! {
+            () = tokio::time::sleep(settles.unwrap_or_default()), if settles.is_some() => {}
             changed = views.changed() => if changed.is_err() { return Ok(()) },
             () = to_client.closed() => return Ok(()),
         }
@@ -86,24 +93,31 @@ fn digest(jobs: &[v1::JobStatus]) -> u64 {
 
 /// A job in a view, unless it is known as it is: most views show what became of others. How an alloc set
 /// looks is what its jobs do, too.
-fn look(view: &View, job: &Arc<Job>, known: &mut Option<Arc<Job>>) -> Option<v1::StatusResponse> {
+fn look(
+    view: &View,
+    job: &Arc<Job>,
+    known: &mut Option<Arc<Job>>,
+    now: Time,
+) -> Option<v1::StatusResponse> {
     let before = known.replace(Arc::clone(job));
     let is_known = before.is_some_and(|before| Arc::ptr_eq(&before, job));
     if is_known && !job.spec.kind.is_alloc_set() {
         return None;
     }
-    let status = views::job_status(&view.cell, job, true);
-    let (index, time) = (view.cell.index().0, view.now().0);
+    let status = views::job_status(&view.cell, job, true, now);
+    let (index, time) = (view.cell.index().0, now.0);
     Some(v1::StatusResponse { index, time, jobs: vec![status] })
 }
 
 #[cfg(test)]
 mod tests {
     use cell::{Cell, Mutation, Op, RequestId};
-    use model::{SessionId, Time};
+    use model::SessionId;
     use spec::{JobSpec, TaskSpec};
+    use tokio_stream::StreamExt as _;
 
     use super::*;
+    use crate::clock::Clock;
 
     /// Submits job ana/web, or updates it, with a priority.
     fn submit(cell: &mut Cell, priority: &str) {
@@ -114,6 +128,22 @@ mod tests {
         let by = "ana".parse().expect("a name");
         let mutation = Mutation::Submit(Arc::new(spec));
         cell.apply(Time(3), &Op::Request { id, by, mutation });
+    }
+
+    /// Nothing in the cell changes when it does.
+    #[tokio::test]
+    async fn a_watcher_is_told_when_a_task_has_settled() {
+        let cell = settling::tests::started(model::Appclass::LatencySensitive, false);
+        let job = cell.jobs().next().expect("the job").id;
+        let clock = Clock::showing(settling::tests::STARTED);
+        let (_publish, views) = watch::channel(Arc::new(View { clock, ..View::of(cell) }));
+        let mut stream = follow(views, job).expect("it is followed");
+        let mut healthy = Vec::new();
+        for _ in 0..2 {
+            let message = stream.next().await.expect("a change").expect("of the job");
+            healthy.extend(message.jobs.into_iter().filter_map(|job| Some(job.counts?.healthy)));
+        }
+        assert_eq!(healthy, [0, 1]);
     }
 
     #[tokio::test]

@@ -42,6 +42,7 @@ mod routes;
 mod saving;
 mod scheduling;
 mod service;
+mod settling;
 mod streams;
 mod summary;
 mod tally;

@@ -62,7 +62,7 @@ impl Reads<'_> {
 
     /// A job with those of its tasks that have the labels, where it is shown with tasks.
     fn chosen(&self, job: &Job, with_tasks: bool, query: &LabelQuery) -> v1::JobStatus {
-        let mut status = views::job_status(self.cell, job, with_tasks);
+        let mut status = views::job_status(self.cell, job, with_tasks, self.now);
         status.tasks.retain(|task| task_has(job, TaskIndex(task.index), query));
         status
     }
@@ -101,7 +101,7 @@ impl Reads<'_> {
         });
         let shown = |machine: &Arc<cell::Machine>| v1::MachineStatus {
             placed: match asked.tasks {
-                true => views::placed(self.cell, machine),
+                true => views::placed(self.cell, machine, self.now),
                 false => Vec::new(),
             },
             ..views::machine_status(machine, self.now)

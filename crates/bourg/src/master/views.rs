@@ -13,14 +13,16 @@ use model::{
 use proto::v1;
 use scheduler::why::{Group, Reason};
 
+use super::settling;
+
 /// Among how many of a user's jobs, and how many of others', a nearest name is looked for.
 const NEAREST_AMONG: usize = 500;
 
-/// A job, with its tasks or without.
-pub(crate) fn job_status(cell: &Cell, job: &Job, with_tasks: bool) -> v1::JobStatus {
+/// A job at a time, with its tasks or without.
+pub(crate) fn job_status(cell: &Cell, job: &Job, with_tasks: bool, now: Time) -> v1::JobStatus {
     let mut counts = v1::JobCounts { tasks: job.spec.tasks, ..v1::JobCounts::default() };
-    for (_, task) in job.tasks() {
-        count(&mut counts, &task.state);
+    for (index, task) in job.tasks() {
+        count(&mut counts, job, index, &task.state, now);
     }
     let state = match &job.state {
         JobState::Queued => "queued",
@@ -31,7 +33,7 @@ pub(crate) fn job_status(cell: &Cell, job: &Job, with_tasks: bool) -> v1::JobSta
         JobState::Dead { death, .. } => self::death(death),
     };
     let mut tasks: Vec<v1::TaskStatus> = match with_tasks {
-        true => job.tasks().map(|(index, _)| task_status(cell, job, index)).collect(),
+        true => job.tasks().map(|(index, _)| task_status(cell, job, index, now)).collect(),
         false => Vec::new(),
     };
     let inside = || cell.children(job.id).filter_map(|id| cell.job(id));
@@ -90,14 +92,15 @@ fn task_name(cell: &Cell, id: InstanceId) -> String {
     format!("{}/{}", job_name(cell, id.collection), id.index)
 }
 
-fn count(counts: &mut v1::JobCounts, state: &TaskState) {
+fn count(counts: &mut v1::JobCounts, job: &Job, index: TaskIndex, state: &TaskState, now: Time) {
     match state {
         TaskState::Queued { .. } => counts.queued += 1,
         TaskState::Pending { .. } => counts.pending += 1,
         TaskState::Running(placement) => {
             counts.scheduled += 1;
-            if let Phase::Started { health, .. } = placement.phase {
+            if let Phase::Started { .. } = placement.phase {
                 counts.running += 1;
+                let health = settling::shown(job, index, &placement.phase, now);
                 counts.healthy += u32::from(health == Health::Healthy);
             }
         }
@@ -117,7 +120,7 @@ fn death(death: &Death) -> &'static str {
     }
 }
 
-fn task_status(cell: &Cell, job: &Job, index: TaskIndex) -> v1::TaskStatus {
+fn task_status(cell: &Cell, job: &Job, index: TaskIndex, now: Time) -> v1::TaskStatus {
     let mut status = v1::TaskStatus { index: index.0, ..v1::TaskStatus::default() };
     let Some(task) = job.task(index) else { return status };
     status.generation = task.generation.0;
@@ -175,8 +178,8 @@ fn task_status(cell: &Cell, job: &Job, index: TaskIndex) -> v1::TaskStatus {
             status.ports = ports
                 .map(|(name, port)| v1::NamedPort { name: name.to_string(), port: port.into() })
                 .collect::<Vec<_>>();
-            if let Phase::Started { health, .. } = placement.phase {
-                status.health = match health {
+            if let Phase::Started { .. } = placement.phase {
+                status.health = match settling::shown(job, index, &placement.phase, now) {
                     Health::Unknown => v1::Health::Unknown,
                     Health::Healthy => v1::Health::Healthy,
                     Health::Unhealthy => v1::Health::Unhealthy,
@@ -383,8 +386,8 @@ fn credentials(machine: &Machine) -> v1::MachineStatus {
     }
 }
 
-/// The tasks that are placed on a machine.
-pub(crate) fn placed(cell: &Cell, machine: &Machine) -> Vec<v1::PlacedTask> {
+/// The tasks that are placed on a machine, at a time.
+pub(crate) fn placed(cell: &Cell, machine: &Machine, now: Time) -> Vec<v1::PlacedTask> {
     let task = |instance: &InstanceId| {
         let job = cell.job(instance.collection)?;
         Some(v1::PlacedTask {
@@ -392,7 +395,7 @@ pub(crate) fn placed(cell: &Cell, machine: &Machine) -> Vec<v1::PlacedTask> {
             job: job.spec.name.to_string(),
             priority: job.spec.priority.number().into(),
             limit: Some((&job.limit(instance.index)).into()),
-            task: Some(task_status(cell, job, instance.index)),
+            task: Some(task_status(cell, job, instance.index, now)),
         })
     };
     machine.instances().iter().filter_map(task).collect()

@@ -31,6 +31,56 @@ fn a_computation_ends_and_its_logs_stay() {
 }
 
 #[test]
+fn a_job_whose_end_is_waited_for_gives_its_exit_status() {
+    let cell = Cell::start();
+    let job = |name: &str, tasks: u32, cmd: &str| {
+        let text = format!(
+            "(import 'borg.libsonnet').batch('{name}', tasks={tasks}, cmd={cmd})
+               {{ ram: '16 MiB', restart: {{ failures: 0 }} }}"
+        );
+        cell.write(&format!("{name}.bcl"), text);
+    };
+    let script = |text: &str| format!("['sh', '-c', '{text}']");
+    let ended = cell.types("bourg run --wait $EXAMPLES/batch.bcl");
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    assert!(ended.stderr.contains(" · finished 4/4 "), "{}", ended.stderr);
+    assert_eq!(cell.ok("bourg status pi -o counts.finished"), "4\n", "it has ended");
+
+    for (name, tasks, cmd, status, says) in [
+        ("seven", 1, script("echo oh; exit 7"), 7, "error: root/seven failed: task 0 exit code 7"),
+        ("term", 1, script("kill -TERM $$"), 128 + 15, "task 0 signal 15"),
+        ("eats", 1, "['tail', '/dev/zero']".to_owned(), 128 + 9, "task 0 out of memory"),
+        ("none", 1, "['no-such-program']".to_owned(), 127, "task 0 not started: "),
+        // The first that failed, when all have ended.
+        ("some", 3, script("sleep 0.${task.index}; exit ${task.index}"), 1, "task 1 exit code 1"),
+    ] {
+        job(name, tasks, &cmd);
+        let said = cell.fails(status, &format!("bourg run --wait {name}.bcl"));
+        assert!(said.contains(says), "{name}: {said}");
+    }
+    assert!(cell.ok("bourg status some").contains("1 of 3 finished, 2 failed"));
+    let said = cell.types("bourg run --wait seven.bcl").stderr;
+    assert!(said.contains("  | oh\n"), "what it wrote is shown: {said}");
+
+    // Of several jobs the first that failed; the others are waited for, too.
+    cell.ok("sed \"s/'seven'/'five'/; s/exit 7/sleep 0.5; exit 5/\" seven.bcl > five.bcl");
+    cell.write("two.bcl", "[import 'five.bcl', import 'seven.bcl']");
+    let said = cell.fails(5, "bourg run --wait two.bcl");
+    assert!(said.contains("root/five failed") && said.contains("root/seven failed"), "{said}");
+
+    job("long", 1, &script("sleep 1000"));
+    let said = cell.fails(1, "bourg run --wait long.bcl --timeout 1s");
+    assert!(said.contains("0 of 1 tasks of root/long are finished after 1 s"), "{said}");
+    let waits = cell.start("bourg", &["run", "--wait", "long.bcl"]);
+    until("it waits", || waits.stderr().contains("unchanged"));
+    cell.ok("bourg kill long");
+    let killed = waits.ends();
+    assert_eq!(killed.code, 1, "{}", killed.stderr);
+    assert!(killed.stderr.contains("error: root/long killed by root"), "{}", killed.stderr);
+    cell.fails(2, "bourg run --wait --detach long.bcl");
+}
+
+#[test]
 fn a_job_of_which_nothing_runs_any_more_is_pending() {
     let cell = Cell::start();
     cell.write(

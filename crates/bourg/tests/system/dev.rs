@@ -134,6 +134,7 @@ fn every_exit_code_means_what_help_says() {
     }
     let help = terminal.ok("bourg run --help").split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(help.contains("a batch job is waited for until it runs, not until it ends"), "{help}");
+    assert!(help.contains("With --wait, all jobs are waited for until they have ended"), "{help}");
     let said = terminal.fails(6, "bourg status");
     assert!(said.contains("no cell is known here") && said.contains("next: "), "{said}");
     terminal.fails(6, "bourg --cell elsewhere status");

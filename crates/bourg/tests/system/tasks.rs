@@ -61,6 +61,46 @@ fn one_that_can_never_run_says_why() {
     assert!(cell.ok("bourg status eats").contains("out of memory"));
 }
 
+/// There is nothing to ask it, so that it has to run for a moment.
+#[test]
+fn a_service_without_a_health_check_that_ends_at_once_is_not_called_healthy() {
+    let cell = Cell::start();
+    let service = |name: &str, script: &str, more: &str| {
+        let text = format!(
+            "(import 'borg.libsonnet').service('{name}', cmd=['sh', '-c', '{script}']) {{ {more} }}"
+        );
+        cell.write(&format!("{name}.bcl"), text);
+    };
+    service("ends", "echo no configuration; exit 3", "");
+    let said = cell.fails(1, "bourg run ends.bcl --timeout 3s");
+    for words in [
+        "task 0 failed: exit code 3; it is tried again",
+        "  | no configuration",
+        "error: 0 of 1 tasks of root/ends are healthy after 3 s: task 0 is ",
+        "its last life ended with exit code 3",
+    ] {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+    assert!(!said.contains("· healthy"), "{said}");
+    cell.ok("bourg kill ends");
+
+    service("once", "echo no configuration; exit 3", "restart: { failures: 0 }");
+    let said = cell.fails(1, "bourg run once.bcl");
+    assert!(said.contains("error: root/once failed: task 0 exit code 3"), "{said}");
+    assert!(said.contains("  | no configuration"), "{said}");
+
+    service("over", "exit 0", "");
+    let over = cell.types("bourg run over.bcl");
+    assert_eq!(over.code, 0, "{}", over.stderr);
+    assert!(over.stderr.contains(" · finished 1/1 "), "{}", over.stderr);
+    assert!(!over.stderr.contains("· healthy"), "{}", over.stderr);
+
+    service("stays", "sleep 1000", "");
+    cell.ok("bourg run stays.bcl");
+    let said = cell.ok("bourg status stays");
+    assert!(said.contains("1 of 1 healthy"), "{said}");
+}
+
 #[test]
 fn one_that_is_not_healthy_is_restarted_and_says_why() {
     let cell = Cell::start();

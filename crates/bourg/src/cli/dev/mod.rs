@@ -12,6 +12,7 @@ use std::process::ExitCode;
 use linux::Isolation;
 
 use super::exit::{Code, Failure};
+use super::run::Wait;
 use super::{DevArgs, output, run};
 use crate::{evaluate, shutdown};
 
@@ -69,7 +70,8 @@ async fn work(
     grant_the_machine(&mut client.connection, &status).await?;
     if let (Some(jobs), Some(file)) = (jobs, &args.file) {
         let connection = &mut client.connection;
-        let submitted = run::submit_all(connection, &jobs, Some(args.timeout), file).await;
+        let submitted =
+            run::submit_all(connection, &jobs, Some(Wait::Healthy(args.timeout)), file).await;
         if let (Err(failure), true) = (&submitted, args.command.is_empty()) {
             // The cell stays, so that one can look.
             output::say(&format!("{failure}\n"));
