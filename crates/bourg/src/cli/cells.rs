@@ -6,7 +6,6 @@
 
 use std::collections::VecDeque;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
-use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -18,6 +17,7 @@ use tonic::transport::Channel;
 use tonic::{Request, Status};
 
 use super::exit::{Code, Failure};
+use super::known;
 use crate::master::RETRY_AFTER;
 use crate::master::gate::CONSISTENT;
 use proto::v1;
@@ -30,8 +30,6 @@ pub(crate) const CELL_FILE: &str = "cell.toml";
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// For how long a master that does not answer is asked again.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How long a connection may take to see whether somebody listens.
-const ANSWER: Duration = Duration::from_millis(500);
 const RETRY: Duration = Duration::from_millis(50);
 /// For how long a master that has too much to do is asked again, where nothing else is said.
 const BUSY_PATIENCE: Duration = Duration::from_secs(60);
@@ -77,15 +75,6 @@ pub(crate) struct Connection {
     unanswered: Duration,
 }
 
-/// The directory in which client directories are known by name.
-pub(crate) fn known_cells() -> Option<PathBuf> {
-    let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
-    let config = variable("XDG_CONFIG_HOME")
-        .map(PathBuf::from)
-        .or_else(|| variable("HOME").map(|home| PathBuf::from(home).join(".config")));
-    config.map(|config| config.join("bourg").join("cells"))
-}
-
 /// Writes a client directory.
 pub(crate) fn write(directory: &Path, file: &CellFile, user: &Credentials) -> anyhow::Result<()> {
     std::fs::create_dir_all(directory)?;
@@ -100,15 +89,6 @@ pub(crate) fn write_file(directory: &Path, file: &CellFile) -> anyhow::Result<()
     Ok(std::fs::rename(new, path)?)
 }
 
-/// Whether the master of a client directory's cell can be connected to. One whose supervisor was
-/// killed leaves its directory, and nobody listens.
-pub(crate) fn answers(directory: &Path) -> bool {
-    let text = std::fs::read_to_string(directory.join(CELL_FILE)).unwrap_or_default();
-    let masters = toml::from_str(&text).map(|file: CellFile| file.masters).unwrap_or_default();
-    let addresses = masters.iter().filter_map(|master| master.parse().ok());
-    addresses.into_iter().any(|address| TcpStream::connect_timeout(&address, ANSWER).is_ok())
-}
-
 fn find(cell: Option<&str>) -> Result<PathBuf, Failure> {
     let none = |text: String| {
         Failure::new(Code::NoMaster, text).next("start a cell on this machine: bourg dev")
@@ -118,24 +98,29 @@ fn find(cell: Option<&str>) -> Result<PathBuf, Failure> {
         if path.join(CELL_FILE).exists() {
             return Ok(path);
         }
-        let known = known_cells().map(|cells| cells.join(cell));
-        return known.filter(|path| path.join(CELL_FILE).exists()).ok_or_else(|| {
+        return known::named(cell).ok_or_else(|| {
             none(format!("error: there is no cell '{}': it is neither a client directory nor a cell known by that name", cell.escape_debug()))
         });
     }
-    let known = known_cells().and_then(|cells| std::fs::read_dir(cells).ok());
-    let known: Vec<PathBuf> = known
-        .into_iter()
-        .flatten()
-        .filter_map(|entry| Some(entry.ok()?.path()))
-        .filter(|path| path.join(CELL_FILE).exists())
-        .collect();
+    let mut known = known::all();
+    let names = |of: &[PathBuf]| {
+        let names = of.iter().filter_map(|path| path.file_name()?.to_str());
+        names.collect::<Vec<_>>().join(", ")
+    };
+    let all = names(&known);
+    if known.len() > 1 {
+        // One that was killed is known still.
+        known.retain(|path| known::is_there(path));
+    }
     match known.as_slice() {
-        [] => Err(none("error: no cell is known here".to_owned())),
+        [] if all.is_empty() => Err(none("error: no cell is known here".to_owned())),
+        [] => Err(none(format!("error: of the cells that are known here ({all}) none answers"))
+            .next(
+                "bourg cells shows them, bourg cells --prune forgets them, bourg dev starts one",
+            )),
         [only] => Ok(only.clone()),
         several => {
-            let names = several.iter().filter_map(|path| path.file_name()?.to_str());
-            let names = names.collect::<Vec<_>>().join(", ");
+            let names = names(several);
             Err(Failure::usage(format!("error: several cells are known here ({names})"))
                 .next("name one with --cell"))
         }

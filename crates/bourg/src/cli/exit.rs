@@ -78,6 +78,11 @@ impl Failure {
         Self { status: Some(status), ..self }
     }
 
+    /// What happened, without what to do about it.
+    pub(crate) fn text(&self) -> &str {
+        self.text.trim_end()
+    }
+
     /// Prints it and gives the code.
     pub(crate) fn end(self) -> ExitCode {
         output::say(&format!("{self}\n"));

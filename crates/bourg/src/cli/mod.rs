@@ -10,6 +10,7 @@ mod dev;
 mod events;
 mod exit;
 mod kill;
+mod known;
 mod logs;
 mod machine;
 mod master;
@@ -99,6 +100,8 @@ enum Command {
     Machine(machine::Command),
     /// The cell itself: its machines, its index, its state's digest; and its circuit breaker.
     Cell(cell::CellArgs),
+    /// The cells that are known here by a name, and whether they answer.
+    Cells(known::CellsArgs),
     /// Who may ask the cell anything: users and their certificates.
     #[command(subcommand)]
     User(user::Command),
@@ -518,6 +521,7 @@ fn execute(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Machines(args) => machine::list(cell, &args)?,
         Command::Machine(command) => machine::machine(cell, &command)?,
         Command::Cell(args) => cell::cell(cell, &args)?,
+        Command::Cells(args) => known::cells(&args)?,
         Command::User(command) => user::user(cell, &command)?,
         Command::Checkpoint(command) => checkpoint::checkpoint(cell, &command)?,
         Command::Sim(args) => sim::sim(&args)?,

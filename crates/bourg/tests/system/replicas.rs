@@ -316,9 +316,14 @@ fn a_scheduler_leaves_a_replica_that_hears_of_no_leader() {
 fn all_of_them_are_killed_with_their_machine_and_go_on_at_other_addresses() {
     let mut cell = Three::start();
     cell.ok("bourg run $EXAMPLES/hello.bcl");
+    let before = Of::Master.address(&cell);
     cell.0.lose_power();
     // With other ports, and without being told how many they are.
+    for keeps in ["addresses.toml", "client/cell.toml"] {
+        std::fs::remove_file(cell.directory().join(keeps)).expect("they are kept");
+    }
     cell.0.start_again(&[]);
+    assert_ne!(Of::Master.address(&cell), before);
     cell.agree();
     cell.is_healthy("hello");
     cell.0.stop();

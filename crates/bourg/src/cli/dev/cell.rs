@@ -1,6 +1,5 @@
 //! A dev cell: its directory, its certificates, its processes.
 
-use std::net::TcpListener;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -9,12 +8,14 @@ use anyhow::Context;
 use model::{CellName, MachineName, UserName};
 use proto::v1;
 
+use super::addresses::Addresses;
 use super::ports::{self, Reserved};
 use super::replicas::{self, Replica, Replicas, Spare};
 use super::supervise::{Process, Processes};
 use crate::borglet;
-use crate::cli::cells::{self, Connection, Target};
+use crate::cli::cells::{Connection, Target};
 use crate::cli::exit::Failure;
+use crate::cli::known::Registration;
 
 /// How a dev cell is made.
 #[derive(Clone, Debug)]
@@ -45,7 +46,7 @@ pub(crate) struct DevCell {
     borglet: String,
     /// Its master's replicas.
     replicas: Option<Replicas>,
-    known: Option<PathBuf>,
+    known: Option<Registration>,
     _ports: Reserved,
 }
 
@@ -83,9 +84,10 @@ impl DevCell {
         }
         let user = user();
         let machine = machine_name();
-        let borglet = TcpListener::bind("127.0.0.1:0")?;
+        let mut kept = Addresses::of((!temporary).then_some(&directory))?;
+        let (masters, spare) = replicas::prepare(&directory, replicas, &mut kept)?;
+        let borglet = kept.listen_somewhere("borglet")?;
         let borglet_address = borglet.local_addr()?.to_string();
-        let (masters, spare) = replicas::prepare(&directory, replicas)?;
         let addresses: Vec<_> = masters.iter().map(|master| master.address.clone()).collect();
         let addresses =
             [addresses, spare.iter().map(|spare| spare.address.clone()).collect()].concat();
@@ -125,8 +127,14 @@ impl DevCell {
             processes.push(process);
             to_begin.push((address, begin));
         }
-        let replicas =
-            Replicas { directory: directory.clone(), tls, flags: master_flags, present, to_begin };
+        let replicas = Replicas {
+            directory: directory.clone(),
+            tls,
+            flags: master_flags,
+            present,
+            to_begin,
+            addresses: kept,
+        };
         processes.push(Process::new(
             "borglet",
             "borglet",
@@ -138,7 +146,7 @@ impl DevCell {
         processes.push(Process::new("scheduler", "scheduler", scheduler_flags, None, &log, &run));
         let processes = Processes(processes);
         let client = of("client");
-        let known = make_known(&name, &client);
+        let known = Registration::new(name.as_str(), &client);
         Ok(Self {
             directory,
             temporary,
@@ -150,6 +158,11 @@ impl DevCell {
             known,
             _ports: ports,
         })
+    }
+
+    /// By which name other commands find it; none where it could not be made known.
+    pub(crate) fn known_as(&self) -> Option<String> {
+        self.known.as_ref().map(Registration::name)
     }
 
     /// Starts the processes; they are kept running as long as they are supervised.
@@ -167,9 +180,7 @@ impl DevCell {
 
     /// Stops the cell and its tasks, and removes what was temporary.
     pub(crate) async fn stop(mut self) -> anyhow::Result<()> {
-        if let Some(known) = &self.known {
-            let _absent = std::fs::remove_file(known);
-        }
+        self.known.iter().for_each(Registration::end);
         self.processes.stop().await?;
         // A Borglet that was dead at that moment has left its tasks running.
         let borglet = self.directory.join("borglet");
@@ -212,26 +223,26 @@ impl Client {
             .await?;
         self.replicas.grow(&mut self.connection).await?;
         self.connection = connect(&self.directory)?;
+        let (mut heard, mut followed) = (false, false);
         loop {
             let status = self.connection.cell_status().await?;
-            let all_vote = self.replicas.all_vote(&mut self.connection).await?;
-            // What is said of a machine that has not answered yet is of before: its tasks may be gone.
-            let heard = status.machines_heard > 0;
-            if heard && status.schedulers > 0 && all_vote {
+            // What is said of a machine that has not answered yet is of before: its tasks may be gone. Only
+            // the leader knows, and whom a scheduler follows knows of that.
+            heard |= status.machines_heard > 0;
+            followed |= status.schedulers > 0;
+            if heard && followed && self.replicas.all_vote(&mut self.connection).await? {
                 return Ok(status);
             }
-            if !heard {
-                // The leader knows.
-                self.connection.elsewhere();
-            }
+            self.connection.elsewhere();
             if tokio::time::Instant::now() > until {
                 return Err(Failure::failed(format!(
-                    "error: the cell is not ready after {} s: {} of {} machines are up, {} \
-                     schedulers follow",
+                    "error: the cell is not ready after {} s: its machine {}, and {}",
                     READY_PATIENCE.as_secs(),
-                    status.machines_up,
-                    status.machines,
-                    status.schedulers
+                    if heard { "answers" } else { "does not answer" },
+                    match followed {
+                        true => "a replica has no vote yet",
+                        false => "no scheduler follows",
+                    }
                 ))
                 .next("start it again with --log info"));
             }
@@ -248,19 +259,6 @@ impl Client {
             replicas => format!("{replicas} masters"),
         }
     }
-}
-
-/// Makes the cell known under its name, so that commands elsewhere find it; not where another
-/// cell has that name and still runs.
-fn make_known(name: &CellName, client: &Path) -> Option<PathBuf> {
-    let cells = cells::known_cells()?;
-    std::fs::create_dir_all(&cells).ok()?;
-    let known = cells.join(name.as_str());
-    if known.is_symlink() && !cells::answers(&known) {
-        let _absent = std::fs::remove_file(&known);
-    }
-    std::os::unix::fs::symlink(client, &known).ok()?;
-    Some(known)
 }
 
 fn temporary_directory() -> anyhow::Result<PathBuf> {

@@ -1,5 +1,6 @@
 //! `bourg dev`: a whole cell on this machine, for as long as it runs.
 
+mod addresses;
 mod cell;
 mod ports;
 mod quota;
@@ -38,6 +39,12 @@ pub(super) fn dev(args: &DevArgs) -> Result<ExitCode, Failure> {
             master: [args.silence.flags(), vec![validity]].concat(),
         };
         let mut cell = DevCell::prepare(options)?;
+        if let Some(known) = cell.known_as().filter(|known| *known != args.name.as_str()) {
+            let name = &args.name;
+            eprintln!(
+                "another cell is known here as {name}: this one is {known}, for bourg --cell {known}"
+            );
+        }
         let mut stop = std::pin::pin!(shutdown::requested());
         let ended = {
             let (client, mut processes) = cell.start()?;

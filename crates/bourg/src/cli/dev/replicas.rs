@@ -14,6 +14,7 @@ use rpc::{Authority, Identity, Validity};
 use store::DataDirectory;
 use tokio::sync::oneshot;
 
+use super::addresses::Addresses;
 use super::supervise::Begin;
 use crate::cli::cells::{self, CELL_FILE, CellFile, Connection};
 use crate::cli::exit::Failure;
@@ -22,6 +23,8 @@ use crate::master::itself::{FIRST, Itself};
 
 /// How long the certificates are valid that a dev cell makes at each start.
 const VALIDITY: Duration = Duration::from_secs(30 * 86_400);
+/// The first one's process, and how the names of all begin.
+pub(super) const MASTER: &str = "master";
 /// How the directories of replicas but the first begin.
 const OTHERS: &str = "master-";
 
@@ -51,12 +54,7 @@ pub(super) struct Replicas {
     pub(super) present: Vec<(ReplicaId, String)>,
     /// Where others will, and how to begin them.
     pub(super) to_begin: Vec<(String, oneshot::Sender<Begin>)>,
-}
-
-fn listen<T>(with: impl Fn(String, TcpListener) -> T) -> anyhow::Result<T> {
-    let listener = TcpListener::bind("127.0.0.1:0")?;
-    let address = listener.local_addr()?.to_string();
-    Ok(with(address, listener))
+    pub(super) addresses: Addresses,
 }
 
 fn place(directory: &Path, id: ReplicaId) -> PathBuf {
@@ -66,10 +64,10 @@ fn place(directory: &Path, id: ReplicaId) -> PathBuf {
     }
 }
 
-/// What a replica's process is called in messages.
+/// What a replica's process is called in messages and in the file of addresses.
 pub(super) fn process_name(id: ReplicaId) -> String {
     match id {
-        FIRST => "master".to_owned(),
+        FIRST => MASTER.to_owned(),
         id => format!("{OTHERS}{id}"),
     }
 }
@@ -85,6 +83,7 @@ pub(super) fn arguments(flags: &[String], directory: &Path) -> Vec<String> {
 pub(super) fn prepare(
     directory: &Path,
     wanted: usize,
+    addresses: &mut Addresses,
 ) -> anyhow::Result<(Vec<Replica>, Vec<Spare>)> {
     let before = before(directory);
     let ids = if before == 0 { [FIRST].into() } else { there(directory)? };
@@ -105,17 +104,19 @@ pub(super) fn prepare(
         ids.len(),
         any.display()
     );
-    let replica = |id: &ReplicaId| {
-        listen(|address, listener| Replica {
-            id: *id,
-            directory: place(directory, *id),
-            address,
-            listener,
-        })
-    };
-    let missing = wanted.max(before).saturating_sub(ids.len());
-    let spare = (0..missing).map(|_| listen(|address, listener| Spare { address, listener }));
-    Ok((ids.iter().map(replica).collect::<Result<_, _>>()?, spare.collect::<Result<_, _>>()?))
+    let mut present = Vec::new();
+    for id in &ids {
+        let listener = addresses.listen(&process_name(*id))?;
+        let (directory, address) = (place(directory, *id), listener.local_addr()?.to_string());
+        present.push(Replica { id: *id, directory, address, listener });
+    }
+    let mut spare = Vec::new();
+    for _ in ids.len()..wanted.max(before) {
+        let is_here = |name: &str| ids.iter().any(|id| process_name(*id) == name);
+        let listener = addresses.listen_instead(is_here)?;
+        spare.push(Spare { address: listener.local_addr()?.to_string(), listener });
+    }
+    Ok((present, spare))
 }
 
 /// How many replicas the cell of this directory had when it was last started; none where it is new.
@@ -208,6 +209,7 @@ impl Replicas {
             let added = master::change(connection, Change::Add(address.clone())).await?;
             let id = ReplicaId(added.replica);
             let arguments = self.make(id)?;
+            self.addresses.keep_as(process_name(id), &address)?;
             self.present.push((id, address));
             // Where nobody waits for it, the cell ends.
             let _gone = begin.send(Begin { name: process_name(id), arguments });

@@ -1,0 +1,101 @@
+//! Several cells on one machine, and where they are found.
+
+use std::net::TcpListener;
+
+use nix::sys::signal::Signal;
+
+use crate::cell::Cell;
+use crate::eventually::until;
+use crate::pages::Of;
+use crate::processes;
+use crate::terminal::Background;
+
+/// Another cell of the name that cells have where nothing is said, ready.
+#[track_caller]
+fn second(cell: &Cell) -> Background {
+    let other = cell.start("bourg", &["dev", "--dir", "other"]);
+    until("the other is ready", || other.stderr().contains("Ctrl-C stops the cell"));
+    other
+}
+
+#[test]
+fn a_cell_that_is_kept_answers_where_it_did() {
+    let mut cell = Cell::start();
+    cell.ok("bourg user add ana");
+    let (master, borglet) = (Of::Master.address(&cell), Of::Borglet.address(&cell));
+    cell.stop();
+    // An earlier release kept no list of them.
+    let _none = std::fs::remove_file(cell.path("cell/addresses.toml"));
+    cell.start_again(&[]);
+    assert_eq!(Of::Master.address(&cell), master);
+    cell.ok("bourg --cell ./ana status");
+    cell.lose_power();
+    cell.start_again(&[]);
+    cell.ok("bourg --cell ./ana status");
+    let moved = Of::Borglet.address(&cell);
+    assert_ne!(moved, borglet, "nobody kept it");
+    cell.stop();
+
+    // Somebody else has them.
+    let taken = [&master, &moved].map(|of| TcpListener::bind(of.as_str()).expect("it is free"));
+    let said = cell.fails(1, "bourg dev --dir cell -- true");
+    let why =
+        format!("{master}, where the master of this cell answers, is taken by another program");
+    assert!(said.contains(&why) && said.contains("cell/addresses.toml"), "{said}");
+    let [master_taken, _borglet_taken] = taken;
+    drop(master_taken);
+    // Nobody knows the Borglet by its address.
+    cell.start_again(&[]);
+    assert_eq!(Of::Master.address(&cell), master);
+    assert_ne!(Of::Borglet.address(&cell), moved);
+}
+
+#[test]
+fn a_second_cell_of_one_name_is_known_by_another() {
+    let cell = Cell::start();
+    let other = second(&cell);
+    let said = other.stderr();
+    assert!(said.contains("another cell is known here as dev: this one is dev-2"), "{said}");
+    let id = |name: &str| cell.ok(&format!("bourg --cell {name} cell -o stateHash"));
+    assert_ne!(id("dev"), id("dev-2"));
+    let said = cell.fails(2, "bourg status");
+    assert!(said.contains("several cells are known here (dev, dev-2)"), "{said}");
+    assert_eq!(cell.ok("bourg cells -o name"), "dev\ndev-2\n");
+    assert_eq!(cell.ok("bourg cells -o answers"), "true\ntrue\n");
+    let shown = cell.ok("bourg cells");
+    assert!(shown.contains(&cell.path("other/client").display().to_string()), "{shown}");
+    processes::signal(other.pid(), Signal::SIGTERM);
+    assert_eq!(other.ends().code, 0);
+    assert_eq!(cell.ok("bourg cells -o name"), "dev\n");
+    cell.ok("bourg status");
+}
+
+#[test]
+fn a_cell_that_is_dead_is_in_nobodys_way_and_is_forgotten_when_asked() {
+    let mut cell = Cell::start();
+    let other = second(&cell);
+    processes::signal(other.pid(), Signal::SIGKILL);
+    other.ends();
+    // Its processes end with it.
+    until("it has ended", || cell.ok("bourg cells").contains("does not answer: it is not running"));
+    cell.ok("bourg status");
+    assert!(!cell.said().contains("refused"), "nobody knocks in vain: {}", cell.said());
+    // A client directory that somebody was given, of a cell that cannot be reached now.
+    cell.ok("cp -r other/client config/bourg/cells/far");
+    assert_eq!(cell.ok("bourg cells -o name"), "dev\ndev-2\nfar\n");
+    let ended = cell.types("bourg cells --prune -o name");
+    assert_eq!((ended.code, ended.stdout.as_str()), (0, "dev\nfar\n"), "{}", ended.stderr);
+    assert_eq!(ended.stderr, "dev-2 is forgotten\n");
+    assert_eq!(cell.ok("ls config/bourg/cells"), "dev\nfar\n");
+    cell.stop();
+    let said = cell.fails(6, "bourg status");
+    assert!(said.contains("next: is the cell running?"), "{said}");
+    cell.ok("rm -r config/bourg/cells/far");
+    assert_eq!(cell.types("bourg cells").stderr, "no cell is known here: bourg dev starts one\n");
+
+    // One whose directory is gone gives its name up by itself.
+    std::os::unix::fs::symlink("/no/such/client", cell.path("config/bourg/cells/dev"))
+        .expect("a link");
+    assert!(cell.ok("bourg cells").contains("does not answer: its directory is gone"));
+    assert_eq!(cell.ok("bourg dev -- bourg cells -o name"), "dev\n");
+}
