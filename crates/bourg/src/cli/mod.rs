@@ -7,6 +7,7 @@ mod certify;
 mod checkpoint;
 mod choose;
 mod dev;
+mod elsewhere;
 mod events;
 mod exit;
 mod kill;
@@ -501,7 +502,13 @@ fn duration(text: &str) -> Result<std::time::Duration, String> {
 
 /// Runs the command line.
 pub(crate) fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => match elsewhere::answer(&error) {
+            Some(failure) => return failure.end(),
+            None => error.exit(),
+        },
+    };
     match execute(cli) {
         Ok(code) => code,
         Err(failure) => failure.end(),

@@ -174,6 +174,35 @@ fn every_exit_code_means_what_help_says() {
 }
 
 #[test]
+fn commands_that_other_systems_have_are_answered_with_those_that_are_here() {
+    let terminal = Terminal::new();
+    for (line, says) in [
+        ("apply -f web.yaml", "`bourg run FILE`"),
+        ("ps", "`bourg status`"),
+        ("--cell ps get pods", "`bourg status`"),
+        ("describe job web", "`bourg status JOB -o yaml`"),
+        ("delete web", "`bourg kill JOB`"),
+        ("stop web", "`bourg kill JOB`"),
+        ("submit web.bcl", "`bourg run FILE`"),
+        ("sbatch web.sh", "`bourg run FILE`"),
+        ("squeue", "`bourg status`"),
+        ("drain m1", "`bourg machine drain NAME`"),
+        ("scale web 5", "yet: the number of a living job's tasks cannot change"),
+        ("exec web -- sh", "yet: nothing leads into a running task"),
+        ("ssh web/0", "yet: nothing leads into a running task"),
+        ("top", "yet: what tasks use is not measured"),
+        ("rollout restart web", "yet: there are no rolling updates"),
+        ("cron list", "yet: nothing starts jobs by the clock"),
+    ] {
+        let said = terminal.fails(2, &format!("bourg {line}"));
+        assert!(said.contains("there is no command '") && said.contains(says), "{line}: {said}");
+    }
+    // What nobody has is named as before, and so is what a command does not have.
+    assert!(terminal.fails(2, "bourg stauts").contains("'status'"));
+    assert!(terminal.fails(2, "bourg machine list").contains("unrecognized subcommand 'list'"));
+}
+
+#[test]
 fn several_cells_live_side_by_side() {
     let mut blue = Cell::start_with(&["--name", "blue"]);
     assert_eq!(blue.ok("bourg cell -o name"), "blue\n");

@@ -52,6 +52,7 @@ mod security;
 mod shown;
 mod sim;
 mod task_identity;
+mod task_view;
 mod tasks;
 mod units;
 mod updates;
