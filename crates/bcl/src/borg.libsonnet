@@ -109,10 +109,10 @@
   TiB(n):: n * 1024 * 1024 * 1024 * 1024,
 
   // Whether a command refers to one of its task's ports.
-  local refersTo(cmd, port) = std.isArray(cmd) && std.any([
-    std.isString(argument) && std.length(std.findSubstr(borg.port(port), argument)) > 0
-    for argument in cmd
-  ]),
+  local refersTo(cmd, port) = std.isArray(cmd) && std.length([
+    argument for argument in cmd
+    if std.isString(argument) && std.length(std.findSubstr(borg.port(port), argument)) > 0
+  ]) > 0,
 
   // A constraint, and those that it can become.
   local constraint(attribute, relation, value, soft) = {

@@ -48,6 +48,7 @@ const TOOLS: &[Tool] = &[
         needed_by: "bourg/tests/system/faults/volume.rs",
     },
     Tool { program: "mount", package: "mount", needed_by: "bourg/tests/system/faults/volume.rs" },
+    Tool { program: "jsonnet", package: "jsonnet", needed_by: "bourg/tests/system/jsonnet.rs" },
     Tool { program: "curl", package: "curl", needed_by: "bourg/tests/system/pages.rs" },
     Tool { program: "promtool", package: "prometheus", needed_by: "bourg/tests/system/metrics.rs" },
     Tool {

@@ -10,7 +10,8 @@ macro_rules! example {
     };
 }
 
-const EXAMPLES: [(&str, &str); 7] = [
+/// Their names and what is in them.
+pub(crate) const EXAMPLES: [(&str, &str); 7] = [
     example!("hello.bcl"),
     example!("batch.bcl"),
     example!("too-big.bcl"),

@@ -5,6 +5,7 @@ mod canonical;
 mod examples;
 mod good;
 mod places;
+mod standard;
 mod wrong_evaluation;
 mod wrong_fields;
 mod wrong_wishes;

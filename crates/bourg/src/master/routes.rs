@@ -14,6 +14,7 @@ use rpc::service::replication_server::{self, ReplicationServer};
 use rpc::service::scheduling_server::{self, SchedulingServer};
 use tonic::service::Routes;
 use tonic_health::pb::health_server::{self, HealthServer};
+use tonic_reflection::server::Builder;
 
 use super::front::Front;
 use super::metrics::{Requests, measure};
@@ -21,22 +22,30 @@ use super::replication::Replicas;
 use super::service::Service;
 use super::{gate, health};
 
-/// The service of gRPC's reflection.
+/// The services of gRPC's reflection: the present one, and the one of before, which is the only one that the
+/// usual clients for Python and others speak.
 const REFLECTION: &str = "grpc.reflection.v1.ServerReflection";
+const REFLECTION_BEFORE: &str = "grpc.reflection.v1alpha.ServerReflection";
 /// The largest message of whoever joins or renews: a signing request and an address, each of which
 /// is bounded by less.
 const ENROLMENT_BYTES_MAX: usize = 16 << 10;
 /// The services that a master has.
-pub(super) const SERVICES: [&str; 6] = [
+pub(super) const SERVICES: [&str; 7] = [
     borgmaster_server::SERVICE_NAME,
     enrolment_server::SERVICE_NAME,
     scheduling_server::SERVICE_NAME,
     replication_server::SERVICE_NAME,
     health_server::SERVICE_NAME,
     REFLECTION,
+    REFLECTION_BEFORE,
 ];
-/// The descriptors of these services, but of the last one, which brings its own.
-const DESCRIPTORS: [&[u8]; 2] = [proto::DESCRIPTORS, tonic_health::pb::FILE_DESCRIPTOR_SET];
+/// The descriptors of these services.
+const DESCRIPTORS: [&[u8]; 4] = [
+    proto::DESCRIPTORS,
+    tonic_health::pb::FILE_DESCRIPTOR_SET,
+    tonic_reflection::pb::v1::FILE_DESCRIPTOR_SET,
+    tonic_reflection::pb::v1alpha::FILE_DESCRIPTOR_SET,
+];
 
 /// Where the times of the requests to a master are counted.
 pub(super) fn requests() -> Arc<Requests> {
@@ -64,16 +73,20 @@ impl Service {
 
     /// What anybody with a certificate of the cell may ask, and at any time.
     fn for_lookers(self) -> anyhow::Result<Router> {
-        let mut reflection = tonic_reflection::server::Builder::configure();
-        for descriptors in DESCRIPTORS {
-            reflection = reflection.register_encoded_file_descriptor_set(descriptors);
-        }
-        for service in SERVICES {
-            reflection = reflection.with_service_name(service);
-        }
-        let reflection = reflection.build_v1().context("the descriptors of the services")?;
+        let reflection = || {
+            let builder = Builder::configure();
+            let builder = builder.include_reflection_service(false);
+            let builder = DESCRIPTORS.into_iter().fold(builder, |builder, descriptors| {
+                builder.register_encoded_file_descriptor_set(descriptors)
+            });
+            SERVICES.into_iter().fold(builder, Builder::with_service_name)
+        };
+        let wrong = "the descriptors of the services";
         let mut services = Routes::builder();
-        services.add_service(HealthServer::new(self.clone())).add_service(reflection);
+        services
+            .add_service(HealthServer::new(self.clone()))
+            .add_service(reflection().build_v1().context(wrong)?)
+            .add_service(reflection().build_v1alpha().context(wrong)?);
         let pages = Router::new()
             .route("/livez", get(health::livez))
             .route("/readyz", get(health::readyz))

@@ -37,6 +37,7 @@ mod grown;
 mod health;
 mod hello;
 mod kept_logs;
+mod jsonnet;
 mod known_cells;
 mod lost;
 mod machines;

@@ -1,6 +1,6 @@
 """A gRPC client that knows nothing of Bourg: it asks the server for its services and their messages
 by reflection, makes the messages from the descriptors, and calls. What it finds goes to stdout as
-JSON. Usage: reflection.py ADDRESS SERVER_NAME CLIENT_DIRECTORY
+JSON. Usage: reflection.py VERSION ADDRESS SERVER_NAME CLIENT_DIRECTORY
 """
 
 import json
@@ -13,16 +13,16 @@ STRING, MESSAGE, BYTES = 9, 11, 12
 OPTIONAL, REPEATED = 1, 3
 
 
-def reflection_file():
-    """The part of grpc/reflection/v1/reflection.proto that is used here."""
+def reflection_file(package):
+    """The part of grpc/reflection/v1/reflection.proto that is used here, and of that of v1alpha."""
     file = descriptor_pb2.FileDescriptorProto(
-        name="reflection.proto", package="grpc.reflection.v1", syntax="proto3")
+        name="reflection.proto", package=package, syntax="proto3")
 
     def message(name, *fields):
         made = file.message_type.add(name=name)
         for field, number, kind, label, of in fields:
             made.field.add(name=field, number=number, type=kind, label=label,
-                           type_name=of and ".grpc.reflection.v1." + of)
+                           type_name=of and f".{package}.{of}")
 
     message("ServerReflectionRequest",
             ("file_by_filename", 3, STRING, OPTIONAL, None),
@@ -50,13 +50,14 @@ def message_class(pool, name):
 
 
 class Reflection:
-    def __init__(self, channel):
+    def __init__(self, channel, version):
+        package = f"grpc.reflection.{version}"
         pool = descriptor_pool.DescriptorPool()
-        pool.Add(reflection_file())
-        self.request = message_class(pool, "grpc.reflection.v1.ServerReflectionRequest")
-        response = message_class(pool, "grpc.reflection.v1.ServerReflectionResponse")
+        pool.Add(reflection_file(package))
+        self.request = message_class(pool, f"{package}.ServerReflectionRequest")
+        response = message_class(pool, f"{package}.ServerReflectionResponse")
         self.ask = channel.stream_stream(
-            "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+            f"/{package}.ServerReflection/ServerReflectionInfo",
             request_serializer=self.request.SerializeToString,
             response_deserializer=response.FromString)
         self.files = {}
@@ -107,7 +108,7 @@ def call(channel, pool, called, method, **fields):
     return json_format.MessageToDict(answer, including_default_value_fields=True)
 
 
-def main(address, name, client):
+def main(version, address, name, client):
     def read(file):
         with open(f"{client}/{file}", "rb") as opened:
             return opened.read()
@@ -116,8 +117,10 @@ def main(address, name, client):
         read("user.ca.pem"), read("user.key"), read("user.pem"))
     options = [("grpc.ssl_target_name_override", name)]
     with grpc.secure_channel(address, credentials, options) as channel:
-        reflection = Reflection(channel)
+        reflection = Reflection(channel, version)
         services = reflection.services()
+        # Each service is described, those of reflection too.
+        reflection.pool(*services)
         pool = reflection.pool("bourg.v1.Borgmaster", "grpc.health.v1.Health")
         try:
             call(channel, pool, "grpc.health.v1.Health", "Check", service="bourg.v1.Nothing")

@@ -20,8 +20,17 @@ fn a_client_in_python_finds_services_by_reflection_and_calls_them() {
     let cell = Cell::start();
     cell.write("reflection.py", include_str!("reflection.py"));
     let (address, name) = (Of::Master.address(&cell), Of::Master.server_name());
-    let said = cell.ok(&format!("{PYTHON} reflection.py {address} {name} cell/client"));
-    let said: Value = serde_json::from_str(&said).expect("it says JSON");
+    // The usual clients for Python speak the older one alone.
+    for version in ["v1", "v1alpha"] {
+        let line = format!("{PYTHON} reflection.py {version} {address} {name} cell/client");
+        let said: Value = serde_json::from_str(&cell.ok(&line)).expect("it says JSON");
+        finds(&said);
+    }
+}
+
+/// What a client has found.
+#[track_caller]
+fn finds(said: &Value) {
     let services = [
         "bourg.v1.Borgmaster",
         "bourg.v1.Enrolment",
@@ -29,6 +38,7 @@ fn a_client_in_python_finds_services_by_reflection_and_calls_them() {
         "bourg.v1.Scheduling",
         "grpc.health.v1.Health",
         "grpc.reflection.v1.ServerReflection",
+        "grpc.reflection.v1alpha.ServerReflection",
     ];
     assert_eq!(said["services"], json!(services));
     let health = said["health"].as_object().expect("what it says of each");

@@ -1,0 +1,38 @@
+//! What the library and the examples take of Jsonnet's standard library: nothing that Jsonnet 0.18, as
+//! Debian 12 has it, does not have. Editors, linters and other programs evaluate them with such a one.
+//! `bourg/tests/system/jsonnet.rs` has it evaluate them.
+
+use std::collections::BTreeSet;
+
+use crate::examples::EXAMPLES;
+
+/// Every function of Jsonnet 0.18: `jsonnet -e 'std.objectFieldsAll(std)'`, but for internal ones.
+const FUNCTIONS: &str = "
+    abs acos asciiLower asciiUpper asin assertEqual atan base64 base64Decode base64DecodeBytes ceil char
+    clamp codepoint cos count decodeUTF8 deepJoin encodeUTF8 endsWith equals escapeStringBash
+    escapeStringDollars escapeStringJson escapeStringPython exp exponent extVar filter filterMap find
+    findSubstr flatMap flattenArrays floor foldl foldr format get isArray isBoolean isFunction isNumber
+    isObject isString join length lines log lstripChars makeArray manifestIni manifestJson manifestJsonEx
+    manifestJsonMinified manifestPython manifestPythonVars manifestToml manifestTomlEx manifestXmlJsonml
+    manifestYamlDoc manifestYamlStream mantissa map mapWithIndex mapWithKey max md5 member mergePatch min
+    mod modulo native objectFields objectFieldsAll objectFieldsEx objectHas objectHasAll objectHasEx
+    objectValues objectValuesAll parseHex parseInt parseJson parseOctal parseYaml pow primitiveEquals prune
+    range repeat resolvePath reverse rstripChars set setDiff setInter setMember setUnion sign sin slice sort
+    split splitLimit sqrt startsWith strReplace stringChars stripChars substr tan thisFile toString trace
+    type uniq";
+
+#[test]
+fn the_library_and_the_examples_use_functions_of_jsonnet_0_18_alone() {
+    let known: BTreeSet<&str> = FUNCTIONS.split_whitespace().collect();
+    let sources = EXAMPLES.iter().copied().chain([("borg.libsonnet", bcl::LIBRARY)]);
+    let mut used = BTreeSet::new();
+    for (name, source) in sources {
+        for rest in source.split("std.").skip(1) {
+            let end = rest.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(rest.len());
+            let function = &rest[..end];
+            assert!(known.contains(function), "{name}: std.{function} is not in Jsonnet 0.18");
+            used.insert(function);
+        }
+    }
+    assert!(used.contains("length"), "it looks at something: {used:?}");
+}
