@@ -31,8 +31,14 @@ use crate::{Error, Result, disk};
 pub(super) const FILE: &str = "directory-id";
 
 /// File systems whose inode numbers may change while nothing is copied: 9p, CIFS, FUSE, NFS, SMB, SMB2.
-const CHANGING: [u32; 6] =
-    [0x0102_1997, 0xff53_4d42, 0x6573_5546, 0x0000_6969, 0x0000_517b, 0xfe53_4d42];
+const CHANGING: [FsType; 6] = [
+    FsType(0x0102_1997),
+    FsType(0xff53_4d42),
+    FsType(0x6573_5546),
+    FsType(0x0000_6969),
+    FsType(0x0000_517b),
+    FsType(0xfe53_4d42),
+];
 
 /// Where a file lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -132,11 +138,7 @@ impl Identity {
 
 /// Whether a file that stays where it is keeps its inode number.
 fn keeps_inodes(path: &Path) -> bool {
-    let changing = |kind: FsType| {
-        // Its type is wider on some platforms, and what it holds is a number of 32 bits.
-        CHANGING.iter().any(|changing| i64::from(*changing) == (kind.0 as i64 & 0xffff_ffff))
-    };
-    statfs(path).is_ok_and(|found| !changing(found.filesystem_type()))
+    statfs(path).is_ok_and(|found| !CHANGING.contains(&found.filesystem_type()))
 }
 
 impl Noted {
