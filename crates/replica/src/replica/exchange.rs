@@ -188,9 +188,11 @@ impl<C: Codec> Replica<C> {
         let records = append.entries.iter().map(|entry| (entry.index, entry.term));
         let committed = self.known_committed();
         let mut judged = std::iter::once(before).chain(records);
+        // The log's newest records are not in its storage yet. It gives 0 for what it does not have.
+        let log = &self.node.raft.raft_log;
         let differs = |(index, term): &(LogIndex, Term)| {
-            let own = self.node.store().term(index.0);
-            *index <= committed && own.is_ok_and(|own| own != term.0)
+            let own = log.term(index.0).unwrap_or_default();
+            *index <= committed && own > 0 && own != term.0
         };
         judged.find(differs).map(|(index, _)| index)
     }

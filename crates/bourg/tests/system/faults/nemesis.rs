@@ -116,8 +116,10 @@ pub(crate) fn play(world: &mut World, shared: &Shared, fault: &Fault) -> Episode
             world.starts(whom);
             hold();
             world.kills(whom);
+            // What it had acknowledged would be lost with it where too few others have that.
+            world.others_have_all(whom);
             world.replica(whom).volume.is_put_back();
-            // The others have what it forgot, and it goes on, or they know better, and it ends.
+            // It goes on with what the others have, or they know better, and it ends.
             world.starts(whom);
             if let Some(said) = world.goes_on_or_says_why(whom) {
                 if !said.contains(LOST) {

@@ -370,6 +370,19 @@ impl World {
         serde_json::from_str(&told.stdout).unwrap_or_default()
     }
 
+    /// Waits until every other replica has all that is committed by now.
+    #[track_caller]
+    pub(crate) fn others_have_all(&self, host: Host) {
+        let index = |replica: &Value| replica["progress"]["index"].as_str()?.parse::<u64>().ok();
+        let id = self.replicas[&host].id.to_string();
+        let listed = || self.listed().into_iter().filter(|replica| replica["id"] != *id);
+        let newest = eventually("somebody leads", || listed().filter_map(|of| index(&of)).max());
+        until("the others have all of it", || {
+            let have: Vec<_> = listed().map(|replica| index(&replica)).collect();
+            have.len() + 1 == self.size && have.iter().all(|has| *has >= Some(newest))
+        });
+    }
+
     /// Waits until so many replicas vote, and no other is known.
     #[track_caller]
     pub(crate) fn has_voters(&self, voters: usize) {

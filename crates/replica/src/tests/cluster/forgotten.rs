@@ -130,3 +130,22 @@ fn records_that_were_never_committed_are_replaced_and_counted() {
     assert_eq!(replaced, Some(1));
     assert_eq!(cluster.failure(), "");
 }
+
+/// The first of them replaces its record and has it committed, before the log has the new one.
+#[test]
+fn a_replaced_record_that_arrives_twice_at_once_is_no_contradiction() {
+    let mut cluster = Cluster::of(3);
+    cluster.agree();
+    cluster.cut = [id(1)].into();
+    assert!(!cluster.add_machine(id(1), "m1"));
+    let second = cluster.elected();
+    assert!(cluster.add_machine(second, "m2"));
+    cluster.cut.clear();
+    for _ in 0..100 {
+        let twice = cluster.network.iter().flat_map(|message| [message.clone(), message.clone()]);
+        cluster.network = twice.collect();
+        cluster.turn();
+        assert_eq!(cluster.failure(), "");
+    }
+    assert_eq!(cluster.machines(1), 1);
+}
