@@ -4,7 +4,7 @@ use cell::Op;
 use master::Contact;
 use model::{LogIndex, MachineId, ReplicaId, Term, Time};
 use raft::eraftpb::{self, MessageType};
-use raft::{SnapshotStatus, StateRole, Storage as _};
+use raft::{SnapshotStatus, StateRole};
 
 use super::{Codec, Kinds, MESSAGE_BYTES_MAX, Replica};
 use crate::io::{Output, Progress, ReplicaError};

@@ -85,8 +85,9 @@ pub(super) fn prepare(
     wanted: usize,
     addresses: &mut Addresses,
 ) -> anyhow::Result<(Vec<Replica>, Vec<Spare>)> {
-    let before = before(directory);
-    let ids = if before == 0 { [FIRST].into() } else { there(directory)? };
+    let there = there(directory)?;
+    let before = before(directory).max(there.len());
+    let ids = if before == 0 { [FIRST].into() } else { there };
     let shown = directory.display();
     ensure!(
         !ids.is_empty(),
