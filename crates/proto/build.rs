@@ -6,7 +6,11 @@ use prost::Message;
 
 /// Lists that may be there and empty, which protobuf can say of messages alone. Their JSON is the
 /// list, as people write it, and not that of protobuf.
-const LISTS: [&str; 2] = [".bourg.v1.TaskOverride.Ports", ".bourg.v1.TaskOverride.Constraints"];
+const LISTS: [&str; 3] = [
+    ".bourg.v1.TaskOverride.Ports",
+    ".bourg.v1.TaskOverride.Constraints",
+    ".bourg.v1.MachineReport.Held",
+];
 /// A job description, whose JSON is terse: no field with the value it would have if it were absent.
 /// Every other message has all its fields but absent messages, so that who asks for a field finds
 /// it, be it 0.

@@ -22,7 +22,8 @@ pub use keep::{KeepAtMost, Kept, outdated};
 pub use launch::{ALLOC_DIRECTORY, CLIENT_DIRECTORY, Launch, environment};
 pub use order::{Desired, DesiredAlloc, Order, OrderRefused, Report, TaskReport, TaskStatus};
 pub use state::{
-    Borglet, DiskAmount, DiskReport, DiskUse, Effect, Input, Recovered, RecoveredStatus, Settings,
+    Borglet, DiskAmount, DiskReport, DiskUse, Effect, HeldPort, Holder, Input, Recovered,
+    RecoveredStatus, Settings,
 };
 
 #[cfg(test)]

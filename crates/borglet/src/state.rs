@@ -1,6 +1,7 @@
 //! The state of a Borglet and its one step.
 
 mod disk;
+mod ports;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
@@ -17,6 +18,8 @@ use crate::{
     TaskStatus,
 };
 pub use disk::{DiskAmount, DiskReport, DiskUse};
+use ports::Ports;
+pub use ports::{HeldPort, Holder};
 
 /// What a Borglet is set to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +55,10 @@ pub enum Input {
     Ended(InstanceId, End),
     /// An instance was not started, because somebody else on the machine has its user id.
     UidTaken(InstanceId),
+    /// An instance was not started, because one of its ports is taken.
+    PortTaken(InstanceId, HeldPort),
+    /// The ports of the machine's range that anything holds, all of them.
+    Ports(Vec<HeldPort>),
     /// A health check was answered well, or not, with what was said.
     Checked(InstanceId, Result<(), String>),
     /// What an instance is held to now, after [`Effect::Resize`] or [`Effect::ResizeAlloc`]: what was
@@ -75,7 +82,8 @@ pub enum Input {
 pub enum Effect {
     /// Write the stamp of the newest order to disk, before anything that follows.
     PersistStamp(Stamp),
-    /// Start an instance; [`Input::Started`], [`Input::Ended`] or [`Input::UidTaken`] must follow.
+    /// Start an instance; [`Input::Started`], [`Input::Ended`], [`Input::UidTaken`] or
+    /// [`Input::PortTaken`] must follow.
     Start(Box<Launch>),
     /// Send SIGTERM.
     Terminate(InstanceId),
@@ -142,6 +150,8 @@ struct Local {
     launch: Launch,
     limit: Limit,
     phase: Phase,
+    /// The ports that it was seen to hold and was not given, and since when it does.
+    grabbed: Option<(Time, Vec<u16>)>,
 }
 
 #[derive(Clone, Debug)]
@@ -175,6 +185,7 @@ pub struct Borglet {
     /// User ids that others have been found to have.
     foreign_uids: BTreeSet<u32>,
     disk: disk::Watched,
+    ports: Ports,
 }
 
 impl Borglet {
@@ -200,8 +211,8 @@ impl Borglet {
         };
         let tasks = recovered.into_iter().map(local).collect();
         let allocs = Allocs::new(allocs);
-        let (foreign_uids, disk) = Default::default();
-        Self { settings, machine, stamp, allocs, tasks, foreign_uids, disk }
+        let (foreign_uids, disk, ports) = Default::default();
+        Self { settings, machine, stamp, allocs, tasks, foreign_uids, disk, ports }
     }
 
     /// Obeys an order: starts what is new in it, stops what is no longer in it, and takes over
@@ -263,6 +274,8 @@ impl Borglet {
             Input::Started(instance) => self.started(now, instance),
             Input::Ended(instance, end) => self.ended(instance, end),
             Input::UidTaken(instance) => self.uid_taken(instance, effects),
+            Input::PortTaken(instance, held) => self.port_taken(now, instance, &held, effects),
+            Input::Ports(held) => self.see_ports(now, &held, effects),
             Input::Checked(instance, answer) => self.checked(now, instance, answer, effects),
             Input::Resized(instance, limit) => match self.tasks.get_mut(&instance) {
                 Some(local) => local.limit.answered(now, limit),
@@ -274,16 +287,19 @@ impl Borglet {
         }
         self.do_what_is_due(now, effects);
         self.settle(now, effects);
+        let held = self.ports.reported(now, self.machine.ports);
+        if self.machine.held_ports != held {
+            Arc::make_mut(&mut self.machine).held_ports = held;
+        }
     }
 
     /// What follows from a change, whatever it was.
     fn settle(&mut self, now: Time, effects: &mut Vec<Effect>) {
         self.resize(now, effects);
-        let is_there = |local: &&Local| !matches!(local.phase, Phase::Waiting | Phase::Ended(_));
-        let here = self.tasks.values().filter(is_there);
+        let here = self.tasks.values().filter(|local| local.is_here());
         let occupied = here.filter_map(|local| local.launch.desired.alloc).collect();
         self.allocs.remove(now, &occupied, effects);
-        self.start_waiting(effects);
+        self.start_waiting(now, effects);
     }
 
     /// Everything it knows.
@@ -379,14 +395,15 @@ impl Borglet {
     }
 
     /// Makes the allocs and starts the tasks that waited for a port or for room, where it is free now.
-    fn start_waiting(&mut self, effects: &mut Vec<Effect>) {
+    fn start_waiting(&mut self, now: Time, effects: &mut Vec<Effect>) {
         let mut rooms = Rooms::new(self.machine.capacity);
         self.allocs.take_room(&mut rooms);
         for local in self.tasks.values() {
             let stopping = matches!(local.phase, Phase::Stopping { .. });
-            if !matches!(local.phase, Phase::Waiting | Phase::Ended(_)) {
+            if local.is_here() {
                 let alloc = local.launch.desired.alloc;
-                rooms.take(alloc, local.takes(), local.ports(), stopping);
+                let ports = local.ports().chain(local.grabbed(now).iter().copied());
+                rooms.take(alloc, local.takes(), ports, stopping);
             }
         }
         self.allocs.make_waiting(&mut rooms, effects);
@@ -433,7 +450,7 @@ impl Borglet {
                 End::Unhealthy { reason: reason.clone() }
             }
             Phase::Stopping { why: StopCause::BrokeRule(reason), .. } => {
-                End::Unhealthy { reason: reason.clone() }
+                End::BrokeRule { reason: reason.clone() }
             }
             // Many programs exit with 0 when they are told to stop: that is not their work done.
             Phase::Stopping { why: StopCause::NotDesired, .. } => End::Stopped,
@@ -489,7 +506,7 @@ impl Borglet {
 impl Local {
     fn new(launch: Launch, phase: Phase) -> Self {
         let limit = Limit::new(launch.desired.spec.limit);
-        Self { launch, limit, phase }
+        Self { launch, limit, phase, grabbed: None }
     }
 
     /// Takes over what changes without a restart, and nothing else. One that has not been started
@@ -524,6 +541,29 @@ impl Local {
 
     fn ports(&self) -> impl Iterator<Item = u16> {
         self.launch.desired.ports.iter().map(|(_, port)| *port)
+    }
+
+    /// Whether something of it is on the machine.
+    fn is_here(&self) -> bool {
+        !matches!(self.phase, Phase::Waiting | Phase::Ended(_))
+    }
+
+    /// Ends it without notice, as what it has is not its own. One that stops already has no more notice,
+    /// and ends for the reason that it stops for.
+    fn broke_rule(&mut self, now: Time, again: Span, reason: String, effects: &mut Vec<Effect>) {
+        match &mut self.phase {
+            Phase::Starting | Phase::Running(_) => {
+                effects.push(Effect::Kill(self.launch.instance));
+                let why = StopCause::BrokeRule(reason);
+                self.phase = Phase::Stopping { next: now + again, why };
+            }
+            Phase::Stopping { next, why: StopCause::NotDesired | StopCause::Unhealthy(_) }
+                if *next > now + again =>
+            {
+                *next = now;
+            }
+            Phase::Stopping { .. } | Phase::Waiting | Phase::Ended(_) => {}
+        }
     }
 
     /// Tells it to stop, once: SIGTERM now, SIGKILL when its notice is over.

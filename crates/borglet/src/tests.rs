@@ -2,6 +2,7 @@
 
 mod allocs;
 mod disk;
+mod ports;
 
 use std::sync::Arc;
 

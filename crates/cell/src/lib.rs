@@ -21,7 +21,6 @@ mod outcome;
 mod shortfall;
 mod state;
 
-pub use apply::bounded_report;
 pub use check::{Counted, Violation, Watch};
 pub use event::{Actor, Event, EventKind, Subject};
 pub use image::{Image, ImageError};
@@ -70,6 +69,10 @@ pub const DIRECTORIES: model::Level = model::Level(3);
 
 /// The level from which on tasks can have certificates of their own.
 pub const TASK_IDENTITIES: model::Level = model::Level(3);
+
+/// The level from which on the cell knows which ports of a machine something holds that they were not
+/// given to, and that a task was ended because it broke a rule.
+pub const HELD_PORTS: model::Level = model::Level(3);
 
 /// The level from which on users are added and revoked.
 pub const USERS: model::Level = model::Level(2);

@@ -28,6 +28,7 @@ mod isolation;
 mod jail;
 pub mod logs;
 pub mod machine;
+pub mod ports;
 mod process;
 pub mod record;
 mod seccomp;

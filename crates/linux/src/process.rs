@@ -38,6 +38,11 @@ pub(crate) fn since_ticks(ticks: u64) -> io::Result<Duration> {
     Ok(since_boot.saturating_sub(Duration::from_secs(seconds) + rest))
 }
 
+/// The parent of process `pid`; 0 where it has none.
+pub(crate) fn parent(pid: i32) -> io::Result<i32> {
+    i32::try_from(stat_field(pid, 4)?).map_err(io::Error::other)
+}
+
 /// A number in `/proc/<pid>/stat`, counted from 1 as in proc(5); the first two are not numbers.
 fn stat_field(pid: i32, number: usize) -> io::Result<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
@@ -51,7 +56,7 @@ fn stat_field(pid: i32, number: usize) -> io::Result<u64> {
 
 /// A descriptor for each child of process `parent`; those that end meanwhile are left out.
 pub(crate) fn open_children(parent: i32) -> io::Result<Vec<OwnedFd>> {
-    let is_child = |pid: i32| stat_field(pid, 4).is_ok_and(|of| i32::try_from(of) == Ok(parent));
+    let is_child = |pid: i32| self::parent(pid).is_ok_and(|of| of == parent);
     let mut children = Vec::new();
     for entry in fs::read_dir("/proc")? {
         let name = entry?.file_name();

@@ -24,6 +24,15 @@ pub(crate) fn pidfd_open(pid: i32) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
+/// A descriptor of our own for what `fd` of the process of `pidfd` stands for.
+pub(crate) fn pidfd_getfd(pidfd: BorrowedFd<'_>, fd: RawFd) -> io::Result<OwnedFd> {
+    // SAFETY: takes three integers and touches no memory of ours.
+    let fd = check(unsafe { libc::syscall(libc::SYS_pidfd_getfd, pidfd.as_raw_fd(), fd, 0) })?;
+    let fd = RawFd::try_from(fd).map_err(io::Error::other)?;
+    // SAFETY: the kernel has just made this descriptor for us; nobody else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
 /// Sends `signal` to exactly the process that `pidfd` stands for.
 pub(crate) fn pidfd_send_signal(pidfd: BorrowedFd<'_>, signal: i32) -> io::Result<()> {
     let no_info = std::ptr::null::<libc::siginfo_t>();

@@ -26,7 +26,7 @@ pub(crate) fn compare(
 ) {
     link.agrees = false;
     let (Some(report), Some(machine)) = (link.report.clone(), cell.machine(id)) else { return };
-    let said = cell::bounded_report(&report.machine);
+    let said = cell.kept_report(&report.machine);
     let new = machine.report != said || machine.state == MachineState::Joining;
     if !new {
         link.describing.end();
@@ -49,7 +49,7 @@ pub(crate) fn compare(
                 let job = cell.job(instance.collection);
                 let checked =
                     job.is_some_and(|job| job.spec.health_check(instance.index).is_some());
-                differs(*instance, placement, status, checked, &mut observations);
+                differs(cell, *instance, placement, status, checked, &mut observations);
             }
             None if link.is_current() => {
                 let end = missing(placement, &report);
@@ -75,6 +75,7 @@ pub(crate) fn compare(
 }
 
 fn differs(
+    cell: &Cell,
     instance: InstanceId,
     placement: &Placement,
     status: &TaskStatus,
@@ -99,7 +100,7 @@ fn differs(
             }
         }
         TaskStatus::Ended(end) => {
-            observations.push(Observation::Ended { instance, end: end.clone() });
+            observations.push(Observation::Ended { instance, end: cell.kept_end(end) });
         }
     }
 }

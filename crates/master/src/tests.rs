@@ -200,7 +200,7 @@ fn machine() -> Arc<MachineReport> {
     Arc::new(MachineReport {
         capacity: Resources { cpu: MilliCores(4_000), ram: Bytes(1 << 30), ..Resources::default() },
         ports: PortRange { first: 31_000, last: 31_009 },
-        attributes: BTreeMap::new(),
+        ..MachineReport::default()
     })
 }
 

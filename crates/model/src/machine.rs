@@ -16,10 +16,44 @@ pub struct MachineReport {
     pub ports: PortRange,
     /// What it is: kernel, platform, cores, …
     pub attributes: BTreeMap<String, String>,
+    /// Ports of its range that something holds which they were not given to, in order; no task can
+    /// have them. From level 3 of the state machine on.
+    pub held_ports: Vec<HeldPorts>,
+}
+
+impl MachineReport {
+    /// Who holds a port that it was not given; none where nobody does.
+    #[must_use]
+    pub fn holder_of(&self, port: u16) -> Option<&str> {
+        let held = self.held_ports.iter().find(|held| held.ports.contains(port));
+        held.map(|held| &*held.by)
+    }
+}
+
+/// Neighbouring ports that something holds which they were not given to.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct HeldPorts {
+    /// Which ports.
+    pub ports: PortRange,
+    /// What holds them, as people read it: its control group and its program.
+    pub by: String,
+}
+
+/// `31000-31002 by /system.slice/web.service (nginx)`, `31000 by …`.
+impl fmt::Display for HeldPorts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let PortRange { first, last } = self.ports;
+        let by = self.by.escape_debug();
+        if first == last {
+            write!(f, "{first} by {by}")
+        } else {
+            write!(f, "{first}-{last} by {by}")
+        }
+    }
 }
 
 /// The ports of a machine that tasks can have, both ends included.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PortRange {
     /// The first; 0 where there are none.
     pub first: u16,
@@ -104,6 +138,11 @@ pub enum End {
         /// What the last check said.
         reason: String,
     },
+    /// It broke a rule of its machine, and was ended for it. From level 3 of the state machine on.
+    BrokeRule {
+        /// Which rule, and how.
+        reason: String,
+    },
     /// It was ended because an order no longer named it.
     Stopped,
     /// It is gone, and nobody saw how: its shim died or its machine was rebooted.
@@ -124,6 +163,7 @@ impl fmt::Display for End {
             }
             Self::NotStarted { reason } => write!(f, "not started: {}", reason.escape_debug()),
             Self::Unhealthy { reason } => write!(f, "unhealthy: {}", reason.escape_debug()),
+            Self::BrokeRule { reason } => write!(f, "ended by rule: {}", reason.escape_debug()),
             Self::Stopped => f.write_str("stopped"),
             Self::Lost { reason } => write!(f, "lost: {}", reason.escape_debug()),
         }

@@ -1,8 +1,8 @@
 //! Ids, and what a machine says of itself and its tasks: `cell.proto`.
 
 use model::{
-    Bytes, CollectionId, End, Generation, InstanceId, LogIndex, MachineReport, PortRange, Stamp,
-    TaskIndex, TaskSelection, Term,
+    Bytes, CollectionId, End, Generation, HeldPorts, InstanceId, LogIndex, MachineReport,
+    PortRange, Stamp, TaskIndex, TaskSelection, Term,
 };
 
 use crate::error::{At, Fault, Malformed};
@@ -44,6 +44,9 @@ impl From<&MachineReport> for v1::MachineReport {
             first_port: report.ports.first.into(),
             last_port: report.ports.last.into(),
             attributes: report.attributes.clone(),
+            held_ports: (!report.held_ports.is_empty()).then(|| v1::machine_report::Held {
+                groups: report.held_ports.iter().map(Into::into).collect(),
+            }),
         }
     }
 }
@@ -57,7 +60,28 @@ impl TryFrom<v1::MachineReport> for MachineReport {
             last: read::small(report.last_port, u16::MAX, "lastPort")?,
         };
         let capacity = read::message(report.capacity, "capacity")?;
-        Ok(Self { capacity, ports, attributes: report.attributes })
+        let held = report.held_ports.unwrap_or_default();
+        let held_ports = read::list(held.groups, "heldPorts")?;
+        Ok(Self { capacity, ports, attributes: report.attributes, held_ports })
+    }
+}
+
+impl From<&HeldPorts> for v1::HeldPorts {
+    fn from(held: &HeldPorts) -> Self {
+        let PortRange { first, last } = held.ports;
+        Self { first: first.into(), last: last.into(), by: held.by.clone() }
+    }
+}
+
+impl TryFrom<v1::HeldPorts> for HeldPorts {
+    type Error = Malformed;
+
+    fn try_from(held: v1::HeldPorts) -> Result<Self, Malformed> {
+        let ports = PortRange {
+            first: read::small(held.first, u16::MAX, "first")?,
+            last: read::small(held.last, u16::MAX, "last")?,
+        };
+        Ok(Self { ports, by: held.by })
     }
 }
 
@@ -74,6 +98,7 @@ impl From<&End> for v1::End {
             End::Unhealthy { reason } => How::Unhealthy(reason.clone()),
             End::Stopped => How::Stopped(v1::Nothing {}),
             End::Lost { reason } => How::Lost(reason.clone()),
+            End::BrokeRule { reason } => How::BrokeRule(reason.clone()),
         };
         Self { how: Some(how) }
     }
@@ -98,6 +123,7 @@ impl TryFrom<v1::End> for End {
             How::Unhealthy(reason) => Self::Unhealthy { reason },
             How::Stopped(v1::Nothing {}) => Self::Stopped,
             How::Lost(reason) => Self::Lost { reason },
+            How::BrokeRule(reason) => Self::BrokeRule { reason },
         })
     }
 }

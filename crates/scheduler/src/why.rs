@@ -244,7 +244,7 @@ fn missing(misfit: &Misfit) -> u64 {
         }
         Misfit::TooSmall { asked, has, .. } => asked - has,
         Misfit::Lacks { asked, free, .. } => asked - free,
-        Misfit::LacksPorts { asked, free } => (asked - free) as u64,
+        Misfit::LacksPorts { asked, free, .. } => (asked - free) as u64,
         Misfit::Maximum { .. } => u64::MAX,
     }
 }
@@ -298,7 +298,12 @@ fn miss(misfit: &Misfit, machines: usize, machine: &MachineName) -> String {
         Misfit::Lacks { dimension, asked, free } => {
             (dimension.show(*asked), format!("{} free", dimension.show(*free)))
         }
-        Misfit::LacksPorts { asked, free } => (asked.to_string(), format!("{free} free")),
+        Misfit::LacksPorts { asked, free, held: None } => {
+            (asked.to_string(), format!("{free} free"))
+        }
+        Misfit::LacksPorts { asked, free, held: Some(held) } => {
+            (asked.to_string(), format!("{free} free, {held}"))
+        }
     };
     match machines {
         1 => format!("{asked} asked; {machine} has {has}"),

@@ -9,9 +9,9 @@ use cell::{
     PendingCause, RequestId, Reservation, StopReason, Subject, Task, TaskState, Watch,
 };
 use model::{
-    Bytes, CellName, End, InstanceId, JobName, Level, MachineId, MachineName, MachineReport,
-    MilliCores, PortName, PortRange, Priority, Resources, SessionId, Span, TaskSelection, Time,
-    UserName,
+    Bytes, CellName, End, HeldPorts, InstanceId, JobName, Level, MachineId, MachineName,
+    MachineReport, MilliCores, PortName, PortRange, Priority, Resources, SessionId, Span,
+    TaskSelection, Time, UserName,
 };
 use proptest::prelude::*;
 use scheduler::{Plan, Policy, Scheduler, Settings};
@@ -38,7 +38,7 @@ impl Life {
         let now = Time(1_000_000_000);
         let name = CellName::new("test").expect("a name");
         cell.apply(now, &Op::Found { name, administrator: root() });
-        cell.apply(now, &Op::RaiseLevel { to: Level(2) });
+        cell.apply(now, &Op::RaiseLevel { to: Level(3) });
         cell.apply(now, &Op::OpenSession { user: root() });
         let watch = Watch::from(&cell);
         let scheduler = Scheduler::with(cell, settings);
@@ -90,8 +90,17 @@ impl Life {
             capacity,
             ports: if ports == 0 { PortRange::default() } else { range },
             attributes: attributes.map(|(name, value)| (name.to_owned(), value)).into(),
+            held_ports: self.held_ports(),
         };
         self.follow(&Op::DescribeMachine { machine: id, report: Arc::new(report) });
+    }
+
+    /// None, or a few of the first.
+    fn held_ports(&mut self) -> Vec<HeldPorts> {
+        let (first, count) = (1_000 + u16::try_from(self.draw(2)).expect("few"), self.draw(3));
+        let last = (first + u16::try_from(count).expect("few")).wrapping_sub(1);
+        let held = HeldPorts { ports: PortRange { first, last }, by: "sshd".to_owned() };
+        if count == 0 { Vec::new() } else { vec![held] }
     }
 
     fn submit(&mut self) {

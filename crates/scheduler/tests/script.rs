@@ -5,14 +5,14 @@ use std::sync::Arc;
 use cell::{Assignment, Cell, Mutation, Observation, Op, Outcome, RequestId, Reservation};
 use expect_test::{Expect, expect};
 use model::{
-    Bytes, CellName, CollectionId, InstanceId, JobName, Level, MachineId, MachineName,
+    Bytes, CellName, CollectionId, HeldPorts, InstanceId, JobName, Level, MachineId, MachineName,
     MachineReport, MilliCores, PortName, PortRange, Priority, Resources, SessionId, TaskIndex,
     TaskSelection, Time, UserName,
 };
 use scheduler::{Scheduler, Settings, Term, scores, why};
 use spec::{Constraint, JobSpec, Kind, Maximum, Relation, TaskOverride, TaskSpec};
 
-/// Machines as `name cpu ram ports [NAME=VALUE…]`, jobs as `user/name tasks priority cpu ram ports
+/// Machines as `name cpu ram ports [NAME=VALUE…] [held=FIRST-LAST]`, jobs as `user/name tasks priority cpu ram ports
 /// [NAME=VALUE[?]…] [per-machine=N[?]] [per-switch=N[?]] [allocs | in=SET]`; CPU in milli-cores, memory in MiB.
 fn cell(machines: &str, jobs: &str) -> Cell {
     let mut cell = Cell::empty();
@@ -20,7 +20,7 @@ fn cell(machines: &str, jobs: &str) -> Cell {
     let root = UserName::new("root").expect("a name");
     let name = CellName::new("test").expect("a name");
     cell.apply(at, &Op::Found { name, administrator: root.clone() });
-    cell.apply(at, &Op::RaiseLevel { to: Level(2) });
+    cell.apply(at, &Op::RaiseLevel { to: Level(3) });
     cell.apply(at, &Op::OpenSession { user: root.clone() });
     for (id, line) in (1..).zip(machines.trim().lines()) {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -36,7 +36,12 @@ fn cell(machines: &str, jobs: &str) -> Cell {
         let report = MachineReport {
             capacity: resources(words[1], words[2]),
             ports: if ports.last < ports.first { PortRange::default() } else { ports },
-            attributes: words[4..].iter().map(|word| attribute(word)).collect(),
+            attributes: words[4..]
+                .iter()
+                .filter(|word| held(word).is_none())
+                .map(|word| attribute(word))
+                .collect(),
+            held_ports: words[4..].iter().filter_map(|word| held(word)).collect(),
         };
         cell.apply(at, &Op::DescribeMachine { machine: MachineId(id), report: Arc::new(report) });
     }
@@ -82,6 +87,12 @@ fn submission(cell: &Cell, line: &str) -> [Op; 2] {
     let id = RequestId { session, sequence: 1 };
     let mutation = Mutation::Submit(Arc::new(spec));
     [Op::OpenSession { user: by.clone() }, Op::Request { id, by, mutation }]
+}
+
+/// `held=FIRST-LAST`.
+fn held(word: &str) -> Option<HeldPorts> {
+    let ports = word.strip_prefix("held=")?.parse().expect("ports");
+    Some(HeldPorts { ports, by: "/ssh.service (sshd)".to_owned() })
 }
 
 fn attribute(word: &str) -> (String, String) {
@@ -457,15 +468,39 @@ fn every_machine_is_counted_under_what_it_fails_with_the_nearest_miss() {
          m2 2000 1000 9
          m3 4000 500 9
          m4 silent
-         m5 8000 8000 0",
+         m5 8000 8000 0
+         m6 8000 8000 3 held=1000-1001 held=1002-1002",
         "ana/train 4 110 1500 1020 1",
         &expect![[r#"
-            tasks 0-3: fits 0 of 5
+            tasks 0-3: fits 0 of 6
+              2 lack ports (1 asked; the nearest miss has 0 free, on m5)
               2 are too small (RAM) (1020 MiB asked; the nearest miss has 1000 MiB in all, on m2)
-              1 lacks ports (1 asked; m5 has 0 free)
               1 is too small (CPU) (1.5 cores asked; m1 has 1 core in all)
               1 is not up ()
               change: ram 1020 MiB → 1000 MiB
+        "#]],
+    );
+}
+
+#[test]
+fn ports_that_something_else_holds_are_given_to_nobody_and_their_holder_is_named() {
+    let machines = "m1 1000 1000 6 held=1001-1003";
+    plan(
+        machines,
+        "ana/web 4 200 100 10 1",
+        &expect![[r#"
+            ana/web/0 -> m1 1000
+            ana/web/1 -> m1 1004
+            ana/web/2 -> m1 1005
+            unplaced 1
+        "#]],
+    );
+    explained(
+        machines,
+        "ana/web 1 200 100 10 4",
+        &expect![[r#"
+            tasks 0: fits 0 of 1
+              1 lacks ports (4 asked; m1 has 3 free, 3 held by others: 1001-1003 by /ssh.service (sshd))
         "#]],
     );
 }

@@ -370,6 +370,7 @@ impl Judge {
             End::Exited { .. }
             | End::Signalled { .. }
             | End::OutOfMemory { .. }
+            | End::BrokeRule { .. }
             | End::NotStarted { .. } => true,
             End::Unhealthy { .. } | End::Stopped | End::Lost { .. } => false,
         };

@@ -86,7 +86,10 @@ impl Replay {
         let ports = PortRange { first: 31_000, last: 31_999 };
         let machine = |machine: &trace::Machine| {
             let (capacity, attributes) = (machine.capacity, machine.attributes.clone());
-            (machine.name.clone(), Arc::new(MachineReport { capacity, ports, attributes }))
+            (
+                machine.name.clone(),
+                Arc::new(MachineReport { capacity, ports, attributes, ..MachineReport::default() }),
+            )
         };
         self.shared.whole.snapshot.machines.iter().map(machine).collect()
     }

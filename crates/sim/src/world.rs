@@ -433,7 +433,12 @@ pub fn machines(
             ("power-domain".to_owned(), format!("p{}", number / (rack.max(1) * 3))),
         ];
         let ports = PortRange { first: 31_000, last: 31_031 };
-        let report = MachineReport { capacity, ports, attributes: attributes.into() };
+        let report = MachineReport {
+            capacity,
+            ports,
+            attributes: attributes.into(),
+            ..MachineReport::default()
+        };
         Some((MachineName::new(&format!("m{number}")).ok()?, Arc::new(report)))
     };
     (0..count).filter_map(machine).collect()

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use model::{Bytes, InstanceId, Priority, Resources, Span, Time};
 
-use super::{Borglet, Effect, Local, Phase, StopCause};
+use super::{Borglet, Effect, Local, Phase};
 
 /// So many files are anybody's, however little disk they asked for.
 const FILES_MIN: u64 = 100;
@@ -242,25 +242,5 @@ impl Borglet {
         }
         accounts.extend(allocs.into_values());
         accounts
-    }
-}
-
-impl Local {
-    /// Ends it without notice, as what it has is not its own. One that stops already has no more notice,
-    /// and ends for the reason that it stops for.
-    fn broke_rule(&mut self, now: Time, again: Span, reason: String, effects: &mut Vec<Effect>) {
-        match &mut self.phase {
-            Phase::Starting | Phase::Running(_) => {
-                effects.push(Effect::Kill(self.launch.instance));
-                let why = StopCause::BrokeRule(reason);
-                self.phase = Phase::Stopping { next: now + again, why };
-            }
-            Phase::Stopping { next, why: StopCause::NotDesired | StopCause::Unhealthy(_) }
-                if *next > now + again =>
-            {
-                *next = now;
-            }
-            Phase::Stopping { .. } | Phase::Waiting | Phase::Ended(_) => {}
-        }
     }
 }

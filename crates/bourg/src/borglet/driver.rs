@@ -11,6 +11,7 @@ use super::clients::Clients;
 use super::disk;
 use super::effects::Doer;
 use super::kept;
+use super::ports;
 use super::remover::Remover;
 use super::tasks::Files;
 use crate::clock::{Clock, wall_clock};
@@ -96,6 +97,7 @@ pub(super) fn start(files: Files, clients: Clients, machine: Described) -> anyho
         tracing::info!("adopts {} allocs", allocs.len());
     }
     let Described { report, certain } = machine;
+    let range = report.ports;
     let borglet = Borglet::new(Settings::default(), Arc::clone(&report), stamp, allocs, recovered);
     let (messages, from_all) = mpsc::channel(QUEUE);
     // Versions of this process never meet those of an earlier one.
@@ -105,6 +107,7 @@ pub(super) fn start(files: Files, clients: Clients, machine: Described) -> anyho
     let remover = Remover::start(files.clone())?;
     tokio::spawn(kept::clean(files.clone(), remover.clone()));
     disk::watch(files.clone(), report, certain, messages.clone())?;
+    tokio::spawn(ports::watch(files.clone(), range, messages.clone()));
     let mut doer = Doer::new(files, clients, remover, messages.clone(), stamp);
     for instance in adopted {
         doer.watch(instance);

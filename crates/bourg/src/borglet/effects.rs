@@ -1,7 +1,7 @@
 //! Doing what the Borglet wants done. What takes time is done beside the driver, and what becomes
 //! of it comes back as an input.
 
-use borglet::{DesiredAlloc, Effect, Input, Launch};
+use borglet::{DesiredAlloc, Effect, HeldPort, Input, Launch};
 use linux::task::{Delivery, ShimChild, TaskDirectory, TaskError};
 use linux::uid::Holder;
 use model::{End, InstanceId, Resources, Stamp};
@@ -16,6 +16,7 @@ use super::checks;
 use super::clients::Clients;
 use super::disk;
 use super::driver::Message;
+use super::ports;
 use super::remover::Remover;
 use super::tasks::{Files, Looked, discard_home};
 
@@ -37,8 +38,7 @@ pub(crate) struct Doer {
 /// What came of a start.
 enum Begun {
     Runs(ShimChild),
-    /// Somebody who is not ours has one of its ports; in words.
-    PortTaken(String),
+    PortTaken(HeldPort),
     UidTaken(Holder),
     /// The disk is full; in words.
     NoRoom(String),
@@ -197,9 +197,7 @@ impl Doer {
                     this.follow(instance, Some(child.ready), child.shim).await;
                 }
                 // It is not the task's failure: it gets another port with its next life.
-                Ok(Begun::PortTaken(reason)) => {
-                    this.tell(Input::Ended(instance, End::Lost { reason })).await;
-                }
+                Ok(Begun::PortTaken(held)) => this.tell(Input::PortTaken(instance, held)).await,
                 // Nor is that others have filled the disk.
                 Ok(Begun::NoRoom(reason)) => {
                     this.tell(Input::Ended(instance, End::Lost { reason })).await;
@@ -226,8 +224,8 @@ impl Doer {
         let (instance, uid, launch) = (launch.instance, launch.uid, Arc::new(launch));
         let (files, made) = (self.files.clone(), Arc::clone(&launch));
         let task = tokio::task::spawn_blocking(move || {
-            if let Some(taken) = taken_port(&made) {
-                return Ok(Err(Begun::PortTaken(taken)));
+            if let Some(port) = taken_port(&made) {
+                return Ok(Err(Begun::PortTaken(ports::holder(&files, port))));
             }
             if let Some(holder) = files.holder(uid) {
                 return Ok(Err(Begun::UidTaken(holder)));
@@ -335,11 +333,10 @@ fn is_no_room(error: &anyhow::Error) -> bool {
     })
 }
 
-/// Says so where one of its ports is taken by somebody who is not ours.
-fn taken_port(launch: &Launch) -> Option<String> {
-    let taken = |port: u16| std::net::TcpListener::bind(("0.0.0.0", port)).is_err();
-    let (name, port) = launch.desired.ports.iter().find(|(_, port)| taken(*port))?;
-    Some(format!("port {port} ({name}) is taken by another program on its machine"))
+/// The first of its ports that something holds.
+fn taken_port(launch: &Launch) -> Option<u16> {
+    let taken = |port: &u16| std::net::TcpListener::bind(("0.0.0.0", *port)).is_err();
+    launch.desired.ports.iter().map(|(_, port)| *port).find(taken)
 }
 
 /// Waits until a descriptor can be read, as a pipe or pidfd can when its other end is gone.

@@ -3,9 +3,9 @@
 //! One task of the runtime owns the Borglet and takes every step (`driver`); `effects` does what a
 //! step wants done and reports back; `service` answers the master's polls and reads logs; `watched`
 //! tells how it goes. `tasks` and `allocs` know the files of both, `program` has their shims',
-//! `clients` has certificates for tasks that ask the cell. `disk` looks who fills it, `kept` says which
-//! logs are old, and `remover` deletes what nobody needs. When this process dies the tasks run on, and
-//! the next one adopts them.
+//! `clients` has certificates for tasks that ask the cell. `disk` looks who fills it, `ports` who holds
+//! which, `kept` says which logs are old, and `remover` deletes what nobody needs. When this process
+//! dies the tasks run on, and the next one adopts them.
 
 mod allocs;
 mod checks;
@@ -15,6 +15,7 @@ mod driver;
 mod effects;
 mod kept;
 mod logs;
+mod ports;
 mod program;
 mod remover;
 mod service;
@@ -192,6 +193,7 @@ fn describe(
         },
         ports,
         attributes: machine.attributes,
+        held_ports: Vec::new(),
     };
     Ok(Described { report: Arc::new(report), certain })
 }

@@ -42,6 +42,7 @@ mod known_cells;
 mod lost;
 mod machines;
 mod metrics;
+mod ports;
 mod quota;
 mod reboot;
 mod reflection;

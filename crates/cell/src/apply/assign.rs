@@ -53,9 +53,7 @@ impl Cell {
         fits(&ask, &offer).map_err(|misfit| AssignmentRefused::DoesNotFit(machine.id, misfit))?;
         let ports = &assignment.ports;
         let can_be_given = |(position, port): (usize, &u16)| {
-            machine.report.ports.contains(*port)
-                && machine.ports_taken().binary_search(port).is_err()
-                && !ports[..position].contains(port)
+            machine.is_free_port(*port) && !ports[..position].contains(port)
         };
         if ports.len() != ask.ports || !ports.iter().enumerate().all(can_be_given) {
             return Err(AssignmentRefused::Ports(ports.clone()));

@@ -3,17 +3,36 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use model::{Capability, End, GcuFactor, MachineId, MachineName, MachineReport, Span, UserName};
+use model::{
+    Capability, End, GcuFactor, HeldPorts, MachineId, MachineName, MachineReport, Span, UserName,
+};
 
 use super::task::Again;
 use super::{Events, ids_used_up, texts};
-use crate::state::bounds::{ATTRIBUTE_CHARACTERS_MAX, ATTRIBUTES_MAX, MACHINES_MAX, PLATFORMS_MAX};
+use crate::state::bounds::{
+    ATTRIBUTE_CHARACTERS_MAX, ATTRIBUTES_MAX, HELD_PORTS_MAX, MACHINES_MAX, PLATFORMS_MAX,
+};
 use crate::{
-    Cell, Death, Drain, EventKind, EvictionCause, LOST_MACHINES, Machine, MachineState, Rejection,
-    Reply, StopReason, Subject, attribute,
+    Cell, Death, Drain, EventKind, EvictionCause, HELD_PORTS, LOST_MACHINES, Machine, MachineState,
+    Rejection, Reply, StopReason, Subject, attribute,
 };
 
 impl Cell {
+    /// What a machine says of itself, as the cell keeps it: of bounded length, and without what the
+    /// cell's level does not know.
+    #[must_use]
+    pub fn kept_report(&self, report: &Arc<MachineReport>) -> Arc<MachineReport> {
+        let report = bounded_report(report);
+        if report.held_ports.is_empty() {
+            return report;
+        }
+        let held_ports = match self.level >= HELD_PORTS {
+            true => bounded_ports(&report.held_ports),
+            false => Vec::new(),
+        };
+        Arc::new(MachineReport { held_ports, ..MachineReport::clone(&report) })
+    }
+
     pub(super) fn only_administrators(
         &self,
         by: &UserName,
@@ -90,10 +109,10 @@ impl Cell {
         report: &Arc<MachineReport>,
         events: &mut Events,
     ) {
+        let report = self.kept_report(report);
         let Some(machine) = self.machines.get(id) else { return };
         let joins = machine.state == MachineState::Joining;
-        if machine.report != *report || joins {
-            let report = bounded_report(report);
+        if machine.report != report || joins {
             self.change_machine(id, joins, events, |machine| machine.report = report);
         }
         if let Some(machine) = self.machines.get_mut(id)
@@ -333,9 +352,23 @@ impl Cell {
     }
 }
 
-/// What a machine says, with attributes of a bounded number and length, as the cell keeps it.
-#[must_use]
-pub fn bounded_report(report: &Arc<MachineReport>) -> Arc<MachineReport> {
+/// Ports of a bounded number, each once and in order.
+fn bounded_ports(said: &[HeldPorts]) -> Vec<HeldPorts> {
+    let mut said: Vec<_> = said.iter().filter(|held| !held.ports.is_empty()).collect();
+    said.sort_unstable();
+    let mut kept: Vec<HeldPorts> = Vec::new();
+    for held in said {
+        let is_new = kept.last().is_none_or(|last| held.ports.first > last.ports.last);
+        if is_new && kept.len() < HELD_PORTS_MAX {
+            let by = held.by.chars().take(ATTRIBUTE_CHARACTERS_MAX).collect();
+            kept.push(HeldPorts { by, ..*held });
+        }
+    }
+    kept
+}
+
+/// What a machine says, with attributes of a bounded number and length.
+fn bounded_report(report: &Arc<MachineReport>) -> Arc<MachineReport> {
     let long = |text: &String| text.chars().nth(ATTRIBUTE_CHARACTERS_MAX).is_some();
     let attributes = &report.attributes;
     let within = attributes.len() <= ATTRIBUTES_MAX

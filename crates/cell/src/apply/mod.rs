@@ -19,16 +19,14 @@ mod texts;
 mod update;
 mod user;
 
-pub use machine::bounded_report;
-
-use model::{CollectionId, Level, LogIndex, MachineId, Time};
+use model::{CollectionId, End, Level, LogIndex, MachineId, Time};
 use spec::{JobSpec, Kind};
 
 use crate::state::bounds::{REASON_CHARACTERS_MAX, TIME_MAX};
 use crate::{
-    ALLOCS, Actor, Applied, CAPABILITIES, Cell, ENROLMENT, Event, EventKind, LEVEL, LOST_MACHINES,
-    Mutation, Op, Outcome, QUOTA, REPLICAS, RESERVATIONS, Rejection, Subject, TASK_IDENTITIES,
-    USERS,
+    ALLOCS, Actor, Applied, CAPABILITIES, Cell, ENROLMENT, Event, EventKind, HELD_PORTS, LEVEL,
+    LOST_MACHINES, Mutation, Observation, Op, Outcome, QUOTA, REPLICAS, RESERVATIONS, Rejection,
+    Subject, TASK_IDENTITIES, USERS,
 };
 
 /// What one operation does beside its answer, as it comes.
@@ -62,6 +60,10 @@ fn ids_used_up(what: &str, last: u64) -> Rejection {
     Rejection::Full { what: what.to_owned(), has: last, most: u64::MAX }
 }
 
+fn tells_of_a_rule(observation: &Observation) -> bool {
+    matches!(observation, Observation::Ended { end: End::BrokeRule { .. }, .. })
+}
+
 impl Op {
     /// The level of the state machine that it takes to read it, whatever level the cell is at. What
     /// needs more than the cell's level does nothing, but for raising that.
@@ -86,6 +88,10 @@ impl Op {
                 ..
             } => CAPABILITIES,
             Self::Reserve(_) => RESERVATIONS,
+            Self::DescribeMachine { report, .. } if !report.held_ports.is_empty() => HELD_PORTS,
+            Self::Observe { observations, .. } if observations.iter().any(tells_of_a_rule) => {
+                HELD_PORTS
+            }
             Self::Request {
                 mutation: Mutation::AddUser { .. } | Mutation::RevokeUser { .. },
                 ..

@@ -7,13 +7,29 @@ use super::task::Again;
 use super::{Events, cut};
 use crate::lifecycle::{NotAStep, Transition};
 use crate::{
-    Cell, Death, EventKind, Health, Observation, ObservationRefused, Phase, Placement, StopReason,
-    Subject, TaskState,
+    Cell, Death, EventKind, HELD_PORTS, Health, Observation, ObservationRefused, Phase, Placement,
+    StopReason, Subject, TaskState,
 };
 
 type Observed = Result<(), ObservationRefused>;
 
 impl Cell {
+    /// How an instance ended, as the cell keeps it: of bounded length, and in words that the cell's
+    /// level knows.
+    #[must_use]
+    pub fn kept_end(&self, end: &End) -> End {
+        match end {
+            End::BrokeRule { reason } if self.level < HELD_PORTS => {
+                End::Unhealthy { reason: cut(reason) }
+            }
+            End::BrokeRule { reason } => End::BrokeRule { reason: cut(reason) },
+            End::NotStarted { reason } => End::NotStarted { reason: cut(reason) },
+            End::Unhealthy { reason } => End::Unhealthy { reason: cut(reason) },
+            End::Lost { reason } => End::Lost { reason: cut(reason) },
+            other => other.clone(),
+        }
+    }
+
     pub(super) fn observe(
         &mut self,
         machine: MachineId,
@@ -119,7 +135,7 @@ impl Cell {
             _ => Transition::Fail,
         };
         let stop = self.placed_there(machine, instance, Some(step))?.stop.clone();
-        let end = &bounded(end);
+        let end = &self.kept_end(end);
         match (stop.as_deref(), step) {
             (Some(StopReason::Kill(why)), _) => {
                 self.ended_for_good(instance, end, Death::Killed(why.clone()), events);
@@ -152,9 +168,9 @@ impl Cell {
         let Some(task) = job.task_mut(instance.index) else { return };
         task.failures = task.failures.saturating_add(1);
         let failures = task.failures;
-        // What wants more memory than its limit does so everywhere; and a program that is not there
-        // is not the machine's doing.
-        let crashed = !matches!(end, End::OutOfMemory { .. });
+        // What wants more memory than its limit, or breaks a rule, does so everywhere; and a program
+        // that is not there is not the machine's doing.
+        let crashed = !matches!(end, End::OutOfMemory { .. } | End::BrokeRule { .. });
         let ran = !matches!(end, End::NotStarted { .. });
         let was_suspect = task.is_suspect(now);
         if crashed {
@@ -180,15 +196,5 @@ impl Cell {
                 events.add(Subject::Machine(machine.id), EventKind::Suspect);
             }
         }
-    }
-}
-
-/// The same, with a reason of bounded length.
-fn bounded(end: &End) -> End {
-    match end {
-        End::NotStarted { reason } => End::NotStarted { reason: cut(reason) },
-        End::Unhealthy { reason } => End::Unhealthy { reason: cut(reason) },
-        End::Lost { reason } => End::Lost { reason: cut(reason) },
-        other => other.clone(),
     }
 }

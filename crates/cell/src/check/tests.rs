@@ -5,7 +5,6 @@ mod enrolment;
 mod quota;
 mod replicas;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use model::{
@@ -53,7 +52,7 @@ fn sound() -> Cell {
             ..<_>::default()
         },
         ports: "31000-31009".parse().expect("ports"),
-        attributes: BTreeMap::new(),
+        ..MachineReport::default()
     };
     let name = MachineName::new("m1").expect("a name");
     let request = |sequence, mutation| Op::Request {

@@ -13,7 +13,7 @@ mod up;
 
 pub(crate) use resources::lacks;
 
-use model::{Dimension, InstanceId, Resources};
+use model::{Dimension, HeldPorts, InstanceId, Resources};
 use spec::{Constraint, Maximum};
 use thiserror::Error;
 
@@ -123,13 +123,46 @@ pub enum Misfit {
         most: u32,
     },
     /// Too few of its ports are left.
-    #[error("lacks ports: {asked} asked, {free} free")]
+    #[error("lacks ports: {asked} asked, {free} free{}", not_given(held.as_deref()))]
     LacksPorts {
         /// How many are asked.
         asked: usize,
         /// How many are left.
         free: usize,
+        /// Those that something holds which they were not given to, where there are any.
+        held: Option<Box<NotGiven>>,
     },
+}
+
+/// Ports of a machine that something holds which they were not given to.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct NotGiven {
+    /// How many.
+    pub count: usize,
+    /// The first of them, with what holds those.
+    pub first: HeldPorts,
+}
+
+impl NotGiven {
+    /// Those of a machine; none where there are none.
+    #[must_use]
+    pub fn of(machine: &Machine) -> Option<Self> {
+        let count = machine.held_port_count();
+        let first = machine.report.held_ports.first().filter(|_| count > 0)?.clone();
+        Some(Self { count, first })
+    }
+}
+
+/// `2 held by others: 31000 by /system.slice/web.service (nginx), …`
+impl std::fmt::Display for NotGiven {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let more = if self.count > self.first.ports.len() { ", …" } else { "" };
+        write!(f, "{} held by others: {}{more}", self.count, self.first)
+    }
+}
+
+fn not_given(held: Option<&NotGiven>) -> String {
+    held.map(|held| format!(", {held}")).unwrap_or_default()
 }
 
 /// Where the tasks of a job are counted.

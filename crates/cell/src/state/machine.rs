@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use model::{
-    CollectionId, GcuFactor, InstanceId, MachineId, MachineName, MachineReport, Resources, TaskId,
-    Time, UserName,
+    CollectionId, GcuFactor, InstanceId, MachineId, MachineName, MachineReport, PortRange,
+    Resources, TaskId, Time, UserName,
 };
 
 use super::{Credentials, Held};
@@ -241,14 +241,40 @@ impl Machine {
         self.attributes = Arc::new(attributes);
     }
 
-    /// How many of its ports no task has.
+    /// How many of its ports no task has, and nothing else holds.
     #[must_use]
     pub fn free_port_count(&self) -> usize {
         // A task may still have ports that the machine no longer gives.
         let range = self.report.ports;
+        range.len().saturating_sub(self.taken_within(range)).saturating_sub(self.held_port_count())
+    }
+
+    /// How many of its ports no task has, and something else holds.
+    #[must_use]
+    pub fn held_port_count(&self) -> usize {
+        let range = self.report.ports;
+        let held = self.report.held_ports.iter().map(|held| {
+            let (first, last) =
+                (held.ports.first.max(range.first), held.ports.last.min(range.last));
+            let held = PortRange { first, last };
+            held.len().saturating_sub(self.taken_within(held))
+        });
+        held.sum()
+    }
+
+    /// How many ports of a range its tasks have.
+    fn taken_within(&self, range: PortRange) -> usize {
         let below = self.ports_taken.partition_point(|port| *port < range.first);
         let up_to = self.ports_taken.partition_point(|port| *port <= range.last);
-        range.len().saturating_sub(up_to.saturating_sub(below))
+        up_to.saturating_sub(below)
+    }
+
+    /// Whether a port is one that it gives, no task has, and nothing else holds.
+    #[must_use]
+    pub fn is_free_port(&self, port: u16) -> bool {
+        self.report.ports.contains(port)
+            && self.ports_taken.binary_search(&port).is_err()
+            && self.report.holder_of(port).is_none()
     }
 
     /// So many free ports, the one looked for first at the front; fewer where there are fewer.
@@ -257,11 +283,8 @@ impl Machine {
     pub fn free_ports(&self, count: usize, also_taken: &[u16]) -> Vec<u16> {
         let range = self.report.ports;
         let start = if range.contains(self.next_port) { self.next_port } else { range.first };
-        let free = |port: &u16| {
-            self.ports_taken.binary_search(port).is_err() && !also_taken.contains(port)
-        };
-        let around = (start..=range.last).chain(range.first..start);
-        around.filter(|port| range.contains(*port)).filter(free).take(count).collect()
+        let free = |port: &u16| self.is_free_port(*port) && !also_taken.contains(port);
+        (start..=range.last).chain(range.first..start).filter(free).take(count).collect()
     }
 
     /// An instance that is placed on it counts for something else from now on.
@@ -339,7 +362,7 @@ impl Machine {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::{CollectionId, Generation, PortRange, TaskIndex};
+    use model::{CollectionId, Generation, HeldPorts, TaskIndex};
 
     fn machine(first: u16, last: u16) -> Machine {
         let mut machine = Machine::testing();
@@ -385,5 +408,33 @@ mod tests {
             assert_eq!(machine.free_port_count(), free, "{ports}");
             assert_eq!(machine.free_ports(9, &[]).len(), free, "{ports}");
         }
+    }
+
+    #[test]
+    fn ports_that_something_else_holds_are_not_given() {
+        let mut machine = machine(10, 19);
+        let held = |first, last| HeldPorts {
+            ports: PortRange { first, last },
+            by: "/ssh.service (sshd)".to_owned(),
+        };
+        let report = Arc::make_mut(&mut machine.report);
+        // Beyond the range they say nothing, and a range that is none is none.
+        report.held_ports = vec![held(5, 11), held(14, 14), held(17, 16), held(19, 30)];
+        assert_eq!(machine.free_ports(9, &[]), [12, 13, 15, 16, 17, 18]);
+        assert_eq!((machine.free_port_count(), machine.held_port_count()), (6, 4));
+        machine.next_port = 16;
+        assert_eq!(machine.free_ports(3, &[17]), [16, 18, 12]);
+        let instance = InstanceId {
+            collection: CollectionId(1),
+            index: TaskIndex(0),
+            generation: Generation(1),
+        };
+        machine.place(instance, &Held::default(), &[11, 12]);
+        assert_eq!(machine.free_ports(9, &[]), [16, 17, 18, 13, 15]);
+        assert_eq!(
+            (machine.free_port_count(), machine.held_port_count()),
+            (5, 3),
+            "11 is a task's"
+        );
     }
 }

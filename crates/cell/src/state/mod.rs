@@ -63,6 +63,9 @@ pub mod bounds {
     pub const ATTRIBUTES_MAX: usize = 256;
     /// Characters of an attribute's name or value; what a machine says beyond that is cut off.
     pub const ATTRIBUTE_CHARACTERS_MAX: usize = 256;
+    /// Neighbouring ports of a machine that something holds which they were not given to; what a
+    /// machine says beyond that is left out.
+    pub const HELD_PORTS_MAX: usize = 256;
     /// Platforms with a factor of their own.
     pub const PLATFORMS_MAX: usize = 1_000;
     /// Users whom administrators have added or revoked.

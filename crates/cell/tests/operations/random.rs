@@ -67,6 +67,7 @@ fn end() -> impl Strategy<Value = End> {
         1 => "\\PC{0,5}|\u{e9}{1500}".prop_map(|reason| End::Lost { reason }),
         1 => ".{0,5}".prop_map(|reason| End::Unhealthy { reason }),
         1 => ".{0,5}".prop_map(|reason| End::NotStarted { reason }),
+        1 => ".{0,5}".prop_map(|reason| End::BrokeRule { reason }),
     ]
 }
 
@@ -196,7 +197,7 @@ fn enrolment() -> impl Strategy<Value = Mutation> {
 fn of_enrolment() -> impl Strategy<Value = Op> {
     let key = || (0..2_u8).prop_map(|number| KeyDigest([number; KeyDigest::BYTES]));
     prop_oneof![
-        4 => (2..6_u64, one(), key()).prop_map(|(replica, token, key)| {
+        8 => (2..6_u64, one(), key()).prop_map(|(replica, token, key)| {
             Op::JoinReplica { replica: ReplicaId(replica), token, key }
         }),
         4 => (few(), key(), "m[1-4]:[12]|", few(), seconds()).prop_map(
@@ -277,8 +278,14 @@ fn absurd() -> impl Strategy<Value = Op> {
         },
     );
     let observation = (instance(), reported()).prop_map(|(id, what)| observation(id, what));
-    let described =
-        select(vec!["cpu=400", "cpu=18446744073709551615", "ports=none", "ports=31002-31004"]);
+    let described = select(vec![
+        "cpu=400",
+        "cpu=18446744073709551615",
+        "ports=none",
+        "ports=31002-31004",
+        "held=31001-31001:sshd",
+        "held=31000-65535:sshd",
+    ]);
     let request = (small_or_huge(), small_or_huge(), select(USERS.to_vec()), mutation());
     prop_oneof![
         1 => Just(Op::Nothing),

@@ -360,3 +360,42 @@ fn time_never_runs_backwards() {
         m2 up [] takes 0 cores, 0 B, ports [], 4 free
     "#]]);
 }
+
+#[test]
+fn one_that_broke_a_rule_has_failed_and_its_machine_is_not_to_blame() {
+    session(&expect![[r#"
+        > submit ana/web 1 failures=2
+        SUBMIT job 1 (new)
+        SUBMIT 1-0-1 (new)
+        job 1
+        > assign 1-0-1 m1
+        SCHEDULE job 1 on 1
+        SCHEDULE 1-0-1 on 1
+        accepted
+        > ended 1-0-1 rule it held port 31000
+        FAIL 1-0-1 (unhealthy: it held port 31000)
+        SUBMIT 1-0-2 (failed, and is tried again)
+        > level 3
+        LEVEL 3
+        > at 100
+        > assign 1-0-2 m1
+        SCHEDULE 1-0-2 on 1
+        accepted
+        > ended 1-0-2 rule it held port 31000
+        FAIL 1-0-2 (ended by rule: it held port 31000)
+        SUBMIT 1-0-3 (failed, and is tried again)
+        > at 200
+        > assign 1-0-3 m1
+        SCHEDULE 1-0-3 on 1
+        accepted
+        > ended 1-0-3 rule it held port 31000
+        FAIL 1-0-3 (ended by rule: it held port 31000)
+        FAIL job 1
+        > show
+        200 s
+        job 1 ana/web dead
+          1-0-3 failed, failures 3, last: ended by rule: it held port 31000
+        m1 up [] takes 0 cores, 0 B, ports [], 4 free
+        m2 up [] takes 0 cores, 0 B, ports [], 4 free
+    "#]]);
+}

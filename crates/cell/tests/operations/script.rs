@@ -21,11 +21,11 @@
 //! say MACHINE NAME[=VALUE]…        without a value, it is not said any more
 //! platform PLATFORM FACTOR
 //! level LEVEL
-//! describe MACHINE [cpu=MILLI] [ram=MIB] [ports=FIRST-LAST] [is=NAME:VALUE]…
+//! describe MACHINE [cpu=MILLI] [ram=MIB] [ports=FIRST-LAST] [is=NAME:VALUE]… [held=FIRST-LAST:NAME]…
 //! assign INSTANCE MACHINE [PORT,…] [in ALLOC] [evicting INSTANCE…] [; INSTANCE MACHINE …]
 //! started INSTANCE [on MACHINE]    reports come from m1 unless they say otherwise
 //! health INSTANCE good|bad [on MACHINE]
-//! ended INSTANCE exit CODE|signal N|oom|not-started TEXT|unhealthy TEXT|stopped|lost TEXT [on MACHINE]
+//! ended INSTANCE exit CODE|signal N|oom|not-started TEXT|unhealthy TEXT|stopped|lost TEXT|rule TEXT [on MACHINE]
 //! unreachable MACHINE              level 2 first, for this and what follows it
 //! stop SILENT OF                   the breaker stops rescheduling
 //! allow
@@ -72,9 +72,9 @@ use cell::{
 };
 use expect_test::Expect;
 use model::{
-    Address, Bytes, CellName, CollectionId, DirectoryId, End, GrantId, InstanceId, JobName,
-    KeyDigest, Level, MachineId, MachineName, MachineReport, MilliCores, PortName, ReplicaId,
-    Resources, Serial, SessionId, Span, TaskIndex, TaskSelection, Time, UserName,
+    Address, Bytes, CellName, CollectionId, DirectoryId, End, GrantId, HeldPorts, InstanceId,
+    JobName, KeyDigest, Level, MachineId, MachineName, MachineReport, MilliCores, PortName,
+    ReplicaId, Resources, Serial, SessionId, Span, TaskIndex, TaskSelection, Time, UserName,
 };
 use spec::{Constraint, HealthCheck, JobSpec, Kind, Relation, TaskOverride, TaskSpec};
 
@@ -495,6 +495,7 @@ fn end(words: &[&str]) -> End {
         ["stopped"] => End::Stopped,
         ["not-started", words @ ..] => End::NotStarted { reason: reason(words) },
         ["unhealthy", words @ ..] => End::Unhealthy { reason: reason(words) },
+        ["rule", words @ ..] => End::BrokeRule { reason: reason(words) },
         ["lost", words @ ..] => End::Lost { reason: reason(words) },
         _ => panic!("{words:?} is not an end"),
     }
@@ -504,7 +505,7 @@ pub(crate) fn report(options: &[&str]) -> Arc<MachineReport> {
     let mut report = MachineReport {
         capacity: Resources { cpu: MilliCores(1_000), ram: Bytes(1 << 30), ..Resources::default() },
         ports: "31000-31003".parse().expect("ports"),
-        attributes: BTreeMap::new(),
+        ..MachineReport::default()
     };
     for option in options {
         match option.split_once('=').expect("KEY=VALUE") {
@@ -515,6 +516,11 @@ pub(crate) fn report(options: &[&str]) -> Arc<MachineReport> {
             ("is", value) => {
                 let (name, value) = value.split_once(':').expect("NAME:VALUE");
                 report.attributes.insert(name.to_owned(), value.to_owned());
+            }
+            ("held", value) => {
+                let (ports, by) = value.split_once(':').expect("FIRST-LAST:NAME");
+                let ports = ports.parse().expect("ports");
+                report.held_ports.push(HeldPorts { ports, by: by.to_owned() });
             }
             _ => panic!("there is no option {option}"),
         }

@@ -363,5 +363,5 @@ pub(super) fn machine_report() -> Arc<MachineReport> {
     let capacity =
         Resources { cpu: MilliCores(1 << 40), ram: Bytes(1 << 50), ..Resources::default() };
     let ports = PortRange { first: 31_000, last: 31_009 };
-    Arc::new(MachineReport { capacity, ports, attributes: BTreeMap::new() })
+    Arc::new(MachineReport { capacity, ports, ..MachineReport::default() })
 }

@@ -286,6 +286,7 @@ fn end(wire: &mut Wire<'_>, end: &End) {
         End::Unhealthy { reason } => wire.given_text(5, reason),
         End::Stopped => wire.nothing(6),
         End::Lost { reason } => wire.given_text(7, reason),
+        End::BrokeRule { reason } => wire.given_text(8, reason),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Why requests were refused, as sessions keep it.
 
 use cell::Rejection;
-use cell::feasibility::{CountedAt, Misfit};
+use cell::feasibility::{CountedAt, Misfit, NotGiven};
 use model::{CollectionId, Dimension, GrantId, ReplicaId, SessionId, TaskId, TaskIndex};
 
 use crate::error::{At, Fault, Malformed};
@@ -215,10 +215,13 @@ impl From<&Misfit> for rejection::Misfit {
             Misfit::Lacks { dimension, asked, free } => {
                 misfit::Why::Lacks(shortage(*dimension, *asked, *free))
             }
-            Misfit::LacksPorts { asked, free } => misfit::Why::LacksPorts(rejection::LacksPorts {
-                asked: *asked as u64,
-                free: *free as u64,
-            }),
+            Misfit::LacksPorts { asked, free, held } => {
+                misfit::Why::LacksPorts(rejection::LacksPorts {
+                    asked: *asked as u64,
+                    free: *free as u64,
+                    held: held.as_deref().map(Into::into),
+                })
+            }
             Misfit::Maximum { place, has, most } => misfit::Why::Maximum(rejection::Maximum {
                 at_switch: *place == CountedAt::Switch,
                 has: *has,
@@ -254,9 +257,9 @@ impl TryFrom<rejection::Misfit> for Misfit {
                 free: short.has,
             },
             misfit::Why::LacksPorts(ports) => {
-                // A count that no machine of this build can have becomes the highest there is.
-                let count = |count| usize::try_from(count).unwrap_or(usize::MAX);
-                Self::LacksPorts { asked: count(ports.asked), free: count(ports.free) }
+                let (asked, free) = (count(ports.asked), count(ports.free));
+                let held = read::optional(ports.held, "held").field("lacksPorts")?;
+                Self::LacksPorts { asked, free, held: held.map(Box::new) }
             }
             misfit::Why::Maximum(rejection::Maximum { at_switch, has, most }) => {
                 let place = if at_switch { CountedAt::Switch } else { CountedAt::Machine };
@@ -264,6 +267,25 @@ impl TryFrom<rejection::Misfit> for Misfit {
             }
         })
     }
+}
+
+impl From<&NotGiven> for rejection::NotGiven {
+    fn from(held: &NotGiven) -> Self {
+        Self { count: held.count as u64, first: Some((&held.first).into()) }
+    }
+}
+
+impl TryFrom<rejection::NotGiven> for NotGiven {
+    type Error = Malformed;
+
+    fn try_from(held: rejection::NotGiven) -> Result<Self, Malformed> {
+        Ok(Self { count: count(held.count), first: read::message(held.first, "first")? })
+    }
+}
+
+/// A count that no machine of this build can have becomes the highest there is.
+fn count(count: u64) -> usize {
+    usize::try_from(count).unwrap_or(usize::MAX)
 }
 
 fn dimension_number(dimension: Dimension) -> i32 {

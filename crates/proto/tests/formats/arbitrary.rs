@@ -12,10 +12,10 @@ use std::sync::Arc;
 use borglet::{Desired, DesiredAlloc, Order, Report, TaskReport, TaskStatus};
 use cell::{Certificate, Grant, MemberChange};
 use model::{
-    Appclass, Band, Bytes, CollectionId, End, GcuFactor, Generation, GrantId, InstanceId,
-    KeyDigest, LogIndex, MachineId, MachineReport, MilliCores, PortName, PortRange, Priority,
-    ReplicaId, Resources, SchedulingClass, Serial, Span, Stamp, TaskIndex, TaskSelection, Term,
-    Time,
+    Appclass, Band, Bytes, CollectionId, End, GcuFactor, Generation, GrantId, HeldPorts,
+    InstanceId, KeyDigest, LogIndex, MachineId, MachineReport, MilliCores, PortName, PortRange,
+    Priority, ReplicaId, Resources, SchedulingClass, Serial, Span, Stamp, TaskIndex, TaskSelection,
+    Term, Time,
 };
 use proptest::collection::{btree_map, vec};
 use proptest::option::of;
@@ -140,13 +140,28 @@ pub(crate) fn end() -> impl Strategy<Value = End> {
         any::<String>().prop_map(|reason| End::Unhealthy { reason }),
         Just(End::Stopped),
         any::<String>().prop_map(|reason| End::Lost { reason }),
+        any::<String>().prop_map(|reason| End::BrokeRule { reason }),
     ]
 }
 
 pub(crate) fn machine_report() -> impl Strategy<Value = MachineReport> {
-    (resources(), any::<(u16, u16)>(), words()).prop_map(|(capacity, (first, last), attributes)| {
-        MachineReport { capacity, ports: PortRange { first, last }, attributes }
-    })
+    let held_ports = vec(held_ports(), 0..3);
+    (resources(), port_range(), words(), held_ports).prop_map(
+        |(capacity, ports, attributes, held_ports)| MachineReport {
+            capacity,
+            ports,
+            attributes,
+            held_ports,
+        },
+    )
+}
+
+fn port_range() -> impl Strategy<Value = PortRange> {
+    any::<(u16, u16)>().prop_map(|(first, last)| PortRange { first, last })
+}
+
+pub(crate) fn held_ports() -> impl Strategy<Value = HeldPorts> {
+    (port_range(), any::<String>()).prop_map(|(ports, by)| HeldPorts { ports, by })
 }
 
 fn selection() -> impl Strategy<Value = TaskSelection> {

@@ -12,8 +12,9 @@ use std::sync::Arc;
 use cell::{Assignment, Certificate, Grant, Mutation, Observation, Op, RequestId, Reservation};
 use model::{
     Appclass, Band, Bytes, Capability, CollectionId, End, GcuFactor, Generation, GrantId,
-    InstanceId, KernelFeature, Level, MachineId, MachineReport, MilliCores, NameError, PortRange,
-    Resources, SchedulingClass, Serial, SessionId, Span, TaskIndex, TaskSelection, Time, UserName,
+    HeldPorts, InstanceId, KernelFeature, Level, MachineId, MachineReport, MilliCores, NameError,
+    PortRange, Resources, SchedulingClass, Serial, SessionId, Span, TaskIndex, TaskSelection, Time,
+    UserName,
 };
 use spec::{
     Constraint, HealthCheck, JobReference, JobSpec, Kind, Maximum, Relation, RestartPolicy,
@@ -134,7 +135,20 @@ fn machine_report() -> MachineReport {
         capacity: resources(64_000, 256 << 30, 1 << 40, 0),
         ports: PortRange { first: 31_000, last: 31_255 },
         attributes: words([("kernel", "6.1"), ("platform", "x86-64")]),
+        held_ports: Vec::new(),
     }
+}
+
+/// Neighbouring ports, and a single one.
+pub(crate) fn held_ports() -> Vec<HeldPorts> {
+    let held =
+        |first, last, by: &str| HeldPorts { ports: PortRange { first, last }, by: by.to_owned() };
+    vec![held(31_000, 31_003, "/ssh.service (sshd)"), held(31_100, 31_100, "ana/hog/0")]
+}
+
+/// How a task ends from level 3 on.
+pub(crate) fn broke_rule() -> End {
+    End::BrokeRule { reason: "it held port 31000, which it was not given".to_owned() }
 }
 
 /// Two grants, of which one ends.
@@ -283,6 +297,11 @@ pub(crate) fn all_ops() -> Vec<Op> {
     later.push(request(Mutation::Submit(Arc::new(asking))));
     later.extend(enrolment::requests().into_iter().map(request));
     later.extend(enrolment::ops());
+    // From level 3 on.
+    let report = MachineReport { held_ports: held_ports(), ..machine_report() };
+    later.push(Op::DescribeMachine { machine, report: Arc::new(report) });
+    let observations = vec![Observation::Ended { instance: instance(0), end: broke_rule() }];
+    later.push(Op::Observe { machine, observations });
     ops.extend(later);
     ops
 }

@@ -97,7 +97,7 @@ fn report(stamp: Stamp) -> Report {
     let machine = Arc::new(MachineReport {
         capacity: Resources::default(),
         ports: PortRange::default(),
-        attributes: BTreeMap::new(),
+        ..MachineReport::default()
     });
     Report { stamp, machine, tasks: Vec::new() }
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use clap::Args;
-use model::{GcuFactor, MachineName, PortRange, Priority, Resources, Time};
+use model::{GcuFactor, HeldPorts, MachineName, PortRange, Priority, Resources, Time};
 use proto::v1;
 
 use crate::cli::cells::Target;
@@ -199,6 +199,9 @@ fn describe(machine: &v1::MachineStatus, now: Time) -> String {
     rows.push(["capacity".to_owned(), resources(machine.capacity).to_string()]);
     rows.push(["taken".to_owned(), resources(machine.taken).to_string()]);
     rows.push(["ports".to_owned(), ports(machine)]);
+    if let Some(held) = held_ports(machine) {
+        rows.push(["held by others".to_owned(), held]);
+    }
     rows.push(["a core does".to_owned(), core(machine)]);
     let rows = rows.into_iter().map(Vec::from).collect();
     let mut text = output::table(&["machine", &machine.name], rows);
@@ -224,6 +227,14 @@ fn ports(machine: &v1::MachineStatus) -> String {
         true => "none".to_owned(),
         false => format!("{range}, {} of them taken", machine.ports_taken),
     }
+}
+
+/// `31000-31002 by /system.slice/web.service (nginx), …`; none where no task lacks a port for it.
+fn held_ports(machine: &v1::MachineStatus) -> Option<String> {
+    let held = machine.report.as_ref()?.held_ports.as_ref()?;
+    let held = held.groups.iter().filter_map(|held| HeldPorts::try_from(held.clone()).ok());
+    let held: Vec<_> = held.map(|held| held.to_string()).collect();
+    (!held.is_empty()).then(|| held.join(", "))
 }
 
 /// `1.25 of the cell's cores (platform AMD EPYC)`.

@@ -129,7 +129,8 @@ fn cell_with_a_grant() -> Cell {
     apply(request(Mutation::AddMachine { name, address }));
     let amount = Resources { cpu: MilliCores(1_000), ram: Bytes(1 << 30), ..<_>::default() };
     let (ports, attributes) = (PortRange::default(), <_>::default());
-    let report = Arc::new(MachineReport { capacity: amount, ports, attributes });
+    let report =
+        Arc::new(MachineReport { capacity: amount, ports, attributes, ..MachineReport::default() });
     apply(Op::DescribeMachine { machine: MachineId(1), report });
     let (user, band) = ("ana".parse().expect("a name"), Band::Production);
     apply(request(Mutation::GrantQuota { user, band, amount, from: None, until: None }));

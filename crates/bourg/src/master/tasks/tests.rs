@@ -55,7 +55,7 @@ impl Told {
             let address = "m:1".to_owned();
             told.request(1, "root", Mutation::AddMachine { name: machine(name), address });
             let ports = PortRange { first: 31_000, last: 31_009 };
-            let report = MachineReport { capacity, ports, attributes: Default::default() };
+            let report = MachineReport { capacity, ports, ..MachineReport::default() };
             let op = Op::DescribeMachine { machine: MachineId(id), report: Arc::new(report) };
             told.apply(1, &op);
         }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use cell::feasibility::{CountedAt, Misfit};
+use cell::feasibility::{CountedAt, Misfit, NotGiven};
 use cell::{
     Assignment, Mutation, Observation, Op, Oversold, Rejection, Reply, RequestId, Reservation,
     Shortfall, Submission,
@@ -18,8 +18,8 @@ use proptest::sample::select;
 
 use super::job::{any_constraint, any_job};
 use super::{
-    any_span, band, certificate, collection, end, factor, instance, key, machine, machine_report,
-    member_change, name, replica, resources, selection, serial,
+    any_span, band, certificate, collection, end, factor, held_ports, instance, key, machine,
+    machine_report, member_change, name, replica, resources, selection, serial,
 };
 
 fn mutation() -> BoxedStrategy<Mutation> {
@@ -170,7 +170,12 @@ fn misfit() -> impl Strategy<Value = Misfit> {
             .prop_map(|(dimension, asked, has)| Misfit::TooSmall { dimension, asked, has }),
         (dimension(), any::<u64>(), any::<u64>())
             .prop_map(|(dimension, asked, free)| Misfit::Lacks { dimension, asked, free }),
-        any::<(usize, usize)>().prop_map(|(asked, free)| Misfit::LacksPorts { asked, free }),
+        (any::<(usize, usize, usize)>(), of(held_ports())).prop_map(
+            |((asked, free, count), first)| {
+                let held = first.map(|first| Box::new(NotGiven { count, first }));
+                Misfit::LacksPorts { asked, free, held }
+            }
+        ),
         (select(vec![CountedAt::Machine, CountedAt::Switch]), any::<(u32, u32)>())
             .prop_map(|(place, (has, most))| Misfit::Maximum { place, has, most }),
     ]

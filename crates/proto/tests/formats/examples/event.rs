@@ -6,7 +6,9 @@ use cell::{Actor, Event, EventKind, EvictionCause, KillReason, PendingCause, Sto
 use model::{Band, Capability, CollectionId, Level, LogIndex, MachineId, Time};
 use proto::event::{Names, Record};
 
-use super::{certificate, ends, enrolment, factor, instance, name, replicas, resources};
+use super::{
+    broke_rule, certificate, ends, enrolment, factor, instance, name, replicas, resources,
+};
 
 /// Each kind of event at least once, each of another operation.
 pub(crate) fn all_events() -> Vec<Record> {
@@ -58,6 +60,7 @@ fn happenings() -> Vec<(Actor, Event)> {
     add(&Actor::Master, Subject::Cell, replicas::events());
     add(&ana, Subject::Cell, enrolment::events_of_the_cell());
     add(&machine, Subject::Machine(MachineId(3)), enrolment::events_of_a_machine());
+    add(&machine, task, vec![EventKind::Fail { end: Some(broke_rule()) }]);
     all
 }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use cell::crashes::Crash;
-use cell::feasibility::Misfit;
+use cell::feasibility::{Misfit, NotGiven};
 use cell::{
     Act, Death, Drain, EvictionCause, Health, Image, Job, JobParts, JobState, KillReason, LastLife,
     Machine, MachineState, Metering, Oversold, PendingCause, Phase, Placement, Rejection, Reply,
@@ -12,13 +12,13 @@ use cell::{
 };
 use model::{
     Band, Capability, CollectionId, Dimension, End, Generation, GrantId, Level, LogIndex,
-    MachineId, ReplicaId, SessionId, Span, TaskId, TaskIndex, Time, UserName,
+    MachineId, MachineReport, ReplicaId, SessionId, Span, TaskId, TaskIndex, Time, UserName,
 };
 use spec::{JobSpec, Kind, TaskSpec};
 
 use super::{
-    certificate, constraints, ends, enrolment, factor, full_job, grants, instance, machine_report,
-    name, reference, replicas, resources, words,
+    broke_rule, certificate, constraints, ends, enrolment, factor, full_job, grants, held_ports,
+    instance, machine_report, name, reference, replicas, resources, words,
 };
 
 pub(crate) fn full_image() -> Image {
@@ -135,10 +135,32 @@ pub(crate) fn resumed_image() -> Image {
     Image { rescheduling, ..image_of_level_2() }
 }
 
-/// What level 3 adds: machines with certificates, and tokens.
+/// What level 3 adds: machines with certificates, and tokens; ports that something holds which they
+/// were not given to, what was refused for that, and a task that broke a rule.
 pub(crate) fn image_of_level_3() -> Image {
     let mut image = image_of_level_2();
     enrolment::put_into(&mut image);
+    let machine = image.machines.iter_mut().find(|machine| machine.id == MachineId(4));
+    let report = &mut Arc::make_mut(machine.expect("it is there")).report;
+    *report = Arc::new(MachineReport { held_ports: held_ports(), ..machine_report() });
+    let job = image.jobs.iter_mut().find(|job| job.id == CollectionId(3)).expect("it is there");
+    let (at, death) = (Time(4), Death::Failed);
+    let broken = task(Some(broke_rule()), TaskState::Dead { at, death: death.clone() });
+    let tasks = vec![broken, dead(Death::Finished)];
+    *job = Arc::new(Job::from_parts(self::job(3, "batch", JobState::Dead { at, death }, tasks)));
+    let first = held_ports().remove(0);
+    let held = Some(Box::new(NotGiven { count: 5, first }));
+    let misfit = Misfit::LacksPorts { asked: 2, free: 1, held };
+    let (task, machine) = (instance(1).task(), name("m4"));
+    let refused = Rejection::WouldNotFit { task, machine, misfit };
+    let session = Session {
+        user: name("ana"),
+        used: LogIndex(9),
+        answers: [(1, Err(refused))].into(),
+        forgotten: 0,
+    };
+    image.last_session = SessionId(7);
+    image.sessions.push((SessionId(7), Arc::new(session)));
     image
 }
 
@@ -401,7 +423,7 @@ fn misfits() -> Vec<Misfit> {
         Misfit::Constraint { constraint: constraint(), has: None },
         Misfit::Constraint { constraint: constraint(), has: Some("".into()) },
         Misfit::TooSmall { dimension: Dimension::Cpu, asked: 250, has: 100 },
-        Misfit::LacksPorts { asked: 2, free: 1 },
+        Misfit::LacksPorts { asked: 2, free: 1, held: None },
     ];
     let lacks = |dimension| Misfit::Lacks { dimension, asked: 2, free: 1 };
     misfits.extend(Dimension::ALL.map(lacks));

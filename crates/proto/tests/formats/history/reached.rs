@@ -19,7 +19,7 @@ type Seen = BTreeSet<String>;
 fn histories_reach_every_state_and_every_event() {
     let mut runner = TestRunner::deterministic();
     let (mut states, mut events) = (Seen::new(), Seen::new());
-    for _ in 0..1200 {
+    for _ in 0..1600 {
         let ops = history(80).new_tree(&mut runner).expect("a history").current();
         let mut cell = Cell::empty();
         for (at, op) in &ops {
@@ -66,6 +66,7 @@ fn histories_reach_every_state_and_every_event() {
         machine: has certificates
         machine: joining
         machine: saw crashes
+        machine: something holds its ports
         machine: suspect
         machine: unreachable
         machine: up
@@ -73,6 +74,7 @@ fn histories_reach_every_state_and_every_event() {
         replica: learner
         replica: learner, leaving
         replica: voter
+        replica: voter, leaving
         replica: waiting
         task: crashed
         task: failed
@@ -94,6 +96,7 @@ fn histories_reach_every_state_and_every_event() {
         task: reserves less than its limit
         task: started
         task: starting
+        task: stopping, evicted
         task: stopping, killed by a user
         task: stopping, killed with its alloc set
         task: stopping, killed with its parent
@@ -228,6 +231,7 @@ fn of_machine(cell: &Cell, machine: &Machine) -> impl Iterator<Item = &'static s
     let said = machine.credentials.as_ref();
     let words = [
         (true, state),
+        (!machine.report.held_ports.is_empty(), "something holds its ports"),
         (machine.drain.is_some(), "drained"),
         (!machine.operator_attributes.is_empty(), "has attributes from operators"),
         (!machine.crashes.is_empty(), "saw crashes"),

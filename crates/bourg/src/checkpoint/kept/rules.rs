@@ -1,0 +1,28 @@
+//! What level 3 adds of rules on machines.
+
+use model::HeldPorts;
+
+use super::*;
+
+impl Life {
+    /// Level 3: a machine of which something holds ports, and a task that broke a rule there.
+    pub(super) fn rules(&mut self) {
+        self.submit("grabs", 1, |job| job.priority = Band::Free.usual());
+        let name = JobName::new("grabs").expect("a name");
+        let grabs = self.cell.job_named(&user("ana"), &name).expect("submitted");
+        let grabs = grabs.instance(TaskIndex(0)).expect("a task").to_string();
+        self.assign(&grabs, "m1", "");
+        self.started("m1", &grabs);
+        let reason = "it held port 31007, which it was not given".to_owned();
+        self.ended("m1", &grabs, End::BrokeRule { reason });
+        let machine = self.machine("m1");
+        let report = &self.cell.machine(machine).expect("there").report;
+        let held = |ports: &str| HeldPorts {
+            ports: ports.parse().expect("ports"),
+            by: "/system.slice/ssh.service (sshd)".to_owned(),
+        };
+        let held_ports = vec![held("31008-31010"), held("31012-31012")];
+        let report = Arc::new(MachineReport { held_ports, ..MachineReport::clone(report) });
+        self.apply(&Op::DescribeMachine { machine, report });
+    }
+}

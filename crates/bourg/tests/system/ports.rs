@@ -1,0 +1,146 @@
+//! Ports of a machine's range that something holds which they were not given to.
+
+use std::net::TcpListener;
+
+use serde_json::Value;
+
+use crate::cell::Cell;
+use crate::eventually::{eventually, until};
+use crate::tools::needs;
+
+/// What a task finds in its jail; another Python may come first in the test's own search path.
+const PYTHON: &str = "/usr/bin/python3";
+
+/// The machine of a cell, as it is shown.
+fn machine(cell: &Cell) -> Value {
+    let machines: Value = serde_json::from_str(&cell.ok("bourg machines -o json")).expect("JSON");
+    machines[0].clone()
+}
+
+/// The first and the last port of its range.
+fn range(cell: &Cell) -> (u16, u16) {
+    let report = machine(cell)["report"].clone();
+    let port = |name: &str| report[name].as_u64().and_then(|port| u16::try_from(port).ok());
+    (port("firstPort").expect("a port"), port("lastPort").expect("a port"))
+}
+
+/// Submits a task of the free band that runs Python over `first` and `last`.
+fn run(cell: &Cell, name: &str, program: &str, more: &str) {
+    needs(PYTHON, "python3");
+    let (first, last) = range(cell);
+    let program = format!(
+        "import os, socket, time\nfirst, last = {first}, {last}\nheld = []\n{program}\ntime.sleep(1000)\n"
+    );
+    cell.write(
+        &format!("{name}.bcl"),
+        format!(
+            "(import 'borg.libsonnet').batch('{name}', cmd=['{PYTHON}', '-c', {program:?}])
+             {{ priority: 'free', {more} }}"
+        ),
+    );
+    cell.ok(&format!("bourg run --detach {name}.bcl"));
+}
+
+/// How the last life of a job's first task ended.
+fn last_end(cell: &Cell, job: &str) -> String {
+    cell.status(job)["tasks"][0]["lastEndText"].as_str().unwrap_or_default().to_owned()
+}
+
+const ONCE: &str = "restart: { failures: 0 }";
+
+/// Each takes every port of the range in another way.
+const TAKES_ALL: [(&str, &str); 3] = [
+    ("listens", "s = socket.socket(); s.bind(('0.0.0.0', port)); s.listen()"),
+    ("binds", "s = socket.socket(); s.bind(('127.0.0.1', port))"),
+    (
+        "connects",
+        "s = socket.socket(); s.bind(('127.0.0.1', port)); s.connect(('127.0.0.1', home))",
+    ),
+];
+
+/// A program that does so with every port that is free, and goes on with those that become free.
+fn takes_all(how: &str) -> String {
+    format!(
+        "server = socket.socket(); server.bind(('127.0.0.1', 0)); server.listen(1000)
+home = server.getsockname()[1]
+while True:
+  for port in range(first, last + 1):
+    try:
+      {how}
+      held.append(s)
+    except OSError: pass
+  print('holds', len(held), flush=True)
+  time.sleep(0.05)"
+    )
+}
+
+#[test]
+fn a_task_that_takes_every_port_is_ended_for_it_and_says_why() {
+    let cell = Cell::start();
+    for (name, how) in &TAKES_ALL[..2] {
+        run(&cell, name, &takes_all(how), ONCE);
+        cell.job(name, "is ended", |job| job["state"] == "failed");
+        let end = last_end(&cell, name);
+        let rule = "a task may hold only ports that it was given";
+        assert!(end.starts_with("ended by rule: it held port ") && end.ends_with(rule), "{end}");
+        assert!(end.contains("which it was not given, and 255 more: "), "{end}");
+        let events = cell.ok(&format!("bourg events {name}"));
+        assert!(events.contains(&end), "{end} is not in\n{events}");
+        assert!(!machine(&cell)["suspect"].as_bool().unwrap_or_default(), "that is not its doing");
+    }
+}
+
+#[test]
+fn who_takes_a_port_of_another_task_is_ended_and_the_other_runs_on() {
+    let cell = Cell::start();
+    cell.ok("bourg run $EXAMPLES/hello.bcl");
+    let status = cell.is_healthy("hello");
+    let port = status["tasks"][0]["ports"][0]["port"].as_u64().expect("a port");
+    let beside = format!(
+        "s = socket.socket(socket.AF_INET6)
+s.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+s.bind(('::1', {port})); s.listen()"
+    );
+    run(&cell, "beside", &beside, ONCE);
+    cell.job("beside", "is ended", |job| job["state"] == "failed");
+    let expected = format!("it held port {port}, which is given to root/hello/0: ");
+    assert!(last_end(&cell, "beside").contains(&expected), "{}", last_end(&cell, "beside"));
+    let hello = cell.status("hello");
+    assert!((0..3).all(|task| hello["tasks"][task]["generation"] == 1), "{hello:#}");
+}
+
+#[test]
+fn ports_that_a_program_of_the_host_holds_are_avoided_and_it_is_named() {
+    let cell = Cell::start();
+    let (first, last) = range(&cell);
+    // All but four, of which a service wants three.
+    let listen = |port| TcpListener::bind(("0.0.0.0", port)).expect("the port is free");
+    let held: Vec<TcpListener> = (first..=last - 4).map(listen).collect();
+    let known = eventually("the machine says so", || {
+        let held = machine(&cell)["report"]["heldPorts"].clone();
+        (held[0]["last"].as_u64() == Some(u64::from(last - 4))).then_some(held)
+    });
+    let own = std::fs::read_to_string("/proc/self/comm").expect("/proc is mounted");
+    let by = known[0]["by"].as_str().expect("a name");
+    assert!(by.ends_with(&format!("({})", own.trim_end())), "{by}");
+    assert_eq!((known[0]["first"].as_u64(), known[1].as_object()), (Some(u64::from(first)), None));
+    let shown =
+        cell.ok(&format!("bourg machine show {}", cell.ok("bourg machines -o name").trim()));
+    assert!(shown.contains(&format!("{first}-{} by {by}", last - 4)), "{shown}");
+
+    cell.ok("bourg run $EXAMPLES/hello.bcl");
+    let hello = cell.is_healthy("hello");
+    assert!((0..3).all(|task| hello["tasks"][task]["generation"] == 1), "no life lost: {hello:#}");
+    cell.ok("sed s/hello/again/ $EXAMPLES/hello.bcl > again.bcl; bourg run --detach again.bcl");
+    until("one of them is placed", || cell.status("again")["counts"]["pending"] == 2);
+    let why = cell.ok("bourg why again");
+    let count = held.len();
+    assert!(
+        why.contains(&format!("0 free, {count} held by others: {first}-{}", last - 4)),
+        "{why}"
+    );
+    assert!(why.contains(by), "{why}");
+
+    drop(held);
+    cell.is_healthy("again");
+}

@@ -1,0 +1,271 @@
+//! Who holds which TCP ports of this machine.
+//!
+//! The kernel is asked over netlink (`sock_diag(7)`), which names the sockets of a few ports without
+//! reading out every connection there is; then `/proc` says which process has such a socket open. The
+//! first is cheap. The second looks at every process, the newest first, until all are found.
+//!
+//! Not here: who may hold a port, and what becomes of those who may not.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io;
+use std::ops::RangeInclusive;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+
+use nix::libc::{AF_INET, AF_INET6, IPPROTO_TCP};
+use nix::sys::socket::sockopt::{ReceiveTimeout, SockType};
+use nix::sys::socket::{
+    self, AddressFamily, MsgFlags, SockFlag, SockProtocol, SockaddrIn, SockaddrIn6,
+    SockaddrStorage, getsockname, getsockopt, recv, send, setsockopt, socket,
+};
+use nix::sys::time::TimeVal;
+
+use crate::{process, sys};
+
+/// A socket that holds a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Socket {
+    /// The port.
+    pub port: u16,
+    /// The number of its inode, by which processes are found that have it open.
+    pub inode: u32,
+}
+
+/// A process that has a socket open.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Process {
+    /// Its id.
+    pub pid: i32,
+    /// The name of its program, as the kernel has it.
+    pub name: String,
+    /// Its control groups, as paths below the roots of their hierarchies; the unified one first.
+    pub cgroups: Vec<String>,
+}
+
+/// States of a TCP socket, as bits of what is asked for.
+mod state {
+    const CLOSE: u32 = 1 << 7;
+    const LISTEN: u32 = 1 << 10;
+    const TIME_WAIT: u32 = 1 << 6;
+    /// A port that is bound, by a socket that neither listens nor is connected; since Linux 6.8, and
+    /// without a meaning before.
+    const BOUND_INACTIVE: u32 = 1 << 13;
+    /// What holds a port without a connection.
+    pub(super) const HOLDING: u32 = LISTEN | BOUND_INACTIVE | CLOSE;
+    /// Whatever has a process.
+    pub(super) const ANY: u32 = ((1 << 14) - 1) & !TIME_WAIT;
+}
+
+/// How many sockets are looked at at once: more than one for each port there is.
+const SOCKETS_MAX: usize = 1 << 17;
+
+/// How long the kernel may take for a part of its answer.
+const PATIENCE: TimeVal = TimeVal::new(5, 0);
+
+/// The sockets that hold a port of a range without a connection: they listen, or are bound alone,
+/// where the kernel tells of these (since Linux 6.8).
+///
+/// # Errors
+/// When the kernel does not answer, as where it lacks its module `tcp_diag`.
+pub fn holding(range: RangeInclusive<u16>) -> io::Result<Vec<Socket>> {
+    sockets(&range, state::HOLDING)
+}
+
+/// All sockets at a port, connected ones as well.
+///
+/// # Errors
+/// As [`holding`].
+pub fn at(port: u16) -> io::Result<Vec<Socket>> {
+    sockets(&(port..=port), state::ANY)
+}
+
+/// For each of these sockets a process that has it open; without those of which none is found.
+#[must_use]
+pub fn holders(inodes: impl IntoIterator<Item = u32>) -> BTreeMap<u32, Process> {
+    let mut wanted: BTreeSet<u32> = inodes.into_iter().collect();
+    let mut found = BTreeMap::new();
+    if wanted.is_empty() {
+        return found;
+    }
+    // What is asked for is new in most cases, and so is who holds it.
+    for pid in processes() {
+        if wanted.is_empty() {
+            break;
+        }
+        let inodes = open_sockets(pid).map(|(_, inode)| inode);
+        let of_it: Vec<u32> = inodes.filter(|inode| wanted.remove(inode)).collect();
+        if !of_it.is_empty() {
+            let process = Process::read(pid);
+            found.extend(of_it.into_iter().map(|inode| (inode, process.clone())));
+        }
+    }
+    found
+}
+
+/// Every process, the newest first.
+#[must_use]
+pub fn processes() -> Vec<i32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let mut pids: Vec<i32> =
+        entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    pids.sort_unstable_by_key(|pid| std::cmp::Reverse(*pid));
+    pids
+}
+
+impl Process {
+    /// What `/proc` says of a process; empty where it is gone.
+    #[must_use]
+    pub fn read(pid: i32) -> Self {
+        let text = |file: &str| {
+            let bytes = fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
+            String::from_utf8_lossy(&bytes).trim_end().to_owned()
+        };
+        // `hierarchy:controllers:path`, where the unified one is 0 and has no controllers.
+        let groups = text("cgroup");
+        let mut groups: Vec<_> =
+            groups.lines().filter_map(|line| line.split_once(':')?.1.split_once(':')).collect();
+        groups.sort_by_key(|(controllers, _)| !controllers.is_empty());
+        let cgroups = groups.into_iter().map(|(_, path)| path.to_owned()).collect();
+        Self { pid, name: text("comm"), cgroups }
+    }
+
+    /// The group that says most of where it belongs: the unified one, unless that is the root.
+    #[must_use]
+    pub fn cgroup(&self) -> &str {
+        let mut below = self.cgroups.iter().filter(|path| *path != "/");
+        below.next().map_or("/", String::as_str)
+    }
+
+    /// Whether any of its sockets has a port, connected or not: also what the kernel does not tell of,
+    /// as a bound port before Linux 6.8. It looks at each of its sockets, which takes the right to
+    /// trace it.
+    #[must_use]
+    pub fn has_port(&self, port: u16) -> bool {
+        let Ok(process) = sys::pidfd_open(self.pid) else { return false };
+        let has_port = |fd: RawFd| {
+            let socket = sys::pidfd_getfd(process.as_fd(), fd).ok()?;
+            let address = getsockname::<SockaddrStorage>(socket.as_raw_fd()).ok()?;
+            let own = address.as_sockaddr_in().map(SockaddrIn::port);
+            let own = own.or_else(|| address.as_sockaddr_in6().map(SockaddrIn6::port));
+            // A datagram's port is another one.
+            let is_stream = getsockopt(&socket, SockType).ok()? == socket::SockType::Stream;
+            Some(is_stream && own == Some(port))
+        };
+        open_sockets(self.pid).any(|(fd, _)| has_port(fd) == Some(true))
+    }
+
+    /// Its ancestors, the nearest first; they may be others by now.
+    pub fn ancestors(&self) -> impl Iterator<Item = i32> + use<> {
+        /// More than any chain that means something.
+        const MOST: usize = 1_024;
+        let parent = |pid: &i32| process::parent(*pid).ok().filter(|parent| *parent > 0);
+        std::iter::successors(parent(&self.pid), parent).take(MOST)
+    }
+}
+
+/// The sockets that a process has open, with their descriptors; none where that is not ours to know.
+fn open_sockets(pid: i32) -> impl Iterator<Item = (RawFd, u32)> {
+    let open = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    open.filter_map(|entry| {
+        let target = fs::read_link(entry.path()).ok()?;
+        let inode = target.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()?;
+        Some((entry.file_name().to_str()?.parse().ok()?, inode))
+    })
+}
+
+fn sockets(range: &RangeInclusive<u16>, states: u32) -> io::Result<Vec<Socket>> {
+    let flags = SockFlag::SOCK_CLOEXEC;
+    let protocol = SockProtocol::NetlinkSockDiag;
+    let kernel = socket(AddressFamily::Netlink, socket::SockType::Raw, flags, protocol)?;
+    setsockopt(&kernel, ReceiveTimeout, &PATIENCE)?;
+    let mut found = Vec::new();
+    for family in [AF_INET, AF_INET6] {
+        send(kernel.as_raw_fd(), &question(family, range, states), MsgFlags::empty())?;
+        answers(&kernel, &mut found)?;
+    }
+    found.sort_unstable();
+    found.dedup();
+    Ok(found)
+}
+
+/// The bytes of `struct nlmsghdr`, `struct inet_diag_req_v2`, and a filter by the port.
+fn question(family: i32, range: &RangeInclusive<u16>, states: u32) -> Vec<u8> {
+    const SOCK_DIAG_BY_FAMILY: u16 = 20;
+    const REQUEST_AND_DUMP: u16 = 0x301;
+    const INET_DIAG_REQ_BYTECODE: u16 = 1;
+    /// Of the filter's operations: at least, at most; each jumps so far where it holds, and else so
+    /// far, and beyond the end where a socket is not wanted.
+    const S_GE: u8 = 2;
+    const S_LE: u8 = 3;
+    let mut filter = Vec::new();
+    for (operation, port, beyond) in [(S_GE, *range.start(), 20_u16), (S_LE, *range.end(), 12)] {
+        filter.extend([operation, 8]);
+        filter.extend(beyond.to_ne_bytes());
+        filter.extend([0, 0]);
+        filter.extend(port.to_ne_bytes());
+    }
+    let mut body = vec![family.to_le_bytes()[0], IPPROTO_TCP.to_le_bytes()[0], 0, 0];
+    body.extend(states.to_ne_bytes());
+    // The address of one socket, which is not asked for.
+    body.extend([0; 48]);
+    let length = |of: usize| u16::try_from(of).unwrap_or(u16::MAX).to_ne_bytes();
+    body.extend(length(filter.len() + 4));
+    body.extend(INET_DIAG_REQ_BYTECODE.to_ne_bytes());
+    body.extend(filter);
+    let mut message = u32::try_from(body.len() + HEADER).unwrap_or(u32::MAX).to_ne_bytes().to_vec();
+    message.extend(SOCK_DIAG_BY_FAMILY.to_ne_bytes());
+    message.extend(REQUEST_AND_DUMP.to_ne_bytes());
+    // Number, and sender: the kernel needs neither.
+    message.extend([0; 8]);
+    message.extend(body);
+    message
+}
+
+/// How long `struct nlmsghdr` is.
+const HEADER: usize = 16;
+
+/// Reads messages until the last.
+fn answers(kernel: &OwnedFd, found: &mut Vec<Socket>) -> io::Result<()> {
+    let mut buffer = vec![0; 64 << 10];
+    loop {
+        let length = recv(kernel.as_raw_fd(), &mut buffer, MsgFlags::empty())?;
+        let mut rest = buffer.get(..length).unwrap_or_default();
+        while let Some((kind, body, more)) = message(rest) {
+            match kind {
+                Kind::Done => return Ok(()),
+                Kind::Error(code) => return Err(io::Error::from_raw_os_error(code)),
+                Kind::Socket if found.len() < SOCKETS_MAX => found.extend(read(body)),
+                Kind::Socket | Kind::Other => {}
+            }
+            rest = more;
+        }
+    }
+}
+
+enum Kind {
+    Socket,
+    Done,
+    Error(i32),
+    Other,
+}
+
+/// The first message of some, its body, and the others.
+fn message(bytes: &[u8]) -> Option<(Kind, &[u8], &[u8])> {
+    let length = usize::try_from(u32::from_ne_bytes(*bytes.first_chunk()?)).ok()?;
+    let kind = u16::from_ne_bytes(*bytes.get(4..)?.first_chunk()?);
+    let body = bytes.get(HEADER..length)?;
+    let kind = match kind {
+        2 => Kind::Error(-i32::from_ne_bytes(*body.first_chunk()?)),
+        3 => Kind::Done,
+        20 => Kind::Socket,
+        _ => Kind::Other,
+    };
+    Some((kind, body, bytes.get(length.next_multiple_of(4)..).unwrap_or_default()))
+}
+
+/// Reads `struct inet_diag_msg`. What has no inode has no process.
+fn read(body: &[u8]) -> Option<Socket> {
+    let port = u16::from_be_bytes(*body.get(4..)?.first_chunk()?);
+    let inode = u32::from_ne_bytes(*body.get(68..)?.first_chunk()?);
+    (inode > 0).then_some(Socket { port, inode })
+}
