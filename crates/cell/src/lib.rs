@@ -74,5 +74,9 @@ pub const TASK_IDENTITIES: model::Level = model::Level(3);
 /// given to, and that a task was ended because it broke a rule.
 pub const HELD_PORTS: model::Level = model::Level(3);
 
+/// The level from which on what failed waits for a second at least, and a machine is suspect only where
+/// jobs of several users crashed.
+pub const RESTARTS: model::Level = model::Level(3);
+
 /// The level from which on users are added and revoked.
 pub const USERS: model::Level = model::Level(2);

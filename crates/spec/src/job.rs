@@ -143,7 +143,8 @@ pub struct HealthCheck {
 pub struct RestartPolicy {
     /// How often a task may fail before it is dead for good; without a number, for ever.
     pub failures_max: Option<u32>,
-    /// The wait before the first restart; it doubles with each further failure.
+    /// The wait before the first restart; it doubles with each further failure. A cell waits for a
+    /// second at least, so that 0 means that.
     pub delay: Span,
     /// The longest wait.
     pub delay_max: Span,
@@ -288,6 +289,13 @@ impl RestartPolicy {
     pub fn delay_after(&self, failures: u32) -> Span {
         let doublings = failures.saturating_sub(1).min(40);
         self.delay.saturating_mul(1 << doublings).min(self.delay_max)
+    }
+
+    /// The same with no wait shorter than `floor`.
+    #[must_use]
+    pub fn at_least(self, floor: Span) -> Self {
+        let (delay, delay_max) = (self.delay.max(floor), self.delay_max.max(floor));
+        Self { delay, delay_max, ..self }
     }
 
     /// Whether a task that has failed so often is tried again.

@@ -38,9 +38,34 @@ fn one_that_fails_is_tried_again_later_and_later_until_its_policy_ends_it() {
     let at_least = |wait: &u64, ms: u64| *wait >= ms;
     assert!(
         matches!(waits.as_slice(), [one, two, three]
-            if at_least(one, 100) && at_least(two, 200) && at_least(three, 400)),
-        "the waits in ms were {waits:?}"
+            if at_least(one, 1_000) && at_least(two, 2_000) && at_least(three, 4_000)),
+        "no wait is shorter than a second; in ms they were {waits:?}"
     );
+}
+
+#[test]
+fn jobs_that_fail_at_once_are_tried_again_once_a_second_and_their_machine_is_not_suspect() {
+    let cell = Cell::start();
+    let policy = "restart: { failures: 'unlimited', delay: 0, delayMax: 0 }";
+    let cmd = "['sh', '-c', 'date +%s%N; exit 1']";
+    let names = ["one", "two", "three"];
+    names.iter().for_each(|name| run(&cell, name, cmd, policy));
+    for name in names {
+        let often = |job: &serde_json::Value| job["tasks"][0]["failures"].as_u64() >= Some(4);
+        cell.job(name, "has failed four times", often);
+    }
+    for job in 1..=3 {
+        let starts = cell.ok(&format!("cat cell/borglet/tasks/{job}-0-*/logs/stdout.000001"));
+        let mut starts: Vec<u64> =
+            starts.lines().map(|line| line.parse().expect("a time")).collect();
+        starts.sort_unstable();
+        let waits = starts.windows(2).map(|pair| (pair[1] - pair[0]) / 1_000_000);
+        let shortest = waits.min().expect("it was tried again");
+        assert!(shortest >= 1_000, "job {job} was tried again after {shortest} ms");
+    }
+    assert_eq!(cell.ok("bourg machines -o state"), "up\n");
+    let suspect = cell.ok("bourg machines -o suspect");
+    assert_eq!(suspect, "false\n", "all jobs are one user's");
 }
 
 #[test]

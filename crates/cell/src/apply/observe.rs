@@ -2,13 +2,15 @@
 //! or no longer, placed on the machine that reports it is refused and changes nothing.
 
 use model::{End, InstanceId, MachineId};
+use spec::RestartPolicy;
 
 use super::task::Again;
 use super::{Events, cut};
 use crate::lifecycle::{NotAStep, Transition};
+use crate::state::bounds::RESTART_DELAY_MIN;
 use crate::{
     Cell, Death, EventKind, HELD_PORTS, Health, Observation, ObservationRefused, Phase, Placement,
-    StopReason, Subject, TaskState,
+    RESTARTS, StopReason, Subject, TaskState,
 };
 
 type Observed = Result<(), ObservationRefused>;
@@ -153,18 +155,29 @@ impl Cell {
             }
             (None, Transition::Lost) => {
                 // It is nobody's failure, but what is lost again and again must not spin.
-                let wait = self.jobs.get(instance.collection).map(|job| job.spec.restart.delay);
-                self.begin_again(instance, Again::Lost, wait.unwrap_or_default(), end, events);
+                let policy = self.restart_policy(instance);
+                self.begin_again(instance, Again::Lost, policy.delay, end, events);
             }
             (None, _) => self.failed(machine, instance, end, events),
         }
         Ok(())
     }
 
+    /// How an instance is tried again: never at once, as that would keep everybody busy.
+    fn restart_policy(&self, instance: InstanceId) -> RestartPolicy {
+        let job = self.jobs.get(instance.collection);
+        let policy = job.map(|job| job.spec.restart).unwrap_or_default();
+        match self.level >= RESTARTS {
+            true => policy.at_least(RESTART_DELAY_MIN),
+            false => policy,
+        }
+    }
+
     fn failed(&mut self, machine: MachineId, instance: InstanceId, end: &End, events: &mut Events) {
-        let now = self.time;
+        let (now, policy) = (self.time, self.restart_policy(instance));
+        let knows_users = self.level >= RESTARTS;
         let Some(job) = self.jobs.get_mut(instance.collection) else { return };
-        let policy = job.spec.restart;
+        let user = knows_users.then(|| job.owner.clone());
         let Some(task) = job.task_mut(instance.index) else { return };
         task.failures = task.failures.saturating_add(1);
         let failures = task.failures;
@@ -191,7 +204,7 @@ impl Cell {
         }
         if let Some(machine) = self.machines.get_mut(machine) {
             let was_suspect = machine.is_suspect(now);
-            machine.saw_crash(instance.task(), now);
+            machine.saw_crash(instance.task(), user, now);
             if machine.is_suspect(now) && !was_suspect {
                 events.add(Subject::Machine(machine.id), EventKind::Suspect);
             }

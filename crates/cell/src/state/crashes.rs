@@ -6,9 +6,10 @@
 //! machine is avoided as long as another one fits, for a task that cannot run elsewhere had better
 //! run where it crashed than nowhere.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use model::{CollectionId, MachineId, Span, TaskId, Time};
+use model::{MachineId, Span, TaskId, Time, UserName};
 
 use super::{Machine, Task};
 
@@ -22,9 +23,12 @@ pub const MACHINES_MAX: usize = 8;
 /// A task that crashed on so many machines within [`AVOIDED_AT_MOST`] is suspect: it is to blame,
 /// and not they.
 pub const MACHINES_OF_A_SUSPECT: usize = 3;
-/// A machine on which tasks of so many jobs crashed within [`MACHINE_WINDOW`] is suspect: those of one
-/// job may well crash by themselves.
+/// A machine on which tasks of so many jobs, of so many users, crashed within [`MACHINE_WINDOW`] is
+/// suspect: those of one job may well crash by themselves, and those of one user by what that user
+/// does. Before level 3 the jobs alone count.
 pub const JOBS_OF_A_SUSPECT: usize = 3;
+/// See [`JOBS_OF_A_SUSPECT`].
+pub const USERS_OF_A_SUSPECT: usize = 2;
 /// For how long a machine remembers a task's crash.
 pub const MACHINE_WINDOW: Span = Span::from_secs(10 * 60);
 /// The tasks that a machine remembers having seen crash.
@@ -39,6 +43,17 @@ pub struct Crash {
     pub times: u32,
     /// When it last did.
     pub last: Time,
+}
+
+/// That a task crashed, as its machine remembers it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CrashSeen {
+    /// Which task.
+    pub task: TaskId,
+    /// Whose it is; unknown of crashes before level 3.
+    pub user: Option<UserName>,
+    /// When it last did.
+    pub at: Time,
 }
 
 impl Crash {
@@ -82,36 +97,28 @@ impl Task {
 }
 
 impl Machine {
-    /// Whether tasks of so many jobs crashed on it of late that it may be to blame.
+    /// Whether tasks of so many jobs and users crashed on it of late that it may be to blame.
     #[must_use]
     pub fn is_suspect(&self, now: Time) -> bool {
-        let recent = |(_, at): &&(TaskId, Time)| now.since(*at) < MACHINE_WINDOW;
-        let crashes = self.crashes.iter().filter(recent);
-        // There are few: each counts if no earlier one is of its job.
-        let mut jobs = [CollectionId(0); JOBS_OF_A_SUSPECT];
-        let mut known = 0;
-        for (task, _) in crashes {
-            if known < jobs.len() && !jobs[..known].contains(&task.collection) {
-                jobs[known] = task.collection;
-                known += 1;
-            }
-        }
-        known == jobs.len()
+        let recent = || self.crashes.iter().filter(|seen| now.since(seen.at) < MACHINE_WINDOW);
+        let jobs: BTreeSet<_> = recent().map(|seen| seen.task.collection).collect();
+        let users: BTreeSet<_> = recent().filter_map(|seen| seen.user.as_ref()).collect();
+        jobs.len() >= JOBS_OF_A_SUSPECT && (users.is_empty() || users.len() >= USERS_OF_A_SUSPECT)
     }
 
-    pub(crate) fn saw_crash(&mut self, task: TaskId, now: Time) {
-        self.crashes.retain(|(other, at)| *other != task && now.since(*at) < MACHINE_WINDOW);
+    pub(crate) fn saw_crash(&mut self, task: TaskId, user: Option<UserName>, now: Time) {
+        self.crashes.retain(|seen| seen.task != task && now.since(seen.at) < MACHINE_WINDOW);
         if self.crashes.len() >= TASKS_MAX {
             self.crashes.remove(0);
         }
-        self.crashes.push((task, now));
+        self.crashes.push(CrashSeen { task, user, at: now });
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::TaskIndex;
+    use model::{CollectionId, TaskIndex};
 
     fn at(minutes: u64) -> Time {
         Time::ZERO + Span::from_secs(minutes * 60)
@@ -149,14 +156,33 @@ mod tests {
         let mut machine = Machine::testing();
         let task = |job, index| TaskId { collection: CollectionId(job), index: TaskIndex(index) };
         for minute in 0..4 {
-            machine.saw_crash(task(1, 0), at(minute));
+            machine.saw_crash(task(1, 0), None, at(minute));
             assert!(!machine.is_suspect(at(minute)), "one task that crashes often is one");
         }
-        (1..40).for_each(|index| machine.saw_crash(task(1, index), at(4)));
+        (1..40).for_each(|index| machine.saw_crash(task(1, index), None, at(4)));
         assert!(!machine.is_suspect(at(4)), "the tasks of one job are one job's");
-        machine.saw_crash(task(2, 0), at(4));
-        machine.saw_crash(task(3, 0), at(4));
+        machine.saw_crash(task(2, 0), None, at(4));
+        machine.saw_crash(task(3, 0), None, at(4));
         assert!(machine.is_suspect(at(4)) && machine.crashes.len() == TASKS_MAX);
         assert!(!machine.is_suspect(at(14)));
+    }
+
+    #[test]
+    fn the_jobs_of_one_user_make_no_machine_suspect() {
+        let user = |name: &str| Some(UserName::new(name).expect("a name"));
+        let task = |job| TaskId { collection: CollectionId(job), index: TaskIndex(0) };
+        let mut machine = Machine::testing();
+        (1..9).for_each(|job| machine.saw_crash(task(job), user("ana"), at(0)));
+        assert!(!machine.is_suspect(at(0)), "all are ana's");
+        machine.saw_crash(task(9), user("ben"), at(1));
+        assert!(machine.is_suspect(at(1)));
+
+        let mut machine = Machine::testing();
+        machine.saw_crash(task(1), user("ana"), at(0));
+        machine.saw_crash(task(2), user("ben"), at(0));
+        assert!(!machine.is_suspect(at(0)), "two jobs are too few");
+        machine.saw_crash(task(3), user("ben"), at(9));
+        assert!(machine.is_suspect(at(9)));
+        assert!(!machine.is_suspect(at(10)), "what ana's did is over");
     }
 }

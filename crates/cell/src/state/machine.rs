@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use model::{
     CollectionId, GcuFactor, InstanceId, MachineId, MachineName, MachineReport, PortRange,
-    Resources, TaskId, Time, UserName,
+    Resources, Time, UserName,
 };
 
+use super::crashes::CrashSeen;
 use super::{Credentials, Held};
 
 /// The names of attributes that the cell itself looks at.
@@ -55,7 +56,7 @@ pub struct Machine {
     /// From where the next free port is looked for, so that a port rests before it is used again.
     pub next_port: u16,
     /// The tasks that crashed on it lately, and when; the oldest first.
-    pub crashes: Vec<(TaskId, Time)>,
+    pub crashes: Vec<CrashSeen>,
     /// What was said of its certificates; nothing where it never enrolled and was never revoked.
     pub credentials: Option<Arc<Credentials>>,
 

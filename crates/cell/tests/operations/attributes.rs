@@ -257,6 +257,56 @@ fn crashes_make_a_machine_or_a_task_suspect() {
 }
 
 #[test]
+fn a_machine_is_suspect_where_jobs_of_several_users_crash() {
+    session(&expect![[r#"
+        > level 3
+        LEVEL 3
+        > submit ana/a 1 failures=9
+        SUBMIT job 1 (new)
+        SUBMIT 1-0-1 (new)
+        job 1
+        > submit ana/b 1 failures=9
+        SUBMIT job 2 (new)
+        SUBMIT 2-0-1 (new)
+        job 2
+        > submit ana/c 1 failures=9
+        SUBMIT job 3 (new)
+        SUBMIT 3-0-1 (new)
+        job 3
+        > submit ben/d 1 failures=9
+        SUBMIT job 4 (new)
+        SUBMIT 4-0-1 (new)
+        job 4
+        > assign 1-0-1 m1; 2-0-1 m1; 3-0-1 m1; 4-0-1 m1
+        SCHEDULE job 1 on 1
+        SCHEDULE 1-0-1 on 1
+        SCHEDULE job 2 on 1
+        SCHEDULE 2-0-1 on 1
+        SCHEDULE job 3 on 1
+        SCHEDULE 3-0-1 on 1
+        SCHEDULE job 4 on 1
+        SCHEDULE 4-0-1 on 1
+        accepted
+        accepted
+        accepted
+        accepted
+        > ended 1-0-1 exit 1
+        FAIL 1-0-1 (exit code 1)
+        SUBMIT 1-0-2 (failed, and is tried again)
+        > ended 2-0-1 exit 1
+        FAIL 2-0-1 (exit code 1)
+        SUBMIT 2-0-2 (failed, and is tried again)
+        > ended 3-0-1 exit 1
+        FAIL 3-0-1 (exit code 1)
+        SUBMIT 3-0-2 (failed, and is tried again)
+        > ended 4-0-1 exit 1
+        FAIL 4-0-1 (exit code 1)
+        SUBMIT 4-0-2 (failed, and is tried again)
+        SUSPECT machine 1
+    "#]]);
+}
+
+#[test]
 fn the_level_only_rises_and_only_as_far_as_this_build() {
     session(&expect![[r#"
         > level 0

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use cell::crashes::CrashSeen;
 use cell::{Drain, Machine, MachineState};
 use model::{CollectionId, MachineId, TaskId, TaskIndex, Time};
 
@@ -17,10 +18,11 @@ impl From<&Machine> for v1::MachineImage {
             MachineState::Down { since } => State::Down(since.0),
             MachineState::Unreachable { since } => State::Unreachable(since.0),
         };
-        let crash = |(task, at): &(TaskId, Time)| machine_image::Crash {
-            collection: task.collection.0,
-            index: task.index.0,
-            at: at.0,
+        let crash = |seen: &CrashSeen| machine_image::Crash {
+            collection: seen.task.collection.0,
+            index: seen.task.index.0,
+            at: seen.at.0,
+            user: seen.user.as_ref().map(ToString::to_string),
         };
         Self {
             id: machine.id.0,
@@ -56,9 +58,11 @@ impl TryFrom<v1::MachineImage> for Machine {
         machine.next_port = read::small(image.next_port, u16::MAX, "nextPort")?;
         let crash = |crash: machine_image::Crash| {
             let (collection, index) = (CollectionId(crash.collection), TaskIndex(crash.index));
-            (TaskId { collection, index }, Time(crash.at))
+            let user = crash.user.map(|user| read::name(&user, "user")).transpose()?;
+            Ok(CrashSeen { task: TaskId { collection, index }, user, at: Time(crash.at) })
         };
-        machine.crashes = image.crashes.into_iter().map(crash).collect();
+        let crashes = image.crashes.into_iter().map(crash).collect::<Result<_, Malformed>>();
+        machine.crashes = crashes.field("crashes")?;
         machine.credentials = read::optional(image.credentials, "credentials")?.map(Arc::new);
         Ok(machine)
     }

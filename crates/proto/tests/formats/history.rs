@@ -133,6 +133,10 @@ struct Life {
     ops: Vec<(Time, Op)>,
 }
 
+fn ben() -> UserName {
+    UserName::new("ben").expect("a name")
+}
+
 fn ana() -> UserName {
     UserName::new("ana").expect("a name")
 }
@@ -144,6 +148,7 @@ impl Life {
         life.apply(Op::Found { name: "dev".parse().expect("a name"), administrator: ana() });
         life.apply(Op::RaiseLevel { to: cell::LEVEL });
         life.apply(Op::OpenSession { user: ana() });
+        life.apply(Op::OpenSession { user: ben() });
         (0..3).for_each(|number| life.take(Step::AddMachine(number)));
         life
     }
@@ -154,9 +159,14 @@ impl Life {
     }
 
     fn request(&mut self, mutation: Mutation) {
+        self.request_of(ana(), mutation);
+    }
+
+    fn request_of(&mut self, by: UserName, mutation: Mutation) {
         self.sequence += 1;
-        let id = RequestId { session: SessionId(1), sequence: self.sequence };
-        self.apply(Op::Request { id, by: ana(), mutation });
+        let session = SessionId(if by == ana() { 1 } else { 2 });
+        let id = RequestId { session, sequence: self.sequence };
+        self.apply(Op::Request { id, by, mutation });
     }
 
     fn take(&mut self, step: Step) {
@@ -370,19 +380,21 @@ impl Life {
         for constraint in std::iter::once(&mut job.task.constraints).chain(changes).flatten() {
             constraint.hard &= constraint.matches(&report.attributes);
         }
-        self.request(Mutation::Submit(Arc::new(job)));
+        // Most are ana's, who has quota.
+        let by = if job.tasks == 4 { ben() } else { ana() };
+        self.request_of(by, Mutation::Submit(Arc::new(job)));
     }
 
     fn update(&mut self, which: u64, change: Option<u32>) {
         let Some(job) = self.job(which) else { return };
-        let mut job = JobSpec::clone(&job.spec);
+        let (by, mut job) = (job.owner.clone(), JobSpec::clone(&job.spec));
         match change {
             None => {}
             Some(change) if change % 4 == 0 => job.task.cmd.push(change.to_string()),
             Some(change) if change % 4 == 1 => job.task.limit.ram = Bytes(u64::from(change) << 20),
             Some(_) => job.priority = Band::Free.usual(),
         }
-        self.request(Mutation::Submit(Arc::new(job)));
+        self.request_of(by, Mutation::Submit(Arc::new(job)));
     }
 
     fn add_machine(&mut self, number: u8) {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use cell::crashes::Crash;
+use cell::crashes::{Crash, CrashSeen};
 use cell::feasibility::{Misfit, NotGiven};
 use cell::{
     Act, Death, Drain, EvictionCause, Health, Image, Job, JobParts, JobState, KillReason, LastLife,
@@ -143,6 +143,9 @@ pub(crate) fn image_of_level_3() -> Image {
     let machine = image.machines.iter_mut().find(|machine| machine.id == MachineId(4));
     let report = &mut Arc::make_mut(machine.expect("it is there")).report;
     *report = Arc::new(MachineReport { held_ports: held_ports(), ..machine_report() });
+    let machine = image.machines.iter_mut().find(|machine| machine.id == MachineId(3));
+    let crashes = &mut Arc::make_mut(machine.expect("it is there")).crashes;
+    crashes.last_mut().expect("one").user = Some(name("ana"));
     let job = image.jobs.iter_mut().find(|job| job.id == CollectionId(3)).expect("it is there");
     let (at, death) = (Time(4), Death::Failed);
     let broken = task(Some(broke_rule()), TaskState::Dead { at, death: death.clone() });
@@ -191,8 +194,10 @@ fn machines() -> Vec<Machine> {
     up.operator_attributes = Arc::new(words([("platform", "arm64"), ("rack", "r1")]));
     up.drain =
         Some(Arc::new(Drain { since: Time(8), by: name("root"), reason: "a kernel".to_owned() }));
-    let crash =
-        |index, at| (TaskId { collection: CollectionId(1), index: TaskIndex(index) }, Time(at));
+    let crash = |index, at| {
+        let task = TaskId { collection: CollectionId(1), index: TaskIndex(index) };
+        CrashSeen { task, user: None, at: Time(at) }
+    };
     up.crashes = vec![crash(5, 50), crash(0, 60)];
     vec![machine(1, "m1", MachineState::Joining), down, up]
 }

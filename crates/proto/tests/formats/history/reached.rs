@@ -96,7 +96,6 @@ fn histories_reach_every_state_and_every_event() {
         task: reserves less than its limit
         task: started
         task: starting
-        task: stopping, evicted
         task: stopping, killed by a user
         task: stopping, killed with its alloc set
         task: stopping, killed with its parent
@@ -111,6 +110,7 @@ fn histories_reach_every_state_and_every_event() {
         attribute
         capability granted
         capability revoked
+        capability used
         enable
         evict
         fail
