@@ -23,6 +23,7 @@ mod order;
 mod proposal;
 
 mod lost;
+mod opinion;
 mod rate;
 mod share;
 
@@ -30,11 +31,12 @@ use std::sync::Arc;
 
 use borglet::{Order, Report};
 use cell::{Cell, JobState, MachineState, Mutation, Op};
-use model::{CollectionId, MachineId, MachineName, Span, Time};
+use model::{CollectionId, MachineId, MachineName, ReplicaId, Span, Time};
 
 pub use contact::Contact;
 use lost::Lost;
-pub use part::{Part, owner};
+use opinion::Opinions;
+pub use part::{Part, Second, Spread, owner};
 pub use shard::LinkShard;
 pub use share::{NoShare, Share};
 
@@ -142,6 +144,7 @@ pub struct Master {
 #[derive(Clone, Debug)]
 struct Leading {
     lost: Lost,
+    opinions: Opinions,
     forget: Time,
 }
 
@@ -155,7 +158,8 @@ impl Master {
     /// It leads from now on: its first operation is applied. It has heard of no machine yet.
     pub fn lead(&mut self, now: Time, cell: &Cell) {
         let lost = Lost::new(now, cell);
-        self.leading = Some(Leading { lost, forget: now + FORGET_INTERVAL });
+        let (opinions, forget) = (Opinions::default(), now + FORGET_INTERVAL);
+        self.leading = Some(Leading { lost, opinions, forget });
     }
 
     /// It leads no longer: it wants nothing any more.
@@ -171,27 +175,73 @@ impl Master {
 
     /// An operation has been applied; `reordered` as [`LinkShard::applied`] gets it.
     pub fn applied(&mut self, now: Time, cell: &Cell, op: &Op, reordered: &[MachineId]) {
-        let Some(Leading { lost, .. }) = &mut self.leading else { return };
+        let Some(Leading { lost, opinions, .. }) = &mut self.leading else { return };
         lost.settle(now, cell, op);
         let here = about(op).into_iter().chain(joining(cell, op));
         here.for_each(|machine| lost.count(now, cell, machine));
         if let Op::Request { mutation: Mutation::RemoveMachine { .. }, .. } = op {
-            reordered.iter().for_each(|machine| lost.count(now, cell, *machine));
+            for machine in reordered {
+                lost.count(now, cell, *machine);
+                if cell.machine(*machine).is_none() {
+                    opinions.forget(*machine);
+                }
+            }
         }
     }
 
-    /// How machines answer their link shards, as those say: each that is new.
-    pub fn heard(&mut self, now: Time, cell: &Cell, contacts: &[(MachineId, Contact)]) {
-        let Some(Leading { lost, .. }) = &mut self.leading else { return };
+    /// These replicas are active from now on: machines are spread over them. To hear the same again
+    /// costs nothing.
+    pub fn spread(&mut self, now: Time, active: &[ReplicaId]) {
+        if let Some(Leading { opinions, .. }) = &mut self.leading {
+            opinions.spread(now, active);
+        }
+    }
+
+    /// The machines that others poll as well, as their own replicas do not reach them; by machine.
+    pub fn seconds(&self) -> impl Iterator<Item = &Second> {
+        self.leading.iter().flat_map(|leading| leading.opinions.seconds())
+    }
+
+    /// How machines answer the link shard of a replica, as that says: each that is new. Of machines
+    /// that the replica does not poll it says nothing that counts.
+    pub fn heard(
+        &mut self,
+        now: Time,
+        cell: &Cell,
+        from: ReplicaId,
+        contacts: &[(MachineId, Contact)],
+    ) {
+        let Some(Leading { lost, opinions, .. }) = &mut self.leading else { return };
         for (machine, contact) in contacts {
-            lost.hear(now, cell, *machine, *contact);
+            if cell.machine(*machine).is_none()
+                || opinions.is_own(from, *machine) && !lost.has_heard(*machine, *contact)
+            {
+                continue;
+            }
+            if let Some(counts) = opinions.hear(now, from, *machine, *contact) {
+                lost.hear(now, cell, *machine, counts);
+            }
         }
     }
 
-    /// How machines that should answer do, as their link shards said last; nothing where it does not
-    /// lead.
+    /// How machines that should answer do answer their own replicas, as those said last; nothing where
+    /// it does not lead.
     pub fn contacts(&self) -> impl Iterator<Item = (MachineId, Contact)> {
-        self.leading.iter().flat_map(|leading| leading.lost.contacts())
+        self.leading.iter().flat_map(|Leading { lost, opinions, .. }| {
+            lost.awaited().map(|machine| (machine, opinions.own(machine)))
+        })
+    }
+
+    /// Whether an operation that a link shard wants may be proposed: that a machine is unreachable only
+    /// where none that was asked reaches it.
+    #[must_use]
+    pub fn may_propose(&self, op: &Op) -> bool {
+        match (op, &self.leading) {
+            (Op::MachineUnreachable { machine }, Some(leading)) => {
+                leading.lost.contact(*machine) == Contact::Silent
+            }
+            _ => true,
+        }
     }
 
     /// How many machines that are up have answered, by what their link shards said last; none where it
@@ -205,7 +255,12 @@ impl Master {
     pub fn tick(&mut self, now: Time, cell: &Cell, wishes: &mut Vec<Wish>) {
         let settings = &self.settings;
         let Some(leading) = &mut self.leading else { return };
-        leading.lost.lose(now, cell, settings, wishes);
+        for (machine, counts) in leading.opinions.tick(now) {
+            leading.lost.hear(now, cell, machine, counts);
+        }
+        for machine in leading.lost.lose(now, cell, settings, wishes) {
+            leading.opinions.forget(machine);
+        }
         if leading.forget <= now {
             leading.forget = now + FORGET_INTERVAL;
             let collections = forgettable(settings, now, cell);
@@ -219,7 +274,8 @@ impl Master {
     #[must_use]
     pub fn next_tick(&self) -> Option<Time> {
         let leading = self.leading.as_ref()?;
-        [leading.lost.next(), Some(leading.forget)].into_iter().flatten().min()
+        let next = [leading.lost.next(), leading.opinions.next(), Some(leading.forget)];
+        next.into_iter().flatten().min()
     }
 }
 

@@ -42,7 +42,7 @@ enum Standing {
 /// What the leader knows of one machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Watched {
-    /// What its link shard said of it last.
+    /// What it counts as, by all that was said of it.
     contact: Contact,
     standing: Standing,
     /// Its place among those that wait to go down: since when it is unreachable.
@@ -185,22 +185,32 @@ impl Lost {
         self.counts.answer
     }
 
-    /// How each machine that should answer does, as its link shard said last.
-    pub(crate) fn contacts(&self) -> impl Iterator<Item = (MachineId, Contact)> {
-        let should = |watched: &&Watched| watched.standing != Standing::Away;
-        let watched = self.machines.iter().map(|(id, watched)| (*id, watched));
-        watched.filter(move |(_, watched)| should(watched)).map(|(id, it)| (id, it.contact))
+    /// The machines that should answer.
+    pub(crate) fn awaited(&self) -> impl Iterator<Item = MachineId> {
+        let should = |watched: &Watched| watched.standing != Standing::Away;
+        self.machines.iter().filter(move |(_, watched)| should(watched)).map(|(id, _)| *id)
     }
 
-    /// How a machine answers its link shard.
-    pub(crate) fn hear(&mut self, now: Time, cell: &Cell, id: MachineId, contact: Contact) {
-        let Some(machine) = self.machines.get_mut(&id) else { return };
+    /// What a machine counts as.
+    pub(crate) fn contact(&self, machine: MachineId) -> Contact {
+        self.machines.get(&machine).map(|machine| machine.contact).unwrap_or_default()
+    }
+
+    /// A machine's own replica says how it answers. Whether that is by what it was told: else it is
+    /// told again, and what it says does not count.
+    pub(crate) fn has_heard(&mut self, id: MachineId, contact: Contact) -> bool {
         if contact != Contact::Silent {
             self.told.remove(&id);
         } else if self.told.contains(&id) {
             self.to_tell.insert(id);
-            return;
+            return false;
         }
+        true
+    }
+
+    /// What a machine counts as from now on, by all that was said of it.
+    pub(crate) fn hear(&mut self, now: Time, cell: &Cell, id: MachineId, contact: Contact) {
+        let Some(machine) = self.machines.get_mut(&id) else { return };
         if machine.contact != contact {
             machine.contact = contact;
             self.count(now, cell, id);
@@ -267,14 +277,14 @@ impl Lost {
         verdict
     }
 
-    /// Marks machines down that are silent for too long, as far as that may be.
+    /// Marks machines down that are silent for too long, as far as that may be. Those that begin anew.
     pub(crate) fn lose(
         &mut self,
         now: Time,
         cell: &Cell,
         settings: &Settings,
         wishes: &mut Vec<Wish>,
-    ) {
+    ) -> Vec<MachineId> {
         self.wake = None;
         self.bucket.fill(now, settings);
         while let Some((again, machine)) = self.again.first().copied()
@@ -294,11 +304,12 @@ impl Lost {
                 Verdict::BeginAnew => self.begin_anew(),
             }
         }
-        if !self.to_tell.is_empty() {
-            let tell = std::mem::take(&mut self.to_tell);
+        let tell: Vec<MachineId> = std::mem::take(&mut self.to_tell).into_iter().collect();
+        if !tell.is_empty() {
             self.told.extend(&tell);
-            wishes.push(Wish::BeginAnew(tell.into_iter().collect()));
+            wishes.push(Wish::BeginAnew(tell.clone()));
         }
+        tell
     }
 
     /// Those go down for whose tasks there are tokens.
@@ -349,11 +360,6 @@ impl Lost {
 
 #[cfg(test)]
 impl Lost {
-    /// How a machine answers, as was heard last.
-    pub(crate) fn contact(&self, machine: MachineId) -> Contact {
-        self.machines.get(&machine).map_or(Contact::Unknown, |machine| machine.contact)
-    }
-
     /// Whether the counts that are kept are those that a count from the start gives.
     pub(crate) fn is_right(&self, now: Time, cell: &Cell) -> bool {
         let mut anew = Self::new(now, &Cell::empty());

@@ -6,30 +6,74 @@
 //! "A name-based mapping scheme for rendezvous", 1996).
 
 use std::cmp::Reverse;
+use std::sync::Arc;
 
 use cell::Op;
 use model::{MachineId, Random, ReplicaId};
+
+/// Which replicas poll which machines, as the leader says it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Spread {
+    /// The replicas over which the machines are spread, in any order. Who is not among them polls
+    /// none.
+    pub active: Vec<ReplicaId>,
+    /// The machines that others poll as well, as their own replicas do not reach them; by machine.
+    pub seconds: Vec<Second>,
+}
+
+/// That a machine is polled by others than its own replica.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Second {
+    /// Which machine.
+    pub machine: MachineId,
+    /// By whom: all others as long as none has reached it, then one that has.
+    pub by: Vec<ReplicaId>,
+    /// Whether that one reaches it.
+    pub reached: bool,
+}
+
+impl Spread {
+    /// The replica whose machine it is, and which polls it whether it reaches it or not.
+    #[must_use]
+    pub fn owner(&self, machine: MachineId) -> Option<ReplicaId> {
+        owner(machine, &self.active)
+    }
+
+    /// Who else polls a machine.
+    #[must_use]
+    pub fn second(&self, machine: MachineId) -> Option<&Second> {
+        let at = self.seconds.binary_search_by_key(&machine, |second| second.machine).ok()?;
+        self.seconds.get(at)
+    }
+}
 
 /// The part of the cell's machines that one replica polls.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
     /// Whose part it is.
     pub me: ReplicaId,
-    /// The replicas over which the machines are spread, in any order. Who is not among them polls
-    /// none.
-    pub active: Vec<ReplicaId>,
+    /// How all machines are spread.
+    pub spread: Arc<Spread>,
 }
 
 impl Part {
-    /// Whether a machine is in it.
+    /// Whether a machine is in it: one of its own, or one that it polls as well.
     #[must_use]
     pub fn has(&self, machine: MachineId) -> bool {
-        owner(machine, &self.active) == Some(self.me)
+        let as_well = |second: &Second| second.by.contains(&self.me);
+        self.spread.owner(machine) == Some(self.me)
+            || self.spread.second(machine).is_some_and(as_well)
     }
 
-    /// Whether a link shard with this part may propose an operation: what it learns from polls, of
-    /// its own machines. Whatever else a replica sends in its name, and what it sends of machines
-    /// that are no longer its own, is not to be proposed.
+    /// The part of a replica where these are active, and nobody polls another's machines.
+    #[must_use]
+    pub fn of(me: ReplicaId, active: Vec<ReplicaId>) -> Self {
+        Self { me, spread: Arc::new(Spread { active, seconds: Vec::new() }) }
+    }
+
+    /// Whether a link shard with this part may propose an operation: what it learns from polls of the
+    /// machines that are in it. Whatever else a replica sends in its name, and what it sends of machines
+    /// that are no longer in it, is not to be proposed.
     #[must_use]
     pub fn may_propose(&self, op: &Op) -> bool {
         match op {
@@ -154,9 +198,9 @@ mod tests {
             (Op::Forget { collections: vec![] }, false),
             (Op::Request { id, by, mutation: Mutation::RemoveMachine { machine: name } }, false),
         ] {
-            let mine = Part { me: ReplicaId(1), active: replicas(&[1]) };
+            let mine = Part::of(ReplicaId(1), replicas(&[1]));
             assert_eq!(mine.may_propose(&op), expected, "{op:?}");
-            let others = Part { me: ReplicaId(2), active: replicas(&[1]) };
+            let others = Part::of(ReplicaId(2), replicas(&[1]));
             assert!(!others.may_propose(&op), "{op:?}");
         }
     }

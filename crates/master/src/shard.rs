@@ -35,9 +35,9 @@ const FIRST_POLLS_EVERY: Span = Span::from_millis(100);
 ///    the first operation of a term is applied, after `applied`: [`LinkShard::term_began`], with the
 ///    restore epoch, the term of the last operation, and the cell's index.
 /// 2. An operation is applied: [`LinkShard::applied`].
-/// 3. The leader of the present term said who is active: [`LinkShard::serve`] with that part. Until it
-///    says otherwise the part stays as it is, also while nobody leads. A replica that is none of the
-///    cell's any more serves none.
+/// 3. The leader of the present term said how machines are spread: [`LinkShard::serve`] with that
+///    part. Until it says otherwise the part stays as it is, also while nobody leads. A replica that
+///    is none of the cell's any more serves none.
 /// 4. A poll came to its end: [`LinkShard::answered`]; once for each [`Wish::Poll`].
 /// 5. The leader said that machines begin anew: [`LinkShard::begin_anew`].
 /// 6. At the end of each step, of which one is due at [`LinkShard::next_tick`]: [`LinkShard::tick`],
@@ -53,13 +53,16 @@ const FIRST_POLLS_EVERY: Span = Span::from_millis(100);
 ///
 /// On the leader, beside its own shard:
 ///
-/// 1. The first operation of its term is applied: after `term_began`, [`crate::Master::lead`]. Then
-///    it says who is active, to its own shard and to every other: at once, when that changes, and
-///    from time to time, as it may be lost. To hear the same again costs nothing.
+/// 1. The first operation of its term is applied: after `term_began`, [`crate::Master::lead`]. Then it
+///    says how machines are spread, to its own shard and to every other: at once, when the replicas
+///    that are active change ([`crate::Master::spread`]) or those that poll others' machines
+///    ([`crate::Master::seconds`]), and from time to time, as it may be lost. To hear the same again
+///    costs nothing.
 /// 2. An operation is applied: after its shard, [`crate::Master::applied`].
-/// 3. Contacts and proposals of a replica came: of these, those count that are of the sender's part
-///    ([`Part::has`], [`Part::may_propose`], with the sender as `me`). First the contacts are heard,
-///    then the operations proposed: so nobody who is back is marked down after it.
+/// 3. Contacts and proposals of a replica came. First the contacts are heard, those of its own shard
+///    too, and those of machines that the sender does not poll are ignored. Then the operations are
+///    proposed that the sender may propose ([`Part::may_propose`], with the sender as `me`) and that
+///    [`crate::Master::may_propose`] allows: so nobody who is back is marked down after it.
 /// 4. At the end of each step, when the contacts of its own shard are heard, and of which one is due
 ///    at [`crate::Master::next_tick`]: [`crate::Master::tick`]. [`Wish::Propose`] of it is proposed.
 ///    [`Wish::BeginAnew`] goes to the shards of all replicas, its own too: each takes what it serves.
@@ -133,9 +136,33 @@ impl LinkShard {
     /// These machines are polled from now on, and no others: those of the part, or none. What is
     /// known of a machine that stays is kept, with its polls in flight.
     pub fn serve(&mut self, now: Time, cell: &Cell, part: Option<Part>) {
-        if self.part != part {
-            self.part = part;
-            self.take_over(now, cell);
+        if self.part == part {
+            return;
+        }
+        let before = std::mem::replace(&mut self.part, part);
+        match (before, &self.part) {
+            (Some(before), Some(part)) if before.spread.active == part.spread.active => {
+                let seconds = before.spread.seconds.iter().chain(&part.spread.seconds);
+                let machines: BTreeSet<_> = seconds.map(|second| second.machine).collect();
+                machines.into_iter().for_each(|machine| self.serve_one(now, cell, machine));
+            }
+            _ => self.take_over(now, cell),
+        }
+    }
+
+    /// Serves a machine, or does no longer, as its part says; who is asked says how it is answered.
+    fn serve_one(&mut self, now: Time, cell: &Cell, machine: MachineId) {
+        let Some(part) = &self.part else { return };
+        let mine = part.has(machine) && cell.machine(machine).is_some();
+        let asked = part.spread.second(machine).is_some_and(|second| !second.reached);
+        match (mine, self.links.get_mut(&machine)) {
+            (true, None) => self.join(now, machine),
+            (true, Some(link)) if asked => {
+                link.said = None;
+                self.agenda.unsaid.insert(machine);
+            }
+            (false, Some(_)) => self.leave(machine),
+            _ => {}
         }
     }
 

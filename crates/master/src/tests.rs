@@ -6,6 +6,7 @@ mod cluster;
 mod contacts;
 mod handover;
 mod lost;
+mod opinions;
 mod parts;
 mod proposals;
 mod session;
@@ -103,7 +104,8 @@ impl World {
     /// What the leader makes of what its shard says.
     fn lead(&mut self) {
         let (now, cell) = (self.now, &self.cell);
-        self.master.heard(now, cell, &self.shard.contacts_changed());
+        self.master.spread(now, &[ReplicaId(1)]);
+        self.master.heard(now, cell, ReplicaId(1), &self.shard.contacts_changed());
         self.master.tick(now, cell, &mut self.wishes);
     }
 
@@ -185,7 +187,7 @@ fn in_words(op: &Op) -> String {
 }
 
 fn everything() -> Part {
-    Part { me: ReplicaId(1), active: vec![ReplicaId(1)] }
+    Part::of(ReplicaId(1), vec![ReplicaId(1)])
 }
 
 fn instance(index: u32, generation: u32) -> InstanceId {

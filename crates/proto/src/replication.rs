@@ -3,8 +3,10 @@
 //! The cell of a snapshot is not in its message: it follows in pieces, and is put back by whoever
 //! has put them together ([`message`]).
 
+use std::sync::Arc;
+
 use cell::{Cell, Op};
-use master::Contact;
+use master::{Contact, Second, Spread};
 use model::{DirectoryId, Level, LogIndex, MachineId, ReplicaId, Term};
 use replica::{Body, Consensus, ConsensusKind, LogEntry, Message, Snapshot};
 
@@ -17,10 +19,7 @@ impl From<&Message> for v1::ReplicaMessage {
         let body = match &message.body {
             Body::Consensus(consensus) => wire::Body::Consensus((&**consensus).into()),
             Body::Heard { proposals, contacts } => wire::Body::Heard(heard(proposals, contacts)),
-            Body::Active(replicas) => {
-                let replicas = replicas.iter().map(|replica| replica.0).collect();
-                wire::Body::Active(wire::Active { replicas })
-            }
+            Body::Active(spread) => wire::Body::Active((&**spread).into()),
             Body::BeginAnew(machines) => {
                 let machines = machines.iter().map(|machine| machine.0).collect();
                 wire::Body::BeginAnew(wire::BeginAnew { machines })
@@ -61,9 +60,7 @@ pub fn message(message: v1::ReplicaMessage, cell: Option<Cell>) -> Result<Messag
             let contacts = contacts(&said);
             Body::Heard { proposals: read::list(said.proposals, "proposals")?, contacts }
         }
-        wire::Body::Active(wire::Active { replicas }) => {
-            Body::Active(replicas.into_iter().map(ReplicaId).collect())
-        }
+        wire::Body::Active(spread) => Body::Active(Arc::new(spread.into())),
         wire::Body::BeginAnew(wire::BeginAnew { machines }) => {
             Body::BeginAnew(machines.into_iter().map(MachineId).collect())
         }
@@ -74,6 +71,32 @@ pub fn message(message: v1::ReplicaMessage, cell: Option<Cell>) -> Result<Messag
     let (from, to) = (ReplicaId(message.from), ReplicaId(message.to));
     let (restore_epoch, directory) = (message.restore_epoch, DirectoryId(message.directory));
     Ok(Message { from, to, restore_epoch, directory, body })
+}
+
+impl From<&Spread> for wire::Active {
+    fn from(spread: &Spread) -> Self {
+        let ids = |of: &[ReplicaId]| of.iter().map(|replica| replica.0).collect();
+        let second = |Second { machine, by, reached }: &Second| wire::Second {
+            machine: machine.0,
+            by: ids(by),
+            reached: *reached,
+        };
+        Self { replicas: ids(&spread.active), seconds: spread.seconds.iter().map(second).collect() }
+    }
+}
+
+impl From<wire::Active> for Spread {
+    fn from(spread: wire::Active) -> Self {
+        let ids = |of: Vec<u64>| of.into_iter().map(ReplicaId).collect();
+        let second = |wire::Second { machine, by, reached }| Second {
+            machine: MachineId(machine),
+            by: ids(by),
+            reached,
+        };
+        let mut seconds: Vec<_> = spread.seconds.into_iter().map(second).collect();
+        seconds.sort_by_key(|second| second.machine);
+        Self { active: ids(spread.replicas), seconds }
+    }
 }
 
 fn heard(proposals: &[Op], contacts: &[(MachineId, Contact)]) -> wire::Heard {

@@ -1,10 +1,11 @@
-//! The link shard of a replica, and who of the replicas is active as the leader says: machines are
-//! spread over those ([`LinkShard`] has the whole protocol).
+//! The link shard of a replica, and how machines are spread over the replicas that are active, as the
+//! leader says ([`LinkShard`] has the whole protocol).
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use cell::Cell;
-use master::{Contact, LinkShard, Part, Settings, owner};
+use master::{Contact, LinkShard, Master, Part, Settings, Spread, owner};
 use model::{MachineId, ReplicaId, Span, Time};
 
 /// A replica of which the leader has heard nothing for so long is not active.
@@ -23,8 +24,8 @@ const BLIND_MIN: u32 = 3;
 pub(crate) struct Links {
     pub(crate) shard: LinkShard,
     me: ReplicaId,
-    /// Over whom machines are spread, as the leader last said.
-    active: Vec<ReplicaId>,
+    /// How machines are spread, as the leader last said.
+    spread: Arc<Spread>,
     /// When it did.
     told: Time,
     /// When each replica was last heard of.
@@ -74,7 +75,7 @@ impl Links {
         Self {
             shard: LinkShard::new(settings),
             me,
-            active: Vec::new(),
+            spread: Arc::default(),
             told: Time::ZERO,
             heard: BTreeMap::new(),
             say: Time::ZERO,
@@ -96,12 +97,11 @@ impl Links {
         replica == self.me || heard.is_some_and(|at| now.since(*at) < ACTIVE_FOR)
     }
 
-    /// The leader said who is active.
-    pub(crate) fn told(&mut self, now: Time, cell: &Cell, active: Vec<ReplicaId>) {
+    /// The leader said how machines are spread.
+    pub(crate) fn told(&mut self, now: Time, cell: &Cell, spread: Arc<Spread>) {
         self.told = now;
-        self.active = active;
-        let part = Part { me: self.me, active: self.active.clone() };
-        self.shard.serve(now, cell, Some(part));
+        self.spread = spread;
+        self.shard.serve(now, cell, Some(self.part_of(self.me)));
     }
 
     /// This replica leads from now on. Each of the others is given time to be heard of: an election
@@ -115,7 +115,7 @@ impl Links {
 
     /// Looks who is cut off from its machines.
     fn suspect(&mut self, now: Time, contacts: impl Iterator<Item = (MachineId, Contact)>) {
-        let seems = blind(&self.active, contacts);
+        let seems = blind(&self.spread.active, contacts);
         self.suspected = match (seems, self.suspected) {
             (Some(seems), Some((id, since))) if seems == id => Some((id, since)),
             (seems, _) => seems.map(|id| (id, now)),
@@ -128,28 +128,33 @@ impl Links {
         }
     }
 
-    /// Who is to be told that these are active, where it is time to say so, or somebody is no longer,
-    /// or is again. `contacts` are those of the machines, as the leader knows them.
+    /// Who is to be told how machines are spread, where it is time to say so, or that has changed: a
+    /// replica is no longer active, or is again, or machines are polled by others as well. `contacts`
+    /// are what this replica's own shard has to say, as the leader.
     pub(crate) fn say(
         &mut self,
         now: Time,
         cell: &Cell,
-        contacts: impl Iterator<Item = (MachineId, Contact)>,
-    ) -> Option<(Vec<ReplicaId>, Vec<ReplicaId>)> {
+        master: &mut Master,
+        contacts: &[(MachineId, Contact)],
+    ) -> Option<(Vec<ReplicaId>, Arc<Spread>)> {
         if now >= self.say {
             self.blind.retain(|_, until| *until > now);
-            self.suspect(now, contacts);
+            self.suspect(now, master.contacts());
         }
         let active = cell.voters().filter(|id| self.hears(now, *id));
         let active: Vec<_> = active.filter(|id| !self.blind.contains_key(id)).collect();
-        if active == self.active && now < self.say {
+        master.spread(now, &active);
+        master.heard(now, cell, self.me, contacts);
+        let spread = Spread { active, seconds: master.seconds().cloned().collect() };
+        if spread == *self.spread && now < self.say {
             self.told = now;
             return None;
         }
         self.say = now + SAY_EVERY;
-        self.told(now, cell, active.clone());
+        self.told(now, cell, Arc::new(spread));
         let all = cell.voters().chain(cell.learners());
-        Some((all.filter(|id| *id != self.me).collect(), active))
+        Some((all.filter(|id| *id != self.me).collect(), Arc::clone(&self.spread)))
     }
 
     /// One that has lost its leader polls nobody: who leads elsewhere has given its machines to others.
@@ -159,12 +164,12 @@ impl Links {
         }
     }
 
-    pub(crate) fn active(&self) -> &[ReplicaId] {
-        &self.active
+    pub(crate) fn spread(&self) -> &Arc<Spread> {
+        &self.spread
     }
 
-    /// What another replica polls.
+    /// What a replica polls.
     pub(crate) fn part_of(&self, replica: ReplicaId) -> Part {
-        Part { me: replica, active: self.active.clone() }
+        Part { me: replica, spread: Arc::clone(&self.spread) }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use cell::{Cell, Op};
-use master::Contact;
+use master::{Contact, Spread};
 use model::{DirectoryId, Level, LogIndex, MachineId, ReplicaId, Term};
 use raft::eraftpb::{self, MessageType};
 
@@ -40,8 +40,8 @@ pub enum Body {
         /// How machines answer.
         contacts: Vec<(MachineId, Contact)>,
     },
-    /// Of the leader: over whom the machines are spread.
-    Active(Vec<ReplicaId>),
+    /// Of the leader: over whom the machines are spread, and who polls which of others as well.
+    Active(Arc<Spread>),
     /// Of the leader: machines that have to miss all their polls once more before they are silent.
     BeginAnew(Vec<MachineId>),
     /// To the leader: what the sender would like to be recorded of itself.

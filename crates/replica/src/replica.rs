@@ -4,9 +4,10 @@ mod durable;
 mod exchange;
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use cell::{Applied, Cell, LEVEL, MemberChange, Op};
-use master::{Master, Wish};
+use master::{Master, Spread, Wish};
 use model::{Level, LogIndex, Random, ReplicaId, Stamp, Term, Time};
 use raft::eraftpb;
 use raft::{Config, RawNode, SnapshotStatus, StateRole};
@@ -205,11 +206,10 @@ impl<C: Codec> Replica<C> {
         &self.cell
     }
 
-    /// The replicas over which machines are spread to be polled, as the leader last said
-    /// ([`master::owner`]).
+    /// Which replicas poll which machines, as the leader last said.
     #[must_use]
-    pub fn active(&self) -> &[ReplicaId] {
-        self.links.active()
+    pub fn spread(&self) -> &Arc<Spread> {
+        self.links.spread()
     }
 
     /// The term of consensus that it is in.
@@ -398,18 +398,19 @@ impl<C: Codec> Replica<C> {
         self.links.shard.tick(now, &self.cell, &mut self.wishes);
         let contacts = self.links.shard.contacts_changed();
         if self.master.is_leading() {
-            if let Some((others, active)) = self.links.say(now, &self.cell, self.master.contacts())
-            {
-                self.tell(&others, &Body::Active(active), outputs);
+            let (cell, master) = (&self.cell, &mut self.master);
+            if let Some((others, spread)) = self.links.say(now, cell, master, &contacts) {
+                self.tell(&others, &Body::Active(spread), outputs);
             }
-            self.master.heard(now, &self.cell, &contacts);
             self.master.tick(now, &self.cell, &mut self.wishes);
         }
         let mut proposals = Vec::new();
         for wish in std::mem::take(&mut self.wishes) {
             match wish {
                 Wish::Propose(op) if self.master.is_leading() => {
-                    self.propose(now, &op, None);
+                    if self.master.may_propose(&op) {
+                        self.propose(now, &op, None);
+                    }
                 }
                 Wish::Propose(op) => proposals.push(op),
                 Wish::Poll(poll) => outputs.push(Output::Poll(poll)),

@@ -689,7 +689,7 @@ impl Thread {
             term: self.term,
             leads: self.leads,
             progress: self.replica.progress(self.clock.now()).into(),
-            active: self.replica.active().into(),
+            spread: Arc::clone(self.replica.spread()),
             machines_heard: self.replica.machines_heard(),
             caught_up: self.caught_up || self.leads.is_some(),
             followers: self.followers.len(),

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use cell::{Mutation, Reply, attribute};
+use master::Spread;
 use model::{GcuFactor, MachineId, MachineName};
 use prost::Message as _;
 use proto::v1;
@@ -39,17 +40,28 @@ impl Service {
         Ok(Response::new(v1::ChangeMachineResponse { index: index.0, leaving }))
     }
 
-    /// Adds what is not of the cell: who polls each machine, and how that goes.
-    pub(super) fn tell_of_links(&self, machines: &mut [v1::MachineStatus]) {
+    /// Adds what is not of the cell: who polls each machine, and who does not reach it; of a single one
+    /// also why. Every replica says the same.
+    pub(super) async fn tell_of_links(&self, machines: &mut [v1::MachineStatus]) {
         let view = self.core.view();
-        for machine in machines {
+        for machine in &mut *machines {
+            tell_of_link(&view.spread, machine);
+        }
+        if let [machine] = machines {
             let id = MachineId(machine.id);
-            let by = master::owner(id, &view.active);
-            machine.polled_by = by.map_or(0, |replica| replica.0);
-            // Of one that was handed on, another knows.
-            let mine = by == Some(view.me);
-            let trouble = if mine { self.agents.trouble(id) } else { None };
-            machine.not_reached = trouble.unwrap_or_default();
+            let own = view.spread.owner(id);
+            let others = view.spread.second(id).into_iter().flat_map(|second| second.by.clone());
+            let mut troubles = Vec::new();
+            for replica in own.into_iter().chain(others) {
+                let why = match replica == view.me {
+                    true => self.agents.trouble(id).unwrap_or_default(),
+                    false => self.peers.trouble(replica, id).await.unwrap_or_default(),
+                };
+                if !why.is_empty() {
+                    troubles.push(format!("by replica {replica}: {why}"));
+                }
+            }
+            machine.not_reached = troubles.join("; ");
         }
     }
 
@@ -76,6 +88,21 @@ impl Service {
             (_, other) => Err(unexpected(&other)),
         }
     }
+}
+
+/// Who polls a machine, and who of them does not reach it.
+fn tell_of_link(spread: &Spread, machine: &mut v1::MachineStatus) {
+    let id = MachineId(machine.id);
+    let own = spread.owner(id);
+    let silent = matches!(machine.state.as_str(), "unreachable" | "down");
+    let (by, failed) = match spread.second(id) {
+        None => (own, own.into_iter().filter(|_| silent).collect()),
+        Some(second) if second.reached => (second.by.first().copied(), Vec::from_iter(own)),
+        // The others are only about to find out.
+        Some(_) => (own, Vec::from_iter(own)),
+    };
+    machine.polled_by = by.map_or(0, |replica| replica.0);
+    machine.not_reached_by = failed.into_iter().map(|replica| replica.0).collect();
 }
 
 impl Reads<'_> {

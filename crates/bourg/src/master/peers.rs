@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::Context;
-use model::ReplicaId;
+use model::{MachineId, ReplicaId};
 use proto::v1;
 use proto::v1::install_request::Part;
 use replica::{Body, Input, Message as ReplicaMessage, Snapshot};
@@ -323,6 +323,17 @@ impl Handle {
         let mut request = tonic::Request::new(v1::ProgressRequest {});
         request.set_timeout(PATIENCE);
         Ok(self.client(leader)?.progress(request).await?.into_inner().replicas)
+    }
+
+    /// Why another replica does not reach a machine; empty where it does, or does not poll it.
+    pub(crate) async fn trouble(
+        &self,
+        replica: ReplicaId,
+        machine: MachineId,
+    ) -> Result<String, Status> {
+        let mut request = tonic::Request::new(v1::TroubleRequest { machine: machine.0 });
+        request.set_timeout(PATIENCE);
+        Ok(self.client(replica)?.trouble(request).await?.into_inner().why)
     }
 
     /// Asks the leader in a scheduler's name.

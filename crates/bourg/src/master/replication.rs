@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use cell::{Cell, Op, Outcome};
-use model::{DirectoryId, ReplicaId, Serial, Time, UserName};
+use model::{DirectoryId, MachineId, ReplicaId, Serial, Time, UserName};
 use prost::Message as _;
 use proto::v1;
 use proto::v1::install_request::Part;
@@ -175,6 +175,15 @@ impl Replication for Replicas {
             term: view.term.0,
             index: view.cell.index().0,
         }))
+    }
+
+    async fn trouble(&self, request: Request<v1::TroubleRequest>) -> Answer<v1::TroubleResponse> {
+        let machine = MachineId(request.into_inner().machine);
+        let view = self.service.core.view();
+        // Of one that was handed on, another knows.
+        let part = master::Part { me: view.me, spread: Arc::clone(&view.spread) };
+        let why = part.has(machine).then(|| self.service.agents.trouble(machine)).flatten();
+        Ok(Response::new(v1::TroubleResponse { why: why.unwrap_or_default() }))
     }
 
     async fn r#yield(&self, request: Request<v1::YieldRequest>) -> Answer<v1::YieldResponse> {

@@ -481,7 +481,7 @@ impl Borgmaster for Service {
             [_] => self.read(&user, |reads| reads.machines(&asked))?,
             _ => self.read_much(&user, move |reads| reads.machines(&asked)).await?,
         };
-        self.tell_of_links(&mut answer.get_mut().machines);
+        self.tell_of_links(&mut answer.get_mut().machines).await;
         Ok(answer)
     }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use cell::Cell;
+use master::Spread;
 use model::{ReplicaId, Term, Time};
 use replica::Progress;
 
@@ -26,8 +27,8 @@ pub(crate) struct View {
     pub(crate) caught_up: bool,
     /// What it sees of the replicas then.
     pub(super) progress: Arc<[Progress]>,
-    /// The replicas over which machines are spread.
-    pub(super) active: Arc<[ReplicaId]>,
+    /// Which replicas poll which machines.
+    pub(super) spread: Arc<Spread>,
     /// How many machines have answered since this replica leads.
     pub(crate) machines_heard: u32,
     /// How many schedulers follow.
@@ -49,7 +50,7 @@ impl View {
             term: Term(0),
             leads: None,
             progress: Arc::default(),
-            active: Arc::default(),
+            spread: Arc::default(),
             caught_up: false,
             machines_heard: 0,
             followers: 0,

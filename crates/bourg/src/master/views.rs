@@ -368,6 +368,7 @@ pub(crate) fn machine_status(machine: &Machine, now: Time) -> v1::MachineStatus 
         silent_since,
         polled_by: 0,
         not_reached: String::new(),
+        not_reached_by: Vec::new(),
         ..credentials(machine)
     }
 }

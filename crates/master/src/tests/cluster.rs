@@ -12,17 +12,20 @@
 //! cut REPLICA, heal REPLICA          it and the leader hear nothing of each other, until they do
 //! deaf REPLICA, hear REPLICA         it hears nothing of the leader, which hears it; until it does
 //! silent MACHINE…, answer MACHINE…   they answer no poll: m3, m2-m5; until they do again
+//! silent MACHINE… to REPLICA, answer MACHINE… to REPLICA
+//!                                    they do not hear that replica alone; until they do again
 //! kill TASK                          a user kills one
 //! for SECONDS                        time passes
 //! polls                              who polled whom since this was last said, and how often; with
 //!                                    an order is *
 //! contacts                           how the machines answer, as the leader has heard
+//! seconds                            which machines are polled by others than their own replica
 //! runs MACHINE…                      what runs there, by the stamp that was obeyed
 //! ```
 //!
 //! What is proposed of machines' states is said when it is.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use borglet::{Borglet, Effect, Input};
 use cell::{Assignment, Mutation, RequestId};
@@ -51,7 +54,7 @@ pub(super) fn session(expected: &Expect) {
 pub(super) struct Replica {
     pub(super) cell: Cell,
     pub(super) shard: LinkShard,
-    master: Master,
+    pub(super) master: Master,
     /// The newest term of which it has applied anything.
     term: Term,
     pub(super) lags: bool,
@@ -68,6 +71,14 @@ pub(super) struct Host {
     version: u64,
     held: Vec<(u64, Call)>,
     silent: bool,
+    /// It does not hear these.
+    pub(super) deaf_to: BTreeSet<ReplicaId>,
+}
+
+impl Host {
+    fn hears(&self, replica: ReplicaId) -> bool {
+        !self.silent && !self.deaf_to.contains(&replica)
+    }
 }
 
 /// Who polled, and how.
@@ -160,12 +171,15 @@ impl Cluster {
             ["heal", id] => self.replica(replica(id)).cut = false,
             ["deaf", id] => self.replica(replica(id)).deaf = true,
             ["hear", id] => self.replica(replica(id)).deaf = false,
+            ["silent", ref machines @ .., "to", id] => self.deafen(machines, replica(id), true),
+            ["answer", ref machines @ .., "to", id] => self.deafen(machines, replica(id), false),
             ["silent", ref machines @ ..] => self.silence(machines, true),
             ["answer", ref machines @ ..] => self.silence(machines, false),
             ["kill", task] => self.kill(number(task)),
             ["for", seconds] => self.pass(Span::from_secs(number(seconds))),
             ["polls"] => self.show_polls(),
             ["contacts"] => self.show_contacts(),
+            ["seconds"] => self.show_seconds(),
             ["runs", ref machines @ ..] => self.show_runs(machines),
             _ => panic!("there is no command '{command}'"),
         }
@@ -207,7 +221,8 @@ impl Cluster {
                 Borglet::new(borglet, Arc::clone(&report), Stamp::default(), vec![], vec![]);
             let said = Arc::new(borglet.report());
             let (version, held) = (1, vec![]);
-            let host = Host { borglet, said, version, held, silent: false };
+            let (silent, deaf_to) = (false, BTreeSet::new());
+            let host = Host { borglet, said, version, held, silent, deaf_to };
             let machine = MachineId(number.into());
             self.hosts.insert(machine, host);
             self.propose(Op::DescribeMachine { machine, report });
@@ -287,6 +302,12 @@ impl Cluster {
         self.propose(Op::Nothing);
     }
 
+    /// What a replica polls, as the leader says.
+    fn part(&self, me: ReplicaId) -> Part {
+        let seconds = self.replicas[&self.leader].master.seconds().cloned().collect();
+        Part { me, spread: Arc::new(Spread { active: self.active.clone(), seconds }) }
+    }
+
     /// One step of a replica; whether anything came of it.
     pub(super) fn step(&mut self, id: ReplicaId) -> bool {
         let leader = self.leader;
@@ -294,22 +315,14 @@ impl Cluster {
         if !self.replica(id).lags {
             self.apply(id);
         }
-        let (now, active) = (self.now, self.active.clone());
+        let (now, part) = (self.now, self.part(id));
         let replica = self.replica(id);
         if replica.hears() {
-            replica.shard.serve(now, &replica.cell, Some(Part { me: id, active }));
+            replica.shard.serve(now, &replica.cell, Some(part));
         }
         let mut wishes = Vec::new();
         replica.shard.tick(now, &replica.cell, &mut wishes);
-        let contacts = replica.shard.contacts_changed();
-        if !replica.cut && !contacts.is_empty() {
-            self.sequence += 1;
-            let part = Part { me: id, active: self.active.clone() };
-            let master = self.replica(leader);
-            let contacts: Vec<_> =
-                contacts.into_iter().filter(|(machine, _)| part.has(*machine)).collect();
-            master.master.heard(now, &master.cell, &contacts);
-        }
+        self.say_contacts(id);
         self.fulfil(id, wishes);
         if id == leader {
             let (mut wishes, replica) = (Vec::new(), self.replica(id));
@@ -317,6 +330,19 @@ impl Cluster {
             self.fulfil(id, wishes);
         }
         self.sequence != before
+    }
+
+    /// What a replica has to say of its machines, before what it wants to be proposed.
+    fn say_contacts(&mut self, id: ReplicaId) {
+        let (now, leader, active) = (self.now, self.leader, self.active.clone());
+        let replica = self.replica(id);
+        let contacts = replica.shard.contacts_changed();
+        if !replica.cut && !contacts.is_empty() {
+            self.sequence += 1;
+            let master = self.replica(leader);
+            master.master.spread(now, &active);
+            master.master.heard(now, &master.cell, id, &contacts);
+        }
     }
 
     fn fulfil(&mut self, id: ReplicaId, wishes: Vec<Wish>) {
@@ -329,9 +355,9 @@ impl Cluster {
                     self.send(Later::Polled(id, Box::new(poll)));
                 }
                 Wish::Propose(op) => {
-                    let part = Part { me: id, active: self.active.clone() };
-                    let of_shard = part.may_propose(&op);
-                    if self.replica(id).cut || !(of_shard || id == self.leader) {
+                    let of_shard = self.part(id).may_propose(&op);
+                    let may = self.replicas[&self.leader].master.may_propose(&op);
+                    if self.replica(id).cut || !(of_shard || id == self.leader) || !may {
                         continue;
                     }
                     self.say(&op);
@@ -395,6 +421,7 @@ impl Cluster {
                 let Call { machine, had_order, .. } = call;
                 replica.shard.answered(now, cell, machine, had_order, &answer, &mut wishes);
                 assert_eq!(replica.shard.overlooked(now, cell), []);
+                self.say_contacts(call.replica);
                 self.fulfil(call.replica, wishes);
             }
         }
@@ -405,7 +432,7 @@ impl Cluster {
         let (machine, seen, had_order) = (poll.machine, poll.seen, poll.order.is_some());
         let call = Call { replica, machine, had_order };
         let host = self.hosts.get_mut(&machine).expect("a machine");
-        if host.silent {
+        if !host.hears(replica) {
             return self.send(Later::Answered(call, Answer::Failed));
         }
         let held = std::mem::take(&mut host.held);
@@ -450,9 +477,9 @@ impl Cluster {
 
     fn answer(&mut self, call: Call) {
         let host = &self.hosts[&call.machine];
-        let answer = match host.silent {
-            true => Answer::Failed,
-            false => Answer::Report { report: Arc::clone(&host.said), version: host.version },
+        let answer = match host.hears(call.replica) {
+            false => Answer::Failed,
+            true => Answer::Report { report: Arc::clone(&host.said), version: host.version },
         };
         self.send(Later::Answered(call, answer));
     }
@@ -460,6 +487,25 @@ impl Cluster {
     fn silence(&mut self, machines: &[&str], silent: bool) {
         for machine in ids(machines) {
             self.hosts.get_mut(&machine).expect("a machine").silent = silent;
+        }
+    }
+
+    fn deafen(&mut self, machines: &[&str], to: ReplicaId, deaf: bool) {
+        for machine in ids(machines) {
+            let deaf_to = &mut self.hosts.get_mut(&machine).expect("a machine").deaf_to;
+            match deaf {
+                true => drop(deaf_to.insert(to)),
+                false => drop(deaf_to.remove(&to)),
+            }
+        }
+    }
+
+    fn show_seconds(&mut self) {
+        let seconds: Vec<_> = self.replicas[&self.leader].master.seconds().cloned().collect();
+        for Second { machine, by, reached } in seconds {
+            let by: String = by.iter().map(|replica| format!(" {replica}")).collect();
+            let reached = if reached { ", which reaches it" } else { "" };
+            self.said.push_str(&format!("m{machine}: by{by}{reached}\n"));
         }
     }
 

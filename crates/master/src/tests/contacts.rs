@@ -9,7 +9,7 @@ impl World {
     }
 
     fn is_served_by(&mut self, active: &[ReplicaId]) {
-        let part = Part { me: ReplicaId(1), active: active.to_vec() };
+        let part = Part::of(ReplicaId(1), active.to_vec());
         self.shard.serve(self.now, &self.cell, Some(part));
     }
 }

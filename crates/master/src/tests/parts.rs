@@ -112,11 +112,11 @@ fn contacts_are_differences_and_all_of_them_after_a_new_leader() {
         > lead 1
         > contacts
         answers: m1 m4 m5 m6
-        silent: m2 m3
+        doubtful: m2 m3
         > answer m2 m3
         > for 3
-        23.1 s: back m3
-        23.1 s: back m2
+        22.1 s: back m3
+        22.1 s: back m2
         > contacts
         answers: m1 m2 m3 m4 m5 m6
     "#]]);

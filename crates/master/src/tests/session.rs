@@ -228,7 +228,9 @@ impl World {
         loop {
             let mut wishes = Vec::new();
             self.shard.tick(self.now, &self.cell, &mut wishes);
-            self.master.heard(self.now, &self.cell, &self.shard.contacts_changed());
+            self.master.spread(self.now, &[ReplicaId(1)]);
+            let contacts = self.shard.contacts_changed();
+            self.master.heard(self.now, &self.cell, ReplicaId(1), &contacts);
             self.master.tick(self.now, &self.cell, &mut wishes);
             if !wishes.is_empty() {
                 self.fulfil(wishes);

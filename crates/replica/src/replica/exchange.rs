@@ -61,12 +61,12 @@ impl<C: Codec> Replica<C> {
         self.links.hear(now, from);
         match body {
             Body::Heard { proposals, contacts } => {
-                self.heard(now, from, &proposals, contacts);
+                self.heard(now, from, &proposals, &contacts);
                 Ok(())
             }
-            Body::Active(active) => {
+            Body::Active(spread) => {
                 if self.leader == Some(from) {
-                    self.links.told(now, &self.cell, active);
+                    self.links.told(now, &self.cell, spread);
                 }
                 Ok(())
             }
@@ -114,16 +114,17 @@ impl<C: Codec> Replica<C> {
         now: Time,
         from: ReplicaId,
         proposals: &[Op],
-        mut contacts: Vec<(MachineId, Contact)>,
+        contacts: &[(MachineId, Contact)],
     ) {
         if !self.master.is_leading() {
             return;
         }
         let part = self.links.part_of(from);
-        contacts.retain(|(machine, _)| part.has(*machine));
-        self.master.heard(now, &self.cell, &contacts);
-        for op in proposals.iter().filter(|op| part.may_propose(op)) {
-            self.propose(now, op, None);
+        self.master.heard(now, &self.cell, from, contacts);
+        for op in proposals {
+            if part.may_propose(op) && self.master.may_propose(op) {
+                self.propose(now, op, None);
+            }
         }
     }
 

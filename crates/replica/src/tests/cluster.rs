@@ -637,7 +637,11 @@ fn a_replica_that_is_cut_off_from_machines_polls_none_and_they_stay_up() {
     };
     cluster.until("all are up", |cluster| up(cluster) == 24);
     let active = |cluster: &Cluster| {
-        cluster.hosts[&id(1)].replica.as_ref().map(|it| it.active().to_vec()).expect("it runs")
+        cluster.hosts[&id(1)]
+            .replica
+            .as_ref()
+            .map(|it| it.spread().active.clone())
+            .expect("it runs")
     };
     assert_eq!(active(&cluster), [id(1), id(2), id(3)]);
     cluster.blind.insert(id(3));

@@ -194,7 +194,7 @@ fn describe(machine: &v1::MachineStatus, now: Time) -> String {
     }
     rows.push(["address".to_owned(), machine.address.clone()]);
     if machine.polled_by > 0 {
-        rows.push(["polled".to_owned(), format!("by replica {}", machine.polled_by)]);
+        rows.push(["polled".to_owned(), polled(machine)]);
     }
     rows.push(["capacity".to_owned(), resources(machine.capacity).to_string()]);
     rows.push(["taken".to_owned(), resources(machine.taken).to_string()]);
@@ -216,6 +216,17 @@ fn describe(machine: &v1::MachineStatus, now: Time) -> String {
         let _infallible = write!(text, "\n{}", output::table(&headings, rows.collect()));
     }
     text
+}
+
+/// `by replica 2`, `by replica 2; replica 1 does not reach it`.
+fn polled(machine: &v1::MachineStatus) -> String {
+    let failed: Vec<_> = machine.not_reached_by.iter().map(ToString::to_string).collect();
+    let failed = match failed.as_slice() {
+        [] => String::new(),
+        [one] => format!("; replica {one} does not reach it"),
+        several => format!("; replicas {} do not reach it", several.join(", ")),
+    };
+    format!("by replica {}{failed}", machine.polled_by)
 }
 
 /// `20000-29999, 3 of them taken`.

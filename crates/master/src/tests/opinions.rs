@@ -1,0 +1,245 @@
+//! A machine that its own replica does not reach, and others do.
+
+use expect_test::expect;
+use proptest::prelude::*;
+
+use super::cluster::{Cluster, session};
+use super::*;
+
+/// Machine 3 is replica 1's, machines 1 and 2 are replica 2's, 10 and 12 replica 3's.
+#[test]
+fn a_machine_that_its_own_replica_does_not_reach_is_polled_by_another_and_stays_up() {
+    session(&expect![[r#"
+        > cluster 3 12 1
+        > silent m3 to 1
+        > for 3
+        > seconds
+        m3: by 2, which reaches it
+        > contacts
+        answers: m1 m2 m3 m4 m5 m6 m7 m8 m9 m10 m11 m12
+        > polls
+        1: m3 m7x2 m8x2 m9x2 m11x2
+        2: m1x2 m2x2 m3x2 m3* m4x2 m5x2 m6x2
+        3: m3* m10x2 m12x2
+        > for 60
+        > contacts
+        answers: m1 m2 m3 m4 m5 m6 m7 m8 m9 m10 m11 m12
+        > seconds
+        m3: by 2, which reaches it
+        > kill 2
+        > for 1
+        > runs m3
+        m3: (term 1, index 55)
+        > answer m3 to 1
+        > for 20
+        > seconds
+        m3: by 2, which reaches it
+        > for 20
+        > seconds
+        > polls
+        1: m3x50 m3* m7x50 m8x50 m9x50 m11x50
+        2: m1x50 m2x50 m3x46 m3*x2 m4x50 m5x50 m6x50
+        3: m10x50 m12x50
+        > for 10
+        > polls
+        1: m3x5 m7x5 m8x5 m9x5 m11x5
+        2: m1x5 m2x5 m4x5 m5x5 m6x5
+        3: m10x5 m12x5
+    "#]]);
+}
+
+#[test]
+fn one_that_nobody_reaches_is_unreachable_and_down_as_soon_as_before() {
+    session(&expect![[r#"
+        > cluster 3 12 1
+        > silent m3
+        > for 4
+        > contacts
+        answers: m1 m2 m4 m5 m6 m7 m8 m9 m10 m11 m12
+        doubtful: m3
+        > seconds
+        > for 20
+        19.1 s: unreachable m3
+        19.1 s: down m3
+        > contacts
+        answers: m1 m2 m4 m5 m6 m7 m8 m9 m10 m11 m12
+        silent: m3
+        > seconds
+        > for 60
+        > seconds
+        > answer m3
+        > for 3
+        95.2 s: back m3
+        > contacts
+        answers: m1 m2 m3 m4 m5 m6 m7 m8 m9 m10 m11 m12
+        > seconds
+    "#]]);
+}
+
+#[test]
+fn whoever_reaches_it_takes_over_from_whoever_does_no_longer() {
+    session(&expect![[r#"
+        > cluster 3 12 1
+        > silent m3 to 1
+        > silent m3 to 2
+        > for 4
+        > seconds
+        m3: by 3, which reaches it
+        > silent m3 to 3
+        > answer m3 to 2
+        > for 4
+        > seconds
+        m3: by 2, which reaches it
+        > contacts
+        answers: m1 m2 m3 m4 m5 m6 m7 m8 m9 m10 m11 m12
+        > silent m3 to 2
+        > for 30
+        33.1 s: unreachable m3
+        33.1 s: down m3
+        > contacts
+        answers: m1 m2 m4 m5 m6 m7 m8 m9 m10 m11 m12
+        silent: m3
+        > answer m3 to 3
+        > for 60
+        87.1 s: back m3
+        > contacts
+        answers: m1 m2 m3 m4 m5 m6 m7 m8 m9 m10 m11 m12
+        > seconds
+        m3: by 3, which reaches it
+    "#]]);
+}
+
+#[test]
+fn a_new_leader_asks_anew_and_marks_nobody_down() {
+    session(&expect![[r#"
+        > cluster 3 12 1
+        > silent m3 to 1
+        > for 30
+        > lead 2
+        > for 1
+        > contacts
+        answers: m1 m2 m3 m4 m5 m6 m7 m8 m9 m10 m11 m12
+        > for 30
+        > contacts
+        answers: m1 m2 m3 m4 m5 m6 m7 m8 m9 m10 m11 m12
+        > seconds
+        m3: by 2, which reaches it
+    "#]]);
+}
+
+#[test]
+fn one_that_polls_for_another_and_is_gone_is_replaced() {
+    session(&expect![[r#"
+        > cluster 3 12 1
+        > silent m3 to 1
+        > for 4
+        > seconds
+        m3: by 2, which reaches it
+        > active 1 3
+        > for 4
+        > seconds
+        m3: by 3, which reaches it
+        > contacts
+        answers: m1 m2 m3 m4 m5 m6 m7 m8 m9 m10 m11 m12
+        > active 1
+        > for 30
+        19.1 s: unreachable m3
+        19.1 s: down m3
+        > contacts
+        answers: m1 m2 m4 m5 m6 m7 m8 m9 m10 m11 m12
+        silent: m3
+    "#]]);
+}
+
+#[test]
+fn a_replica_that_never_says_is_not_waited_for() {
+    session(&expect![[r#"
+        > cluster 3 12 1
+        > deaf 2
+        > silent m3
+        > for 12
+        > contacts
+        answers: m1 m2 m4 m5 m6 m7 m8 m9 m10 m11 m12
+        doubtful: m3
+        > for 12
+        33.1 s: unreachable m3
+        33.1 s: down m3
+        > contacts
+        answers: m1 m2 m4 m5 m6 m7 m8 m9 m10 m11 m12
+        silent: m3
+    "#]]);
+}
+
+/// Something that happens to a cluster of three replicas and four machines, all of which hear each other.
+#[derive(Clone, Debug)]
+enum Step {
+    /// Of each machine, which replicas reach it, as bits: one at least does.
+    Paths([u8; 4]),
+    Lead(u64),
+    Lag(u64, bool),
+    Kill(u32),
+    Pass(u64),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let replica = || 1..4_u64;
+    prop_oneof![
+        4 => prop::array::uniform4(1..8_u8).prop_map(Step::Paths),
+        2 => replica().prop_map(Step::Lead),
+        1 => (replica(), any::<bool>()).prop_map(|(id, lags)| Step::Lag(id, lags)),
+        1 => (0..8_u32).prop_map(Step::Kill),
+        4 => (0..40_u64).prop_map(Step::Pass),
+    ]
+}
+
+fn take(cluster: &mut Cluster, step: &Step) {
+    match step {
+        Step::Paths(paths) => {
+            for (host, reached) in cluster.hosts.values_mut().zip(paths) {
+                let deaf = |replica: &u64| reached & (1 << (replica - 1)) == 0;
+                host.deaf_to = (1..=3).filter(deaf).map(ReplicaId).collect();
+            }
+            // As long as it takes to find another path.
+            cluster.pass(Span::from_secs(6));
+        }
+        Step::Lead(id) => {
+            cluster.lead(ReplicaId(*id));
+            // It begins with what it hears.
+            cluster.pass(Span::from_secs(6));
+        }
+        Step::Lag(id, lags) => {
+            cluster.replica(ReplicaId(*id)).lags = *lags;
+            cluster.pass(Span::from_secs(6));
+        }
+        Step::Kill(index) => cluster.kill(*index),
+        Step::Pass(seconds) => cluster.pass(Span::from_secs(*seconds)),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(200) })]
+
+    #[test]
+    fn no_machine_is_unreachable_that_one_replica_reaches(
+        steps in prop::collection::vec(step(), 0..30),
+        seed in any::<u64>(),
+    ) {
+        let mut cluster = Cluster::new();
+        cluster.begin(3, 4, 2);
+        cluster.delays = Some(model::Random::new(seed));
+        steps.iter().for_each(|step| take(&mut cluster, step));
+        let silent = |op: &&Op| {
+            matches!(op, Op::MachineUnreachable { .. } | Op::MachineSilent { .. })
+        };
+        assert_eq!(cluster.proposed.iter().find(silent), None);
+        // And load returns to where it belongs.
+        take(&mut cluster, &Step::Paths([7; 4]));
+        for replica in cluster.replicas.values_mut() {
+            replica.lags = false;
+        }
+        cluster.pass(Span::from_secs(60));
+        let leader = &cluster.replicas[&cluster.leader].master;
+        assert_eq!(leader.seconds().next(), None);
+        assert!(leader.contacts().all(|(_, contact)| contact == Contact::Answers));
+    }
+}
