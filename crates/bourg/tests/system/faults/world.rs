@@ -41,6 +41,8 @@ pub(crate) struct World {
     scheduler: Option<Background>,
     /// How often a replica ended that nobody ended.
     pub(crate) ended: Vec<String>,
+    /// How its replicas are started.
+    flags: &'static [&'static str],
     terminal: Terminal,
 }
 
@@ -76,6 +78,12 @@ impl World {
     /// A cell that is up, with every replica and machine.
     #[track_caller]
     pub(crate) fn start(size: usize) -> Self {
+        Self::start_with(size, &["--missed-polls", MISSED_POLLS])
+    }
+
+    /// The same with other flags of its replicas.
+    #[track_caller]
+    pub(crate) fn start_with(size: usize, flags: &'static [&'static str]) -> Self {
         let mut network = Network::new();
         let places: Vec<Host> = (1..).take(size + 1).collect();
         for host in places.iter().copied().chain(MACHINES).chain([SCHEDULER]) {
@@ -95,6 +103,7 @@ impl World {
             machines: Vec::new(),
             scheduler: None,
             ended: Vec::new(),
+            flags,
             terminal,
         };
         world.found();
@@ -274,9 +283,9 @@ impl World {
         let directory = directory.to_string_lossy();
         let (at, namespace) = (endpoint(host), self.network.on(host));
         let flags = ["bourg", "master", "--dir", &*directory, "--name", "faults"];
-        let more = ["--administrator", "root", "--listen", &at, "--missed-polls", MISSED_POLLS];
+        let more = ["--administrator", "root", "--listen", &at];
         let kept = ["--history-bytes", "192 MiB", "--events-bytes", "64 MiB"];
-        let all = [&[&*namespace][..], &flags, &more, &kept].concat();
+        let all = [&[&*namespace][..], &flags, &more, &kept, self.flags].concat();
         let process = self.terminal.start("nsenter", &all);
         self.replica(host).process = Some(process);
     }
