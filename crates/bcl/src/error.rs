@@ -111,6 +111,12 @@ pub enum ErrorKind {
         /// The fields that there are.
         fields: &'static [&'static str],
     },
+    /// What a description has in place of `env` where it is shown to whoever may not see the values.
+    #[error(
+        "stands where the values of env were left out, as they are hidden from whoever was \
+         shown this description: give env with values instead"
+    )]
+    HiddenEnv,
     /// A required field that is not given.
     #[error("{of} needs the field '{name}', such as {example}")]
     MissingField {

@@ -13,6 +13,9 @@ use crate::words;
 /// Errors that are kept: more than are told, because those at one place become one.
 const KEPT_MAX: usize = 10 * limits::ERRORS_MAX;
 
+/// In canonical JSON, the names of the variables whose values are left out.
+const HIDDEN_ENV: &str = "hiddenEnv";
+
 /// Something wrong with a value, before its place in the sources is known.
 #[derive(Debug)]
 pub(crate) struct Wrong {
@@ -93,7 +96,10 @@ impl<'j> Fields<'j> {
         for name in object.keys().filter(|name| !known(name)) {
             let nearest =
                 words::nearest(name, fields).or_else(|| words::nearest(name, shape.spellings));
-            let kind = ErrorKind::UnknownField { name: name.clone(), of, nearest, fields };
+            let kind = match name.as_str() {
+                HIDDEN_ENV if fields.contains(&"env") => ErrorKind::HiddenEnv,
+                _ => ErrorKind::UnknownField { name: name.clone(), of, nearest, fields },
+            };
             found.add(path.field(name), kind);
         }
         Some(Self { object, path, of })

@@ -79,6 +79,12 @@ pub enum Fault {
     /// Fields that do not go together.
     #[error("{0}")]
     Contradiction(&'static str),
+    /// A description as it is shown to whoever may not see the values in it.
+    #[error(
+        "the values of env are left out, as they are hidden from whoever was shown this description: give \
+         env with values instead"
+    )]
+    Hidden,
     /// An image needs a later state machine.
     #[error(
         "needs level {level} of the state machine, and this build knows levels up to {known}: it is too old"

@@ -85,6 +85,26 @@ impl From<v1::job_spec::Maximum> for Maximum {
     }
 }
 
+impl v1::JobSpec {
+    /// Leaves out the values of all variables, of the job and of single tasks: their names are in
+    /// `hidden_env` then.
+    pub fn hide_env(&mut self) {
+        let names = |env: &mut BTreeMap<String, String>| std::mem::take(env).into_keys().collect();
+        self.hidden_env = names(&mut self.env);
+        for change in self.overrides.values_mut() {
+            change.hidden_env = names(&mut change.env);
+        }
+    }
+}
+
+/// A description whose values were left out is none: the job would run without them.
+pub(crate) fn all_shown(hidden_env: &[String]) -> Result<(), Malformed> {
+    match hidden_env {
+        [] => Ok(()),
+        _ => Err(Fault::Hidden).field("hiddenEnv"),
+    }
+}
+
 impl From<&JobSpec> for v1::JobSpec {
     fn from(job: &JobSpec) -> Self {
         let limit = v1::Resources::from(&job.task.limit);
@@ -102,6 +122,7 @@ impl From<&JobSpec> for v1::JobSpec {
             labels: job.labels.clone(),
             cmd: job.task.cmd.clone(),
             env: job.task.env.clone(),
+            hidden_env: Vec::new(),
             cpu_milli: limit.cpu_milli,
             ram_bytes: limit.ram_bytes,
             disk_bytes: limit.disk_bytes,
@@ -130,6 +151,7 @@ impl TryFrom<v1::JobSpec> for JobSpec {
     type Error = Malformed;
 
     fn try_from(job: v1::JobSpec) -> Result<Self, Malformed> {
+        all_shown(&job.hidden_env)?;
         let limit = v1::Resources {
             cpu_milli: job.cpu_milli,
             ram_bytes: job.ram_bytes,

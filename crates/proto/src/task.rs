@@ -8,6 +8,7 @@ use spec::{Constraint, HealthCheck, Relation, TaskOverride, TaskSpec};
 
 use crate::duration::duration;
 use crate::error::{At, Fault, Malformed};
+use crate::job::all_shown;
 use crate::{read, v1};
 
 /// Names of ports, none of them twice.
@@ -147,6 +148,7 @@ impl From<&TaskOverride> for v1::TaskOverride {
         Self {
             cmd: change.cmd.clone().unwrap_or_default(),
             env: change.env.clone(),
+            hidden_env: Vec::new(),
             cpu_milli: limit.map(|limit| limit.cpu_milli),
             ram_bytes: limit.map(|limit| limit.ram_bytes),
             disk_bytes: limit.map(|limit| limit.disk_bytes),
@@ -165,6 +167,7 @@ impl TryFrom<v1::TaskOverride> for TaskOverride {
     type Error = Malformed;
 
     fn try_from(change: v1::TaskOverride) -> Result<Self, Malformed> {
+        all_shown(&change.hidden_env)?;
         let given = (change.cpu_milli, change.ram_bytes, change.disk_bytes, change.disk_rate_bytes);
         let limit = match given {
             (None, None, None, None) => None,

@@ -41,6 +41,9 @@ fn wrong_names() {
             "flavour: 'vanilla'",
             "healthCheck: { prot: 'http', port: 'http' }",
             "overrides: { '0': { priority: 3, Ram: 1 } }",
+            "hiddenEnv: ['TOKEN']",
+            "overrides: { '0': { hiddenEnv: ['TOKEN'] } }",
+            "healthCheck: { port: 'http', hiddenEnv: [] }",
             "restart: { max: 3 }",
             "priority: 'prod'",
             "appclass: 'latency_sensitive'",
@@ -69,6 +72,18 @@ fn wrong_names() {
                 at job.bcl:2:36 `Ram`
                 'priority' is not a field of an override; its fields are labels, cmd, env, cpu, ram, disk, diskRate, processes, ports, healthCheck, notice, constraints
                 at job.bcl:2:23 `priority`
+
+            hiddenEnv: ['TOKEN']
+                hiddenEnv: stands where the values of env were left out, as they are hidden from whoever was shown this description: give env with values instead
+                at job.bcl:2:3 `hiddenEnv: ['TOKEN']`
+
+            overrides: { '0': { hiddenEnv: ['TOKEN'] } }
+                overrides["0"].hiddenEnv: stands where the values of env were left out, as they are hidden from whoever was shown this description: give env with values instead
+                at job.bcl:2:23 `hiddenEnv: ['TOKEN']`
+
+            healthCheck: { port: 'http', hiddenEnv: [] }
+                'hiddenEnv' is not a field of a health check; its fields are port, path, interval, timeout, startGrace, failures
+                at job.bcl:2:32 `hiddenEnv`
 
             restart: { max: 3 }
                 'max' is not a field of a restart policy; its fields are failures, unlimited, delay, delayMax

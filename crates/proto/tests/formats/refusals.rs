@@ -22,6 +22,12 @@ fn job_says(change: impl FnOnce(&mut v1::JobSpec)) -> String {
 const NOT_A_SPAN: &str = "are not a span: it is whole microseconds, not negative, and at most \
                           18446744073709551615 µs";
 
+const HIDDEN: &str = "hiddenEnv: the values of env are left out, as they are hidden from whoever was \
+                      shown this description: give env with values instead";
+const HIDDEN_OF_7: &str = "overrides[\"7\"].hiddenEnv: the values of env are left out, as they are \
+                           hidden from whoever was shown this description: give env with values \
+                           instead";
+
 #[test]
 fn a_malformed_job_is_refused_with_its_place() {
     type Change = fn(&mut v1::JobSpec);
@@ -90,6 +96,15 @@ fn a_malformed_job_is_refused_with_its_place() {
                 change.health_check.as_mut().expect("there").timeout = None;
             },
             "overrides[\"7\"].healthCheck.timeout: is missing",
+        ),
+        (|job| job.hide_env(), HIDDEN),
+        (
+            |job| {
+                let env = std::mem::take(&mut job.env);
+                job.hide_env();
+                (job.env, job.hidden_env) = (env, Vec::new());
+            },
+            HIDDEN_OF_7,
         ),
         (|job| job.ports.push("admin".to_owned()), "ports[1]: is listed twice"),
         (|job| job.ports.insert(0, String::new()), "ports[0]: a port name cannot be empty"),
