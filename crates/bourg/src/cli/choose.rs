@@ -2,7 +2,6 @@
 
 use model::{Address, LabelQuery, TaskIndex, TaskSelection};
 use proto::v1;
-use spec::JobSpec;
 
 use super::cells::Connection;
 use super::exit::Failure;
@@ -64,16 +63,20 @@ pub(super) async fn choose(
 
 /// A job with those of its tasks that have the labels.
 fn with_labels(job: v1::JobStatus, labels: &LabelQuery) -> Option<Chosen> {
-    let spec = JobSpec::try_from(job.spec?).ok()?;
+    let spec = job.spec?;
     let tasks = match spec.overrides.values().any(|change| !change.labels.is_empty()) {
         // One that was found by its labels has them in every task.
         false => TaskSelection::All,
         true => {
-            let has = |index: &TaskIndex| labels.holds(|key| spec.label(*index, key));
+            let label = |index: u32, key: &str| {
+                let own = spec.overrides.get(&index).and_then(|change| change.labels.get(key));
+                own.or_else(|| spec.labels.get(key)).map(String::as_str)
+            };
+            let has = |index: &TaskIndex| labels.holds(|key| label(index.0, key));
             ranges((0..spec.tasks).map(TaskIndex).filter(has), spec.tasks)
         }
     };
-    Some(Chosen { job: v1::JobAddress { user: job.user, job: spec.name.to_string() }, tasks })
+    Some(Chosen { job: v1::JobAddress { user: job.user, job: spec.name }, tasks })
 }
 
 /// Indexes, rising, out of so many.

@@ -8,7 +8,12 @@ use std::str::FromStr;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::exit::Failure;
+use super::exit::{Code, Failure};
+
+/// The field of a description that has the names of the variables whose values are left out.
+const HIDDEN_ENV: &str = "hiddenEnv";
+const WHO_SEES_ENV: &str = "its owner, administrators and users with the capability administer-jobs see \
+                            the values";
 
 /// `-o`.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
@@ -160,13 +165,19 @@ fn yaml<T: Serialize>(item: &T) -> Result<String, Failure> {
 
 fn field(value: &Value, path: &str) -> Result<String, Failure> {
     let mut at = value;
-    for step in path.split('.') {
+    let mut steps = path.split('.');
+    while let Some(step) = steps.next() {
         let next = match at {
             Value::Object(fields) => fields.get(step),
             Value::Array(elements) => step.parse::<usize>().ok().and_then(|n| elements.get(n)),
             _ => None,
         };
         let Some(next) = next else {
+            if step == "env"
+                && let Some(Value::Array(names)) = at.get(HIDDEN_ENV)
+            {
+                return hidden(path, names, steps.next());
+            }
             let there = match at {
                 Value::Object(fields) => {
                     let names = fields.keys().map(String::as_str);
@@ -186,6 +197,25 @@ fn field(value: &Value, path: &str) -> Result<String, Failure> {
         Value::String(text) => text.clone(),
         other => other.to_string(),
     })
+}
+
+/// What there is to see of variables whose values are left out: their names, or no value.
+fn hidden(path: &str, names: &[Value], of: Option<&str>) -> Result<String, Failure> {
+    let names: Vec<&str> = names.iter().filter_map(Value::as_str).collect();
+    match of {
+        None => Ok(format!("{} (hidden: {WHO_SEES_ENV})", names.join(", "))),
+        Some(of) if names.contains(&of) => {
+            let path = path.escape_debug();
+            let text = format!("error: -o {path}: the value is hidden: {WHO_SEES_ENV}");
+            Err(Failure::new(Code::Refused, text))
+        }
+        Some(of) => Err(Failure::usage(format!(
+            "error: -o {}: there is no field '{}' here; there are {}",
+            path.escape_debug(),
+            of.escape_debug(),
+            names.join(", ")
+        ))),
+    }
 }
 
 /// Columns as wide as their widest cell, two spaces between them, nothing at the end of a line.
@@ -247,5 +277,35 @@ mod tests {
         assert_eq!(field(&value, "state").expect("there"), "running");
         assert_eq!(field(&value, "tasks.0.index").expect("there"), "7");
         assert!(field(&value, "stat").is_err());
+    }
+
+    #[test]
+    fn of_hidden_variables_the_names_are_shown_and_no_value_is_made_up() {
+        let own = serde_json::json!({"hiddenEnv": ["OWN"]});
+        let value = serde_json::json!({
+            "spec": {"hiddenEnv": ["KEY", "MODE"], "overrides": {"1": own, "2": {}}}
+        });
+        let says = |path: &str| match field(&value, path) {
+            Ok(text) => (0, text.replace(WHO_SEES_ENV, "WHO")),
+            Err(failure) => (failure.code as u8, failure.text().replace(WHO_SEES_ENV, "WHO")),
+        };
+        for (path, code, text) in [
+            ("spec.env", 0, "KEY, MODE (hidden: WHO)"),
+            ("spec.overrides.1.env", 0, "OWN (hidden: WHO)"),
+            ("spec.hiddenEnv.0", 0, "KEY"),
+            ("spec.env.KEY", 3, "error: -o spec.env.KEY: the value is hidden: WHO"),
+            (
+                "spec.env.KEYS",
+                2,
+                "error: -o spec.env.KEYS: there is no field 'KEYS' here; there are KEY, MODE",
+            ),
+            (
+                "spec.overrides.2.env",
+                2,
+                "error: -o spec.overrides.2.env: there is no field 'env' here; there are",
+            ),
+        ] {
+            assert_eq!(says(path), (code, text.to_owned()), "{path}");
+        }
     }
 }

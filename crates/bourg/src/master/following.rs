@@ -13,8 +13,10 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
 
 use super::core::View;
+use super::reads::Reads;
+use super::settling;
+use super::users::Caller;
 use super::watching::STALLED;
-use super::{settling, views};
 
 /// How many states of a job may wait for a slow watcher: what is new meanwhile comes as one.
 const QUEUE: usize = 2;
@@ -26,13 +28,14 @@ type Sent = Result<v1::StatusResponse, Status>;
 pub(super) fn follow(
     views: watch::Receiver<Arc<View>>,
     job: CollectionId,
+    by: Caller,
 ) -> Result<ReceiverStream<Sent>, Status> {
     // One place more: how it ends.
     let (to_client, stream) = mpsc::channel(QUEUE + 1);
     let no_room = |_| Status::internal("a queue that is new has no room: report this");
     let end = to_client.clone().try_reserve_owned().map_err(no_room)?;
     tokio::spawn(async move {
-        if let Err(status) = send_changes(views, job, to_client).await {
+        if let Err(status) = send_changes(views, job, &by, to_client).await {
             end.send(Err(status));
         }
     });
@@ -42,6 +45,7 @@ pub(super) fn follow(
 async fn send_changes(
     mut views: watch::Receiver<Arc<View>>,
     job: CollectionId,
+    by: &Caller,
     to_client: mpsc::Sender<Sent>,
 ) -> Result<(), Status> {
     let (mut known, mut last) = (None, None);
@@ -52,7 +56,7 @@ async fn send_changes(
             let Some(job) = view.cell.job(job) else { return Ok(()) };
             let now = view.now();
             let settles = settling::next(job, now).map(|at| at.since(now).to_std());
-            (look(&view, job, &mut known, now), !job.is_alive(), settles)
+            (look(&view, by, job, &mut known, now), !job.is_alive(), settles)
         };
         let looks = message.as_ref().map(|message| digest(&message.jobs));
         if let Some(message) = message.filter(|_| last != looks) {
@@ -95,6 +99,7 @@ fn digest(jobs: &[v1::JobStatus]) -> u64 {
 /// looks is what its jobs do, too.
 fn look(
     view: &View,
+    by: &Caller,
     job: &Arc<Job>,
     known: &mut Option<Arc<Job>>,
     now: Time,
@@ -104,7 +109,8 @@ fn look(
     if is_known && !job.spec.kind.is_alloc_set() {
         return None;
     }
-    let status = views::job_status(&view.cell, job, true, now);
+    // By what they may do in this view: that may be less than when they began to watch.
+    let status = Reads { now, ..Reads::of(view, by) }.job(job, true);
     let (index, time) = (view.cell.index().0, now.0);
     Some(v1::StatusResponse { index, time, jobs: vec![status] })
 }
@@ -123,11 +129,45 @@ mod tests {
     fn submit(cell: &mut Cell, priority: &str) {
         let sequence = cell.index().0;
         let (name, priority) = ("web".parse().expect("a name"), priority.parse().expect("one"));
-        let spec = JobSpec::of(name, priority, 1, TaskSpec::of(vec!["sleep".to_owned()]));
+        let mut task = TaskSpec::of(vec!["sleep".to_owned()]);
+        task.env.insert("KEY".to_owned(), "hunter2".to_owned());
+        let spec = JobSpec::of(name, priority, 1, task);
         let id = RequestId { session: SessionId(1), sequence };
         let by = "ana".parse().expect("a name");
         let mutation = Mutation::Submit(Arc::new(spec));
         cell.apply(Time(3), &Op::Request { id, by, mutation });
+    }
+
+    #[tokio::test]
+    async fn a_watcher_who_loses_the_capability_sees_no_values_of_env_from_then_on() {
+        let mut cell = Cell::empty();
+        let user = |name: &str| -> model::UserName { name.parse().expect("a name") };
+        let name = "lab".parse().expect("a name");
+        cell.apply(Time(1), &Op::Found { name, administrator: user("ana") });
+        cell.apply(Time(1), &Op::RaiseLevel { to: cell::LEVEL });
+        cell.apply(Time(2), &Op::OpenSession { user: user("ana") });
+        let let_ben = |cell: &mut Cell, held| {
+            let id = RequestId { session: SessionId(1), sequence: cell.index().0 };
+            let (user, capability) = (user("ben"), model::Capability::AdministerJobs);
+            let mutation = Mutation::SetCapability { user, capability, held };
+            let by = "ana".parse().expect("a name");
+            cell.apply(Time(3), &Op::Request { id, by, mutation });
+        };
+        let_ben(&mut cell, true);
+        submit(&mut cell, "1");
+        let job = cell.jobs().next().expect("the job").id;
+        let (publish, views) = watch::channel(Arc::new(View::of(cell.clone())));
+        let mut stream = follow(views, job, Caller::of("ben")).expect("it is followed");
+        let mut seen = Vec::new();
+        for _ in 0..2 {
+            let mut message = stream.next().await.expect("a change").expect("of the job");
+            let spec = message.jobs.remove(0).spec.expect("its description");
+            seen.push((spec.env.contains_key("KEY"), spec.hidden_env.concat()));
+            let_ben(&mut cell, false);
+            submit(&mut cell, "2");
+            publish.send_replace(Arc::new(View::of(cell.clone())));
+        }
+        assert_eq!(seen, [(true, String::new()), (false, "KEY".to_owned())]);
     }
 
     /// Nothing in the cell changes when it does.
@@ -137,7 +177,7 @@ mod tests {
         let job = cell.jobs().next().expect("the job").id;
         let clock = Clock::showing(settling::tests::STARTED);
         let (_publish, views) = watch::channel(Arc::new(View { clock, ..View::of(cell) }));
-        let mut stream = follow(views, job).expect("it is followed");
+        let mut stream = follow(views, job, Caller::of("ana")).expect("it is followed");
         let mut healthy = Vec::new();
         for _ in 0..2 {
             let message = stream.next().await.expect("a change").expect("of the job");
@@ -157,7 +197,9 @@ mod tests {
         let job = cell.jobs().next().expect("the job").id;
         let (publish, views) = watch::channel(Arc::new(View::of(cell.clone())));
         let (to_client, mut stream) = mpsc::channel(1);
-        let sending = tokio::spawn(send_changes(views, job, to_client));
+        let ana = Caller::of("ana");
+        let sending = async move { send_changes(views, job, &ana, to_client).await };
+        let sending = tokio::spawn(sending);
         let mut past = Vec::new();
         for priority in ["2", "3", "4"] {
             tokio::task::yield_now().await;

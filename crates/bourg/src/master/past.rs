@@ -62,17 +62,9 @@ impl Past {
         })
     }
 
-    /// Asks a question about a moment; `newest` is the last operation that has been applied.
-    pub(super) async fn ask(
-        &self,
-        user: &UserName,
-        newest: LogIndex,
-        at: v1::Moment,
-        question: Question,
-    ) -> Result<Answer, Status> {
+    /// Asks a question about a moment.
+    pub(super) async fn ask(&self, question: v1::PastQuestion) -> Result<Answer, Status> {
         let _slot = self.slot()?;
-        let (user, newest) = (user.to_string(), newest.0);
-        let question = v1::PastQuestion { user, at: Some(at), newest, question: Some(question) };
         let answered = async {
             let (mut child, mut answers) = self.child(&question).await?;
             let answer = next(&mut answers).await?;
@@ -93,7 +85,13 @@ impl Past {
     ) -> Result<(), Status> {
         let asked = Question::Checkpoint(v1::SaveCheckpointRequest { at: Some(at) });
         let (user, newest) = (user.to_string(), newest.0);
-        let question = v1::PastQuestion { user, at: Some(at), newest, question: Some(asked) };
+        let question = v1::PastQuestion {
+            user,
+            at: Some(at),
+            newest,
+            question: Some(asked),
+            administers_jobs: false,
+        };
         let (mut child, mut answers) = in_time(self.child(&question)).await?;
         while let Some(answer) = in_time(next(&mut answers)).await? {
             match answered_or_refused(Some(answer))? {
@@ -209,7 +207,8 @@ fn answered(directory: &Path, asked: v1::PastQuestion) -> Result<Answered, Statu
         At::Time(time) => Time(time),
         At::Index(_) => cell.time(),
     };
-    let reads = Reads { cell: &cell, now, me: &user };
+    let administers_jobs = asked.administers_jobs;
+    let reads = Reads { cell: &cell, now, me: &user, administers_jobs };
     let answer = match asked.question.ok_or_else(|| invalid("no question"))? {
         Question::Status(asked) => Answer::Status(reads.status(&asked)?),
         Question::Why(asked) => Answer::Why(reads.why(&asked)?),

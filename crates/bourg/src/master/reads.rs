@@ -10,6 +10,8 @@ use proto::v1;
 use tonic::Status;
 
 use super::rejections::no_such_machine;
+use super::users::Caller;
+use super::view::View;
 use super::views;
 
 /// The jobs or machines that a request may name.
@@ -25,6 +27,16 @@ pub(super) struct Reads<'a> {
     pub(super) cell: &'a Cell,
     pub(super) now: Time,
     pub(super) me: &'a UserName,
+    /// Whether they may act on everybody's jobs as the owner can: now, whichever moment is read.
+    pub(super) administers_jobs: bool,
+}
+
+impl<'a> Reads<'a> {
+    /// The newest view, as somebody reads it.
+    pub(super) fn of(view: &'a View, by: &'a Caller) -> Self {
+        let administers_jobs = by.administers_jobs(&view.cell);
+        Self { cell: &view.cell, now: view.now(), me: &by.user, administers_jobs }
+    }
 }
 
 impl Reads<'_> {
@@ -62,9 +74,20 @@ impl Reads<'_> {
 
     /// A job with those of its tasks that have the labels, where it is shown with tasks.
     fn chosen(&self, job: &Job, with_tasks: bool, query: &LabelQuery) -> v1::JobStatus {
-        let mut status = views::job_status(self.cell, job, with_tasks, self.now);
+        let mut status = self.job(job, with_tasks);
         status.tasks.retain(|task| task_has(job, TaskIndex(task.index), query));
         status
+    }
+
+    /// A job with its description, in which values of `env` are for its owner and for whoever may act on
+    /// it as the owner can.
+    pub(super) fn job(&self, job: &Job, with_tasks: bool) -> v1::JobStatus {
+        let mut spec = v1::JobSpec::from(&*job.spec);
+        if job.owner != *self.me && !self.administers_jobs {
+            spec.hide_env();
+        }
+        let status = views::job_status(self.cell, job, with_tasks, self.now);
+        v1::JobStatus { spec: Some(spec), ..status }
     }
 
     pub(super) fn why(&self, asked: &v1::WhyRequest) -> Result<v1::WhyResponse, Status> {
@@ -226,9 +249,11 @@ pub(super) fn selection_of(
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use cell::{Mutation, Op, RequestId};
-    use model::SessionId;
-    use spec::{JobSpec, TaskSpec};
+    use model::{Capability, SessionId};
+    use spec::{JobSpec, TaskOverride, TaskSpec};
 
     use super::*;
 
@@ -255,10 +280,68 @@ mod tests {
         let address = |job: &&str| v1::JobAddress { job: (*job).to_owned(), ..Default::default() };
         let jobs = jobs.iter().map(address).collect();
         let asked = v1::StatusRequest { jobs, tasks, ..v1::StatusRequest::default() };
-        let answer = Reads { cell, now: Time(4), me: &me }.status(&asked);
+        let reads = Reads { cell, now: Time(4), me: &me, administers_jobs: false };
+        let answer = reads.status(&asked);
         let name = |job: v1::JobStatus| job.spec.map(|spec| spec.name).unwrap_or_default();
         let names = |answer: v1::StatusResponse| answer.jobs.into_iter().map(name).collect();
         answer.map(names).map_err(|status| status.message().to_owned())
+    }
+
+    /// A cell of root's, in which ana's job has variables; cho may administer jobs, dan something else.
+    fn cell_with_env() -> Cell {
+        let mut cell = Cell::empty();
+        let user = |name: &str| -> UserName { name.parse().expect("a name") };
+        let name = "lab".parse().expect("a name");
+        cell.apply(Time(1), &Op::Found { name, administrator: user("root") });
+        cell.apply(Time(1), &Op::RaiseLevel { to: cell::LEVEL });
+        let env = |name: &str| BTreeMap::from([(name.to_owned(), "hunter2".to_owned())]);
+        let mut task = TaskSpec::of(vec!["x".to_owned()]);
+        let (name, priority) = ("keys".parse().expect("a name"), "1".parse().expect("one"));
+        task.env = env("KEY");
+        let mut keys = JobSpec::of(name, priority, 2, task);
+        let own = TaskOverride { env: env("OWN"), ..TaskOverride::default() };
+        keys.overrides.insert(TaskIndex(1), own);
+        let capability = |name: &str, capability| {
+            let user = user(name);
+            ("root", Mutation::SetCapability { user, capability, held: true })
+        };
+        for (session, (by, mutation)) in (1..).zip([
+            ("ana", Mutation::Submit(Arc::new(keys))),
+            capability("cho", Capability::AdministerJobs),
+            capability("dan", Capability::GrantQuota),
+        ]) {
+            let by = user(by);
+            cell.apply(Time(2), &Op::OpenSession { user: by.clone() });
+            let id = RequestId { session: SessionId(session), sequence: 1 };
+            cell.apply(Time(3), &Op::Request { id, by, mutation });
+        }
+        cell
+    }
+
+    #[test]
+    fn values_of_env_are_for_the_owner_and_who_may_administer_the_job() {
+        let view = View::of(cell_with_env());
+        for (by, shown) in [
+            (Caller::of("ana"), true),
+            (Caller::task_of("ana"), true),
+            (Caller::of("ben"), false),
+            (Caller::task_of("ben"), false),
+            (Caller::of("root"), true),
+            (Caller::task_of("root"), false),
+            (Caller::of("cho"), true),
+            (Caller::task_of("cho"), false),
+            (Caller::of("dan"), false),
+        ] {
+            let job = view.cell.jobs().next().expect("the job");
+            let status = Reads::of(&view, &by).job(job, true);
+            let spec = status.spec.expect("its description");
+            let own = &spec.overrides[&1];
+            let value = |env: &BTreeMap<String, String>| env.values().cloned().collect::<String>();
+            let names = [spec.hidden_env.concat(), own.hidden_env.concat()];
+            let seen = [value(&spec.env), value(&own.env), names.concat()];
+            let expected = if shown { ["hunter2", "hunter2", ""] } else { ["", "", "KEYOWN"] };
+            assert_eq!(seen, expected, "{by:?}");
+        }
     }
 
     #[test]

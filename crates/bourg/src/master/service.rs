@@ -30,6 +30,7 @@ use super::rejections::rejected;
 use super::streams::{Streams, holding};
 use super::summary::Summary;
 use super::tasks::{self, split};
+use super::users::Caller;
 use super::watching::Kept;
 use super::{agents, changes, following, gate, peers, quota, routes};
 
@@ -124,11 +125,6 @@ impl Service {
         }
     }
 
-    /// The user who asks, or whose task does.
-    pub(super) async fn user<T: Sync>(&self, request: &Request<T>) -> Result<UserName, Status> {
-        self.anyone(request).await.map(|caller| caller.user)
-    }
-
     pub(super) fn scheduler<T>(&self, request: &Request<T>) -> Result<String, Status> {
         match rpc::transport::peer_identity(request, &self.cell)? {
             Identity::Scheduler(name) => Ok(name),
@@ -142,28 +138,27 @@ impl Service {
     /// Answers from the newest view.
     fn read<T>(
         &self,
-        me: &UserName,
+        by: &Caller,
         answer: impl FnOnce(&Reads<'_>) -> Result<T, Status>,
     ) -> Answer<T> {
-        let view = self.core.view();
-        answer(&Reads { cell: &view.cell, now: view.now(), me }).map(Response::new)
+        answer(&Reads::of(&self.core.view(), by)).map(Response::new)
     }
 
     /// The same where the answer may be as large as the cell: a few at a time, on threads of their own. Those
     /// that serve hear the other replicas, too.
     async fn read_much<T: Send + 'static>(
         &self,
-        me: &UserName,
+        by: &Caller,
         answer: impl FnOnce(&Reads<'_>) -> Result<T, Status> + Send + 'static,
     ) -> Answer<T> {
-        let place = self.askers.begin(me)?;
+        let place = self.askers.begin(&by.user)?;
         let turn = Arc::clone(&self.much).acquire_owned().await;
         let turn = turn.map_err(|_| Status::unavailable("the master stops"))?;
-        let (view, me) = (self.core.view(), me.clone());
+        let (view, by) = (self.core.view(), by.clone());
         let answered = tokio::task::spawn_blocking(move || {
             // Kept by a question whose client is gone, too.
             let _held = (turn, place);
-            answer(&Reads { cell: &view.cell, now: view.now(), me: &me })
+            answer(&Reads::of(&view, &by))
         });
         answered.await.map_err(|error| Status::internal(error.to_string()))?.map(Response::new)
     }
@@ -171,12 +166,21 @@ impl Service {
     /// Answers from a moment of the past.
     async fn past(
         &self,
-        me: &UserName,
+        by: &Caller,
         at: v1::Moment,
         question: Question,
     ) -> Result<PastAnswer, Status> {
-        let newest = self.core.view().cell.index();
-        self.past.ask(me, newest, at, question).await
+        let asked = {
+            let view = self.core.view();
+            v1::PastQuestion {
+                user: by.user.to_string(),
+                administers_jobs: by.administers_jobs(&view.cell),
+                at: Some(at),
+                newest: view.cell.index().0,
+                question: Some(question),
+            }
+        };
+        self.past.ask(asked).await
     }
 }
 
@@ -253,9 +257,7 @@ impl Borgmaster for Service {
         let (v1::KillRequest { id, job, tasks }, asked) = split(request);
         let (tasks, address) = (selection(tasks)?, job.unwrap_or_default());
         let me = by.user.clone();
-        let find = |view: &View| {
-            Reads { cell: &view.cell, now: view.now(), me: &me }.find(&address).map(Arc::clone)
-        };
+        let find = |view: &View| Reads::of(view, &by).find(&address).map(Arc::clone);
         let kill = |job: &Arc<cell::Job>| {
             self.own(&by, &asked, || tasks::may_touch(&me, job))?;
             Ok(Mutation::Kill { collection: job.id, tasks: tasks.clone() })
@@ -365,8 +367,8 @@ impl Borgmaster for Service {
     }
 
     async fn users(&self, request: Request<v1::UsersRequest>) -> Answer<v1::UsersResponse> {
-        let user = self.user(&request).await?;
-        self.read(&user, |reads| Ok(reads.users()))
+        let by = self.anyone(&request).await?;
+        self.read(&by, |reads| Ok(reads.users()))
     }
 
     async fn change_quota(
@@ -386,39 +388,39 @@ impl Borgmaster for Service {
     }
 
     async fn quota(&self, request: Request<v1::QuotaRequest>) -> Answer<v1::QuotaResponse> {
-        let (user, asked) = (self.user(&request).await?, request.into_inner());
-        self.read(&user, |reads| reads.quota(&asked))
+        let (by, asked) = (self.anyone(&request).await?, request.into_inner());
+        self.read(&by, |reads| reads.quota(&asked))
     }
 
     async fn check_quota(
         &self,
         request: Request<v1::CheckQuotaRequest>,
     ) -> Answer<v1::CheckQuotaResponse> {
-        let (user, asked) = (self.user(&request).await?, request.into_inner());
-        self.read(&user, |reads| reads.check_quota(asked))
+        let (by, asked) = (self.anyone(&request).await?, request.into_inner());
+        self.read(&by, |reads| reads.check_quota(asked))
     }
 
     async fn capabilities(
         &self,
         request: Request<v1::CapabilitiesRequest>,
     ) -> Answer<v1::CapabilitiesResponse> {
-        let (user, asked) = (self.user(&request).await?, request.into_inner());
-        self.read(&user, |reads| Ok(reads.capabilities(&asked)))
+        let (by, asked) = (self.anyone(&request).await?, request.into_inner());
+        self.read(&by, |reads| Ok(reads.capabilities(&asked)))
     }
 
     async fn platforms(
         &self,
         request: Request<v1::PlatformsRequest>,
     ) -> Answer<v1::PlatformsResponse> {
-        let user = self.user(&request).await?;
-        self.read(&user, |reads| Ok(reads.platforms()))
+        let by = self.anyone(&request).await?;
+        self.read(&by, |reads| Ok(reads.platforms()))
     }
 
     async fn status(&self, request: Request<v1::StatusRequest>) -> Answer<v1::StatusResponse> {
-        let (user, asked) = (self.user(&request).await?, request.into_inner());
+        let (by, asked) = (self.anyone(&request).await?, request.into_inner());
         few("jobs", asked.jobs.len())?;
         if let Some(at) = asked.at {
-            return match self.past(&user, at, Question::Status(asked)).await? {
+            return match self.past(&by, at, Question::Status(asked)).await? {
                 PastAnswer::Status(answer) => Ok(Response::new(answer)),
                 other => Err(unexpected(&other)),
             };
@@ -426,14 +428,13 @@ impl Borgmaster for Service {
         let is_small = match asked.jobs.as_slice() {
             [job] => {
                 let view = self.core.view();
-                let reads = Reads { cell: &view.cell, now: view.now(), me: &user };
-                reads.find(job)?.spec.tasks <= TASKS_BESIDE
+                Reads::of(&view, &by).find(job)?.spec.tasks <= TASKS_BESIDE
             }
             _ => false,
         };
         match is_small {
-            true => self.read(&user, |reads| reads.status(&asked)),
-            false => self.read_much(&user, move |reads| reads.status(&asked)).await,
+            true => self.read(&by, |reads| reads.status(&asked)),
+            false => self.read_much(&by, move |reads| reads.status(&asked)).await,
         }
     }
 
@@ -442,44 +443,43 @@ impl Borgmaster for Service {
         request: Request<v1::WatchJobRequest>,
     ) -> Answer<Self::WatchJobStream> {
         let caller = self.anyone(&request).await?;
-        let user = &caller.user;
         let asked = request.into_inner().job.unwrap_or_default();
         let view = self.core.view();
-        let reads = Reads { cell: &view.cell, now: view.now(), me: user };
+        let reads = Reads::of(&view, &caller);
         let (job, tasks) = reads.find(&asked).map(|job| (job.id, job.spec.tasks))?;
         drop(view);
         let thousands = usize::try_from(tasks / 1_000).unwrap_or(usize::MAX);
-        let place = self.watchers.begin_as(user, thousands.saturating_add(1))?;
-        let stream = holding(place, following::follow(self.core.watch(), job)?);
+        let place = self.watchers.begin_as(&caller.user, thousands.saturating_add(1))?;
+        let stream = holding(place, following::follow(self.core.watch(), job, caller.clone())?);
         Ok(self.while_accepted(caller, Response::new(stream)))
     }
 
     async fn why(&self, request: Request<v1::WhyRequest>) -> Answer<v1::WhyResponse> {
-        let (user, asked) = (self.user(&request).await?, request.into_inner());
+        let (by, asked) = (self.anyone(&request).await?, request.into_inner());
         if let Some(at) = asked.at {
-            return match self.past(&user, at, Question::Why(asked)).await? {
+            return match self.past(&by, at, Question::Why(asked)).await? {
                 PastAnswer::Why(answer) => Ok(Response::new(answer)),
                 other => Err(unexpected(&other)),
             };
         }
-        self.read_much(&user, move |reads| reads.why(&asked)).await
+        self.read_much(&by, move |reads| reads.why(&asked)).await
     }
 
     async fn machines(
         &self,
         request: Request<v1::MachinesRequest>,
     ) -> Answer<v1::MachinesResponse> {
-        let (user, asked) = (self.user(&request).await?, request.into_inner());
+        let (by, asked) = (self.anyone(&request).await?, request.into_inner());
         few("machines", asked.names.len())?;
         if let Some(at) = asked.at {
-            return match self.past(&user, at, Question::Machines(asked)).await? {
+            return match self.past(&by, at, Question::Machines(asked)).await? {
                 PastAnswer::Machines(answer) => Ok(Response::new(answer)),
                 other => Err(unexpected(&other)),
             };
         }
         let mut answer = match asked.names.as_slice() {
-            [_] => self.read(&user, |reads| reads.machines(&asked))?,
-            _ => self.read_much(&user, move |reads| reads.machines(&asked)).await?,
+            [_] => self.read(&by, |reads| reads.machines(&asked))?,
+            _ => self.read_much(&by, move |reads| reads.machines(&asked)).await?,
         };
         self.tell_of_links(&mut answer.get_mut().machines).await;
         Ok(answer)
@@ -489,17 +489,18 @@ impl Borgmaster for Service {
         &self,
         request: Request<v1::CellStatusRequest>,
     ) -> Answer<v1::CellStatusResponse> {
-        let (user, asked) = (self.user(&request).await?, request.into_inner());
+        let (by, asked) = (self.anyone(&request).await?, request.into_inner());
         if let Some(at) = asked.at {
-            return match self.past(&user, at, Question::Cell(asked)).await? {
+            return match self.past(&by, at, Question::Cell(asked)).await? {
                 PastAnswer::Cell(answer) => Ok(Response::new(answer)),
                 other => Err(unexpected(&other)),
             };
         }
-        let (asked_at, core, me) = (self.core.view().cell.index(), self.core.clone(), user.clone());
+        let (asked_at, core, asker) =
+            (self.core.view().cell.index(), self.core.clone(), by.clone());
         let make = move || {
             let view = core.view();
-            Reads { cell: &view.cell, now: view.now(), me: &me }.cell_status()
+            Reads::of(&view, &asker).cell_status()
         };
         let answer = self.summary.since(asked_at, make).await?;
         // What changes while nothing is done, and who asks.
@@ -511,14 +512,14 @@ impl Borgmaster for Service {
             term: view.term.0,
             violations: view.violations,
             machines_heard: view.machines_heard,
-            user: user.to_string(),
+            user: by.user.to_string(),
             ..answer
         }))
     }
 
     async fn events(&self, request: Request<v1::EventsRequest>) -> Answer<Self::EventsStream> {
         let (caller, asked) = (self.anyone(&request).await?, request.into_inner());
-        let stream = self.follow_events(&caller.user, &asked)?;
+        let stream = self.follow_events(&caller, &asked)?;
         Ok(self.while_accepted(caller, stream))
     }
 
@@ -537,10 +538,10 @@ impl Borgmaster for Service {
         let user = &caller.user;
         let (asked, asks) = split(request);
         let view = self.core.view();
-        let reads = Reads { cell: &view.cell, now: view.now(), me: user };
+        let reads = Reads::of(&view, &caller);
         let job = reads.find(&asked.job.clone().unwrap_or_default())?;
         self.own(&caller, &asks, || tasks::may_touch(user, job))?;
-        if job.owner != *user && !view.cell.may(user, Capability::AdministerJobs) {
+        if job.owner != *user && !caller.administers_jobs(&view.cell) {
             return Err(Status::permission_denied(format!(
                 "{user} may not read the logs of {}/{}: {}, an administrator or a user with the \
                  capability {} may",

@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 use std::time::UNIX_EPOCH;
 
 use cell::{Cell, Mutation, Reply};
-use model::{Serial, Time, UserName};
+use model::{Capability, Serial, Time, UserName};
 use prost::Message as _;
 use proto::v1;
 use rpc::Identity;
@@ -39,9 +39,19 @@ impl Caller {
         let serial = Serial::from_bytes(&[1]).unwrap_or_else(|| unreachable!("one byte"));
         Self { user, serial, task: None }
     }
+
+    /// A task of theirs.
+    pub(super) fn task_of(name: &str) -> Self {
+        Self { task: Some(Time(1)), ..Self::of(name) }
+    }
 }
 
 impl Caller {
+    /// Whether they may act on everybody's jobs as the owner can. A task never may, whoever its user is.
+    pub(super) fn administers_jobs(&self, cell: &Cell) -> bool {
+        self.task.is_none() && cell.may(&self.user, Capability::AdministerJobs)
+    }
+
     /// Whether their certificate is accepted in a cell, at some moment.
     pub(super) fn accepted(&self, cell: &Cell, now: Time) -> Result<(), Denied> {
         match self.task {

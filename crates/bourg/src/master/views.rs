@@ -18,7 +18,10 @@ use super::settling;
 /// Among how many of a user's jobs, and how many of others', a nearest name is looked for.
 const NEAREST_AMONG: usize = 500;
 
-/// A job at a time, with its tasks or without.
+/// A job at a time, with its tasks or without, and without its description: [`Reads::job`] adds that, as
+/// whoever asks may see it.
+///
+/// [`Reads::job`]: super::reads::Reads::job
 pub(crate) fn job_status(cell: &Cell, job: &Job, with_tasks: bool, now: Time) -> v1::JobStatus {
     let mut counts = v1::JobCounts { tasks: job.spec.tasks, ..v1::JobCounts::default() };
     for (index, task) in job.tasks() {
@@ -45,7 +48,7 @@ pub(crate) fn job_status(cell: &Cell, job: &Job, with_tasks: bool, now: Time) ->
     v1::JobStatus {
         collection: job.id.0,
         user: job.owner.to_string(),
-        spec: Some(job.spec.as_ref().into()),
+        spec: None,
         submitted: job.submitted.0,
         state: state.to_owned(),
         counts: Some(counts),

@@ -20,6 +20,7 @@ use super::core::Core;
 use super::reads::{Reads, job_has, labels, selection, task_has};
 use super::service::{Answer, Service, Streamed};
 use super::streams::{Streams, holding};
+use super::users::Caller;
 
 /// How many events are read at once, and how many bytes of them.
 const AT_ONCE: Limit = Limit { events: 1_000, bytes: 1 << 20 };
@@ -68,9 +69,9 @@ struct Wanted {
 }
 
 impl Wanted {
-    fn of(asked: &v1::EventsRequest, me: &UserName, core: &Core) -> Result<Self, Status> {
+    fn of(asked: &v1::EventsRequest, by: &Caller, core: &Core) -> Result<Self, Status> {
         let view = core.view();
-        let reads = Reads { cell: &view.cell, now: view.now(), me };
+        let reads = Reads::of(&view, by);
         let mut unknown = None;
         let mut named = |job: &v1::JobAddress| -> Result<_, Status> {
             match reads.find(job) {
@@ -79,7 +80,8 @@ impl Wanted {
                 Err(status) => return Err(status),
             }
             let bad = |error: model::NameError| Status::invalid_argument(error.to_string());
-            let user = if job.user.is_empty() { Ok(me.clone()) } else { UserName::new(&job.user) };
+            let user =
+                if job.user.is_empty() { Ok(by.user.clone()) } else { UserName::new(&job.user) };
             Ok((user.map_err(bad)?, model::JobName::new(&job.job).map_err(bad)?))
         };
         let machine = (!asked.machine.is_empty()).then_some(asked.machine.as_str());
@@ -139,12 +141,12 @@ impl Wanted {
 impl Service {
     pub(super) fn follow_events(
         &self,
-        me: &UserName,
+        by: &Caller,
         asked: &v1::EventsRequest,
     ) -> Answer<Streamed<v1::EventsResponse>> {
-        let wanted = Wanted::of(asked, me, &self.core)?;
+        let wanted = Wanted::of(asked, by, &self.core)?;
         let Kept { followers, readers, .. } = &self.events;
-        let place = if asked.follow { followers } else { readers }.begin(me)?;
+        let place = if asked.follow { followers } else { readers }.begin(&by.user)?;
         // One place more: how it ends.
         let (to_client, stream) = mpsc::channel(QUEUE + 1);
         let no_room = |_| Status::internal("a queue that is new has no room: report this");

@@ -30,6 +30,7 @@ mod damage;
 mod dev;
 mod disk;
 mod enrolment;
+mod env_values;
 mod events;
 mod faults;
 mod full;
