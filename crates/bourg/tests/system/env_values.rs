@@ -88,7 +88,7 @@ fn every_replica_shows_values_of_env_to_the_owner_and_to_whoever_administers_the
     for replica in 1..=3 {
         for (user, more) in [("ana", ""), ("root", ""), ("cho", ""), ("ana", &then), ("cho", &then)]
         {
-            is_shown(&cell, &only(&cell, &format!("{user}"), replica), more);
+            is_shown(&cell, &only(&cell, user, replica), more);
             cell.ok(&format!("rm -r {user}-{replica}"));
         }
         let ben = only(&cell, "ben", replica);
