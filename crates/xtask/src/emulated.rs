@@ -46,8 +46,8 @@ const TOP_LINKS: [&str; 5] = ["/bin", "/lib", "/lib32", "/lib64", "/sbin"];
 const VERDICT: &str = "the guest's tests ended with status ";
 
 /// Pid 1 of the guest at first, and on its lasting root.
-const INIT: &str = include_str!("../../linux/tests/emulated/init.sh");
-const RUN: &str = include_str!("../../linux/tests/emulated/run.sh");
+const INIT: &str = include_str!("../../boundary/linux/tests/emulated/init.sh");
+const RUN: &str = include_str!("../../boundary/linux/tests/emulated/run.sh");
 
 /// Boots the machine and runs the tests; `packages` says to cargo with which others the crate `linux`
 /// is built: those that are built already save the time.
@@ -162,7 +162,9 @@ fn build(packages: &[&str]) -> anyhow::Result<Built> {
     for message in Message::parse_stream(output.stdout.as_slice()) {
         let Message::CompilerArtifact(artifact) = message? else { continue };
         let program = match (artifact.manifest_path.as_str(), artifact.target.name.as_str()) {
-            (manifest, "system") if manifest.ends_with("/crates/linux/Cargo.toml") => &mut test,
+            (manifest, "system") if manifest.ends_with("/crates/boundary/linux/Cargo.toml") => {
+                &mut test
+            }
             (_, "bare-shim") => &mut shim,
             _ => continue,
         };

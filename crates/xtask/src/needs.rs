@@ -22,59 +22,83 @@ struct Tool {
 
 /// Every program that a test runs and that a small Debian system may lack.
 const TOOLS: &[Tool] = &[
-    Tool { program: "setsid", package: "util-linux", needed_by: "linux/tests/system/survive.rs" },
+    Tool {
+        program: "setsid",
+        package: "util-linux",
+        needed_by: "boundary/linux/tests/system/survive.rs",
+    },
     Tool {
         program: "qemu-system-x86_64",
         package: "qemu-system-x86",
         needed_by: "xtask/src/emulated.rs",
     },
-    Tool { program: "setpriv", package: "util-linux", needed_by: "linux/tests/system/rootless.rs" },
-    Tool { program: "unshare", package: "util-linux", needed_by: "linux/tests/system/rootless.rs" },
-    Tool { program: "ip", package: "iproute2", needed_by: "bourg/tests/system/faults/network.rs" },
+    Tool {
+        program: "setpriv",
+        package: "util-linux",
+        needed_by: "boundary/linux/tests/system/rootless.rs",
+    },
+    Tool {
+        program: "unshare",
+        package: "util-linux",
+        needed_by: "boundary/linux/tests/system/rootless.rs",
+    },
+    Tool {
+        program: "ip",
+        package: "iproute2",
+        needed_by: "bin/bourg/tests/system/faults/network.rs",
+    },
     Tool {
         program: "nsenter",
         package: "util-linux",
-        needed_by: "bourg/tests/system/faults/network.rs",
+        needed_by: "bin/bourg/tests/system/faults/network.rs",
     },
-    Tool { program: "bash", package: "bash", needed_by: "bourg/tests/system/faults/starts.rs" },
+    Tool { program: "bash", package: "bash", needed_by: "bin/bourg/tests/system/faults/starts.rs" },
     Tool {
         program: "fsfreeze",
         package: "util-linux",
-        needed_by: "bourg/tests/system/faults/volume.rs",
+        needed_by: "bin/bourg/tests/system/faults/volume.rs",
     },
     Tool {
         program: "mkfs.ext4",
         package: "e2fsprogs",
-        needed_by: "bourg/tests/system/faults/volume.rs",
+        needed_by: "bin/bourg/tests/system/faults/volume.rs",
     },
-    Tool { program: "mount", package: "mount", needed_by: "bourg/tests/system/faults/volume.rs" },
-    Tool { program: "jsonnet", package: "jsonnet", needed_by: "bourg/tests/system/jsonnet.rs" },
-    Tool { program: "curl", package: "curl", needed_by: "bourg/tests/system/pages.rs" },
-    Tool { program: "promtool", package: "prometheus", needed_by: "bourg/tests/system/metrics.rs" },
+    Tool {
+        program: "mount",
+        package: "mount",
+        needed_by: "bin/bourg/tests/system/faults/volume.rs",
+    },
+    Tool { program: "jsonnet", package: "jsonnet", needed_by: "bin/bourg/tests/system/jsonnet.rs" },
+    Tool { program: "curl", package: "curl", needed_by: "bin/bourg/tests/system/pages.rs" },
+    Tool {
+        program: "promtool",
+        package: "prometheus",
+        needed_by: "bin/bourg/tests/system/metrics.rs",
+    },
     Tool {
         program: "prometheus",
         package: "prometheus",
-        needed_by: "bourg/tests/system/metrics.rs",
+        needed_by: "bin/bourg/tests/system/metrics.rs",
     },
     Tool {
         program: "systemd-analyze",
         package: "systemd",
-        needed_by: "bourg/tests/system/units.rs",
+        needed_by: "bin/bourg/tests/system/units.rs",
     },
     Tool {
         program: "/usr/bin/python3",
         package: "python3",
-        needed_by: "bourg/tests/system/reflection.rs",
+        needed_by: "bin/bourg/tests/system/reflection.rs",
     },
     Tool {
         program: "/usr/lib/python3/dist-packages/grpc/__init__.py",
         package: "python3-grpcio",
-        needed_by: "bourg/tests/system/reflection.rs",
+        needed_by: "bin/bourg/tests/system/reflection.rs",
     },
     Tool {
         program: "/usr/lib/python3/dist-packages/google/protobuf/__init__.py",
         package: "python3-protobuf",
-        needed_by: "bourg/tests/system/reflection.rs",
+        needed_by: "bin/bourg/tests/system/reflection.rs",
     },
 ];
 

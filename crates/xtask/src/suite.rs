@@ -125,11 +125,14 @@ struct Targets {
     system: BTreeSet<String>,
 }
 
-/// Finds the test binaries: `crates/*/tests/NAME.rs` and `crates/*/tests/NAME/main.rs`. A name
+/// Finds the test binaries: `crates/LAYER/CRATE/tests/NAME.rs` and `…/tests/NAME/main.rs`. A name
 /// that is in both tiers is run in both.
 fn targets(root: &Path) -> anyhow::Result<Targets> {
     let mut targets = Targets::default();
-    for package in list(&root.join("crates"))? {
+    let layers = list(&root.join("crates"))?;
+    let crates: Vec<_> = layers.iter().map(|layer| list(layer)).collect::<Result<_, _>>()?;
+    // `crates/xtask` is a crate, and not a layer of several.
+    for package in crates.into_iter().flatten().chain(layers) {
         let tests = package.join("tests");
         if !tests.is_dir() {
             continue;

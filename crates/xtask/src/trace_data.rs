@@ -94,7 +94,7 @@ fn spread_out(snapshot: &CellSnapshot, figures: &mut Figures) {
 /// # Errors
 /// Where a file is missing, a row cannot be, or the slice cannot be written.
 pub(crate) fn slice(directory: &Path) -> anyhow::Result<()> {
-    let into = root().join("crates/trace/data/google2011");
+    let into = root().join("crates/harness/trace/data/google2011");
     for (name, column) in [("machines-merged.csv.gz", 0), ("machine_remove_events.csv.gz", 1)] {
         let whole = text(&directory.join("derived").join(name))?;
         let kept = whole.split_inclusive('\n').filter(|line| {
@@ -125,7 +125,7 @@ pub(crate) fn slice(directory: &Path) -> anyhow::Result<()> {
 /// # Errors
 /// Where a file is missing or a row cannot be, or a table cannot be written.
 pub(crate) fn shapes(directory: &Path) -> anyhow::Result<()> {
-    let into = root().join("crates/trace/data/google2019");
+    let into = root().join("crates/harness/trace/data/google2019");
     for cell in 'a'..='h' {
         let machines = format!("machine_shapes/2019_{cell}_host_resource.csv");
         let machines = fs::read_to_string(directory.join(machines)).context("no machine shapes")?;

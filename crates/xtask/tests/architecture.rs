@@ -7,37 +7,31 @@ use std::process::Command;
 
 use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, Package, PackageId};
 
-/// One of our crates: its name, whether it is pure, and the crates of ours that it may depend on.
-/// A crate that is not here is refused, and so is every edge that is not here: normal, build and
-/// dev dependencies alike.
-const LAYERS: &[(&str, Kind, &[&str])] = &[
+/// One of our crates: its name, and the crates of ours that it may depend on. A crate that is not here is
+/// refused, and so is every edge that is not here: normal, build and dev dependencies alike. What kind of
+/// crate it is, its folder says ([`Kind`]).
+const LAYERS: &[(&str, &[&str])] = &[
     // The words.
-    ("model", Kind::Pure, &[]),
-    ("spec", Kind::Pure, &["model"]),
+    ("model", &[]),
+    ("spec", &["model"]),
     // The core.
-    ("cell", Kind::Pure, &["model", "spec"]),
-    ("bcl", Kind::Pure, &["model", "spec"]),
-    ("borglet", Kind::Pure, &["model", "spec"]),
-    ("scheduler", Kind::Pure, &["model", "spec", "cell", "trace"]),
-    ("master", Kind::Pure, &["model", "spec", "cell", "borglet"]),
-    ("replica", Kind::Pure, &["model", "cell", "borglet", "master"]),
+    ("cell", &["model", "spec"]),
+    ("bcl", &["model", "spec"]),
+    ("borglet", &["model", "spec"]),
+    ("scheduler", &["model", "spec", "cell", "trace"]),
+    ("master", &["model", "spec", "cell", "borglet"]),
+    ("replica", &["model", "cell", "borglet", "master"]),
+    ("trace", &["model", "spec"]),
     // The harness.
-    ("trace", Kind::Pure, &["model", "spec"]),
-    // The harness.
-    (
-        "sim",
-        Kind::Pure,
-        &["model", "spec", "cell", "borglet", "scheduler", "master", "replica", "trace"],
-    ),
+    ("sim", &["model", "spec", "cell", "borglet", "scheduler", "master", "replica", "trace"]),
     // The boundary.
-    ("proto", Kind::Boundary, &["model", "spec", "cell", "borglet", "master", "replica"]),
-    ("store", Kind::Boundary, &[]),
-    ("linux", Kind::Boundary, &[]),
-    ("rpc", Kind::Boundary, &["proto"]),
+    ("proto", &["model", "spec", "cell", "borglet", "master", "replica"]),
+    ("store", &[]),
+    ("linux", &[]),
+    ("rpc", &["proto"]),
     // The shell.
     (
         "bourg",
-        Kind::Shell,
         &[
             "model",
             "spec",
@@ -56,18 +50,31 @@ const LAYERS: &[(&str, Kind, &[&str])] = &[
             "rpc",
         ],
     ),
-    ("xtask", Kind::Shell, &["model", "trace"]),
+    ("xtask", &["model", "trace"]),
 ];
 
-/// What a crate is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What a crate is, by the folder that it is in below `crates/`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
-    /// It decides: no clock, file, socket or thread.
+    /// `words`, `core`, `harness`: it decides; no clock, file, socket or thread.
     Pure,
-    /// It has effects behind a narrow interface, or speaks a format of the outside.
+    /// `boundary`: it has effects behind a narrow interface, or speaks a format of the outside.
     Boundary,
-    /// It runs things.
+    /// `shell`, `bin`, and `xtask`: it runs things.
     Shell,
+}
+
+impl Kind {
+    fn of(package: &Package) -> Self {
+        let folder = package.manifest_path.parent().and_then(|directory| directory.parent());
+        match folder.and_then(|folder| folder.file_name()) {
+            Some("words" | "core" | "harness") => Self::Pure,
+            Some("boundary") => Self::Boundary,
+            Some("shell" | "bin") => Self::Shell,
+            Some("crates") if package.name.as_str() == "xtask" => Self::Shell,
+            folder => panic!("{}: {folder:?} is no folder of the architecture", package.name),
+        }
+    }
 }
 
 /// Runtimes, sockets and system calls: no pure crate may reach one, by any kind of dependency, its
@@ -110,8 +117,15 @@ fn edges_between_our_crates_point_down_only() {
     assert_eq!(ours, listed, "crates of the workspace, and crates in LAYERS of {}", file!());
 
     let mut refused = Vec::new();
-    for package in packages {
+    for package in &packages {
         refused.extend(refused_edges(package, &ours));
+        // Whatever the table says: what decides depends on nothing that has effects.
+        for edge in &package.dependencies {
+            let below = packages.iter().find(|below| below.name.as_str() == edge.name);
+            if let Some(below) = below.filter(|below| Kind::of(below) > Kind::of(package)) {
+                refused.push(format!("{} → {} points up", package.name, below.name));
+            }
+        }
     }
     assert!(refused.is_empty(), "\n{}\n", refused.join("\n"));
 }
@@ -121,10 +135,11 @@ fn pure_crates_reach_no_effects() {
     let metadata = metadata();
     let graph = Graph::of(&metadata);
     let mut refused = Vec::new();
-    for (name, kind, _) in LAYERS {
-        if *kind != Kind::Pure {
+    for package in metadata.workspace_packages() {
+        if Kind::of(package) != Kind::Pure {
             continue;
         }
+        let name = package.name.as_str();
         let start = graph.ours(name);
         let tested = graph.reach(&start, |_, _| true);
         refused.extend(found(&graph, name, &tested, EFFECTS, "even for its tests"));

@@ -37,13 +37,20 @@ fn no_rust_file_is_too_long() {
 
 #[test]
 fn every_crate_is_in_the_directory_of_its_name() {
-    let crates = fs::read_dir(root().join("crates")).expect("crates/ can be listed");
-    for entry in crates {
-        let directory = entry.expect("crates/ can be listed").path();
-        let manifest = read(&directory.join("Cargo.toml"));
-        let name = manifest.lines().find_map(|line| line.strip_prefix("name = "));
-        let expected = directory.file_name().map(|name| format!("\"{}\"", name.to_string_lossy()));
-        assert_eq!(name, expected.as_deref(), "{}", shown(&directory));
+    let directories = |path: &Path| {
+        let entries = fs::read_dir(path).expect("a directory can be listed");
+        let paths = entries.map(|entry| entry.expect("a directory can be listed").path());
+        paths.filter(|path| path.is_dir()).collect::<Vec<_>>()
+    };
+    for layer in directories(&root().join("crates")) {
+        let crates = if layer.ends_with("xtask") { vec![layer] } else { directories(&layer) };
+        for directory in crates {
+            let manifest = read(&directory.join("Cargo.toml"));
+            let name = manifest.lines().find_map(|line| line.strip_prefix("name = "));
+            let expected = directory.file_name();
+            let expected = expected.map(|name| format!("\"{}\"", name.to_string_lossy()));
+            assert_eq!(name, expected.as_deref(), "{}", shown(&directory));
+        }
     }
 }
 

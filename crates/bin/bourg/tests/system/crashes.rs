@@ -192,7 +192,7 @@ fn what_cannot_be_adopted_does_not_run_beside_its_successor() {
 fn a_client_that_is_killed_can_do_it_again() {
     let mut random = Random::new(5);
     let cell = Cell::start();
-    let hello = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/hello.bcl");
+    let hello = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../examples/hello.bcl");
     for _ in 0..ROUNDS {
         let run = cell.start("bourg", &["run", hello]);
         random.moment(60);

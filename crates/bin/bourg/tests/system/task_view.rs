@@ -7,7 +7,7 @@ use std::net::TcpListener;
 use crate::cell::Cell;
 use crate::tools::needs;
 
-const PAGE: &str = include_str!("../../../../docs/tasks.md");
+const PAGE: &str = include_str!("../../../../../docs/tasks.md");
 
 /// The rows of the table below a heading, cell by cell, without marks of code.
 fn table(heading: &str) -> Vec<Vec<String>> {

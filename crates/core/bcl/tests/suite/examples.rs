@@ -6,7 +6,7 @@ use spec::{JobReference, JobSpec, Kind};
 
 macro_rules! example {
     ($name:literal) => {
-        ($name, include_str!(concat!("../../../../examples/", $name)))
+        ($name, include_str!(concat!("../../../../../examples/", $name)))
     };
 }
 

@@ -7,7 +7,7 @@ use crate::eventually::until;
 use crate::http;
 
 fn hello() -> Cell {
-    let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/hello.bcl");
+    let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../examples/hello.bcl");
     Cell::start_with(&[examples])
 }
 

@@ -17,7 +17,7 @@ use crate::tools::needs;
 const ROLES: [&str; 3] = ["master", "scheduler", "borglet"];
 
 fn packaged(file: &str) -> String {
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/systemd");
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../packaging/systemd");
     std::fs::read_to_string(directory.join(file)).expect(file)
 }
 

@@ -44,7 +44,7 @@ fn it_runs_a_file_and_a_command_and_stops_the_tasks() {
 #[test]
 fn ctrl_c_stops_the_cell_and_removes_what_was_temporary() {
     let terminal = Terminal::new();
-    let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/hello.bcl");
+    let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../examples/hello.bcl");
     let dev = terminal.start("bourg", &["dev", examples]);
     until("hello is healthy", || dev.stderr().contains("Ctrl-C stops the cell"));
     let known = terminal.path("config/bourg/cells/dev");
@@ -76,7 +76,7 @@ fn nothing_outlives_it_when_it_is_killed() {
 /// It has stopped its tasks, or they were gone with it: nothing of that is known before the machine answers.
 #[test]
 fn a_second_start_calls_healthy_what_answers() {
-    let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/hello.bcl");
+    let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../examples/hello.bcl");
     let mut cell = Cell::start_with(&[examples]);
     let answers = |cell: &mut Cell| {
         let (said, told) = (cell.dev().stdout(), cell.said());

@@ -67,7 +67,7 @@ impl Terminal {
     /// A program with the environment of this home.
     pub(crate) fn program(&self, program: &str) -> Command {
         let bourg = Path::new(env!("CARGO_BIN_EXE_bourg"));
-        let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+        let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../examples");
         let path = std::env::var_os("PATH").unwrap_or_default();
         let all = bourg.parent().map(PathBuf::from).into_iter().chain(std::env::split_paths(&path));
         let mut command = Command::new(program);
