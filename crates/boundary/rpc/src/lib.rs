@@ -12,6 +12,7 @@
 //! - [`identity`]: who a process or a person is, and how a certificate says so
 //! - [`authority`]: the cell's certificate authority, made at the first start
 //! - [`credentials`]: a certificate with its key, in memory and in files
+//! - [`metadata`]: what goes with a request or an answer beside its message
 //! - [`request`]: asking for a certificate without giving the key away
 //! - [`token`]: what somebody gets who is to become part of the cell
 //! - [`service`]: the services between processes, generated from their protobuf definitions
@@ -23,6 +24,7 @@ pub mod credentials;
 mod error;
 mod files;
 pub mod identity;
+pub mod metadata;
 pub mod request;
 mod rotating;
 pub mod service;

@@ -16,7 +16,8 @@ use crate::terminal::Terminal;
 /// kind of thing in it.
 fn with_kept(name: &str) -> Terminal {
     let terminal = Terminal::new();
-    let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kept/level-1.checkpoint");
+    let kept = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../boundary/checkpoint/tests/kept/level-1.checkpoint");
     fs::copy(kept, terminal.path(name)).expect("it can be copied");
     terminal
 }

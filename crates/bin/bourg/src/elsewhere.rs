@@ -1,0 +1,267 @@
+//! Commands that other systems have: whoever types one is told which does that here, or that nothing does
+//! yet and what to do instead.
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+
+use cli::Failure;
+
+/// What is said of a command of another system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Answer {
+    /// This does it, or what comes nearest to it.
+    Here(&'static str),
+    /// Nothing does it yet; what to do instead.
+    NotYet(&'static str),
+}
+
+use Answer::{Here, NotYet};
+
+/// What is said of each.
+const ANSWERS: &[(&[&str], Answer)] = &[
+    (
+        &["apply", "create", "submit", "start", "deploy", "up", "sbatch", "qsub", "launch"],
+        Here("`bourg run FILE` submits the jobs of a file, or changes them where they run"),
+    ),
+    (
+        &["srun", "salloc", "wait"],
+        Here(
+            "`bourg run --wait FILE` ends with the exit status of a job that is described in a file",
+        ),
+    ),
+    (
+        &["ps", "ls", "list", "jobs", "tasks", "pods", "squeue", "qstat"],
+        Here("`bourg status` shows jobs, `bourg status JOB` the tasks of one"),
+    ),
+    (
+        &["get"],
+        Here("`bourg status` shows jobs, `bourg machines` machines; `-o json` has every field"),
+    ),
+    (
+        &["describe", "inspect", "show", "info", "scontrol"],
+        Here("`bourg status JOB -o yaml` has every field, `bourg events JOB` tells what happened"),
+    ),
+    (
+        &[
+            "delete",
+            "del",
+            "rm",
+            "remove",
+            "stop",
+            "cancel",
+            "terminate",
+            "down",
+            "scancel",
+            "qdel",
+        ],
+        Here("`bourg kill JOB` ends a job, or some of its tasks (`bourg kill JOB/3`)"),
+    ),
+    (
+        &["nodes", "node", "sinfo", "hosts"],
+        Here("`bourg machines` shows all, `bourg machine show NAME` one"),
+    ),
+    (
+        &["drain", "cordon"],
+        Here(
+            "`bourg machine drain NAME` empties a machine, and nothing is placed on it until \
+              `bourg machine undrain NAME`",
+        ),
+    ),
+    (&["undrain", "uncordon"], Here("`bourg machine undrain NAME` uses a machine again")),
+    (&["log", "tail"], Here("`bourg logs -f JOB` shows what tasks write")),
+    (
+        &["history", "sacct", "audit"],
+        Here(
+            "`bourg events` tells what happened and who did it, `bourg status --at 10m` how it was",
+        ),
+    ),
+    (
+        &["context", "contexts", "config", "clusters"],
+        Here("`bourg cells` shows the cells that are known here, `bourg --cell NAME` asks one"),
+    ),
+    (
+        &["login", "auth"],
+        Here(
+            "`bourg user add NAME`, by an administrator, makes a directory for `bourg --cell DIR`",
+        ),
+    ),
+    (
+        &["namespace", "namespaces", "ns", "project", "tenant"],
+        Here("every job is its user's, as user/job: `bourg user list` shows the users"),
+    ),
+    (
+        &["edit", "set", "patch"],
+        Here(
+            "change the file and `bourg run FILE` again; `bourg eval FILE` prints what it describes",
+        ),
+    ),
+    (&["version"], Here("`bourg --version` prints it")),
+    (&["server", "init", "install"], Here("`bourg dev` starts a whole cell on this machine")),
+    (
+        &["agent", "kubelet", "worker", "join"],
+        Here(
+            "`bourg machine token NAME` issues a token, with which `bourg borglet` joins a machine",
+        ),
+    ),
+    (
+        &["scale"],
+        NotYet(
+            "the number of a living job's tasks cannot change: `bourg kill JOB` and then \
+                `bourg run FILE` with another number, or run a second job beside it",
+        ),
+    ),
+    (
+        &["rollout", "update", "upgrade", "rollback", "rolling-update"],
+        NotYet(
+            "there are no rolling updates: `bourg run FILE` changes limits, constraints, priority and \
+                labels where the tasks run; for anything else, `bourg kill JOB` first",
+        ),
+    ),
+    (
+        &["restart"],
+        NotYet(
+            "to start a job anew, `bourg kill JOB` and then `bourg run FILE`; a task that fails is \
+                started again by itself",
+        ),
+    ),
+    (
+        &["exec", "ssh", "borgssh", "attach", "shell", "enter", "rsh", "cp"],
+        NotYet(
+            "nothing leads into a running task: `bourg logs -f JOB` shows what it writes, \
+                `bourg status JOB` on which machine it is",
+        ),
+    ),
+    (
+        &["top", "stats", "usage", "metrics", "sstat"],
+        NotYet("what tasks use is not measured: `bourg machines` shows what they asked for"),
+    ),
+    (
+        &["cron", "cronjob", "schedule", "timer", "scrontab"],
+        NotYet(
+            "nothing starts jobs by the clock: let cron on some machine call `bourg run FILE`; \
+                `after` in a job's description starts it when others have finished",
+        ),
+    ),
+    (
+        &["autoscale", "hpa", "vpa"],
+        NotYet("limits and numbers of tasks are what `bourg run FILE` says"),
+    ),
+    (
+        &["plan", "diff"],
+        NotYet(
+            "`bourg eval FILE` prints what a file describes, `bourg quota check FILE` says whether \
+                quota suffices, and `bourg run FILE` what it changed",
+        ),
+    ),
+    (
+        &["package", "image", "images", "pull", "push", "build", "registry"],
+        NotYet(
+            "there are no packages and no images: `bourg run FILE` runs programs that a task finds in \
+                its jail (docs/tasks.md says how to bring one)",
+        ),
+    ),
+    (
+        &["expose", "service", "services", "ingress", "port-forward", "proxy", "lookup"],
+        NotYet("there are no names for tasks: `bourg status JOB` shows their machines and ports"),
+    ),
+    (
+        &["secret", "secrets", "configmap"],
+        NotYet("what a task is to know is in its command and its `env`: `bourg run FILE`"),
+    ),
+    (&["ui", "dashboard", "sigma"], NotYet("`bourg status --watch` shows jobs as they change")),
+];
+
+/// What to say of a command line that was not understood, if it is known from elsewhere.
+pub(crate) fn answer(error: &clap::Error) -> Option<Failure> {
+    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else {
+        return None;
+    };
+    let is_unknown = error.kind() == ErrorKind::InvalidSubcommand;
+    // Not one of `bourg machine`.
+    let is_first = first_word(std::env::args().skip(1)).as_deref() == Some(word);
+    (is_unknown && is_first).then(|| of(word)).flatten().map(Failure::usage)
+}
+
+fn of(word: &str) -> Option<String> {
+    let (_, answer) = ANSWERS.iter().find(|(words, _)| words.contains(&word))?;
+    Some(match answer {
+        Here(what) => format!("error: there is no command '{word}': {what}"),
+        NotYet(instead) => format!("error: there is no command '{word}' yet: {instead}"),
+    })
+}
+
+/// The first argument that is none of the flags that every command has.
+fn first_word(mut arguments: impl Iterator<Item = String>) -> Option<String> {
+    loop {
+        match arguments.next()?.as_str() {
+            "--cell" => drop(arguments.next()),
+            flag if flag.starts_with('-') => {}
+            word => return Some(word.to_owned()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use clap::CommandFactory;
+
+    use super::*;
+    use crate::Bourg;
+
+    #[test]
+    fn no_word_is_a_command_here_or_answered_twice() {
+        let bourg = Bourg::command();
+        let mut seen: BTreeSet<&str> =
+            bourg.get_subcommands().map(clap::Command::get_name).collect();
+        for word in ANSWERS.iter().flat_map(|(words, _)| *words) {
+            assert!(seen.insert(word), "{word}");
+        }
+    }
+
+    /// `bourg machine drain NAME` and every other one, with its flags.
+    #[test]
+    fn every_command_in_an_answer_exists() {
+        for (words, Here(text) | NotYet(text)) in ANSWERS {
+            let said: Vec<&str> = text.split('`').skip(1).step_by(2).collect();
+            let commands = said.iter().filter_map(|said| said.strip_prefix("bourg "));
+            let mut count = 0;
+            for command in commands {
+                count += 1;
+                if command.starts_with("--") {
+                    continue;
+                }
+                let values = ["FILE", "JOB", "JOB/3", "NAME", "DIR"];
+                let value = |word: &str| match word {
+                    "JOB" => "ana/web".to_owned(),
+                    "JOB/3" => "ana/web/3".to_owned(),
+                    word => word.to_lowercase(),
+                };
+                let line = command.split(' ').map(|word| match values.contains(&word) {
+                    true => value(word),
+                    false => word.to_owned(),
+                });
+                let parsed = Bourg::command()
+                    .try_get_matches_from(std::iter::once("bourg".to_owned()).chain(line));
+                // A Borglet needs a directory, too.
+                let ok = parsed
+                    .err()
+                    .is_none_or(|error| error.kind() == ErrorKind::MissingRequiredArgument);
+                assert!(ok, "{words:?}: bourg {command}");
+            }
+            assert!(count > 0, "{words:?}: {text}");
+        }
+    }
+
+    #[test]
+    fn what_others_call_by_another_name_is_found_behind_flags() {
+        let first = |line: &str| first_word(line.split(' ').map(str::to_owned));
+        assert_eq!(first("apply -f x"), Some("apply".to_owned()));
+        assert_eq!(first("--cell ps --consistent ps"), Some("ps".to_owned()));
+        assert_eq!(first("--cell=a machine list"), Some("machine".to_owned()));
+        assert_eq!(first("--help"), None);
+        assert!(of("apply").is_some_and(|said| said.contains("`bourg run FILE`")));
+        assert!(of("exec").is_some_and(|said| said.contains("no command 'exec' yet: ")));
+        assert_eq!(of("stauts"), None);
+    }
+}

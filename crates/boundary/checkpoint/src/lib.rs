@@ -1,0 +1,233 @@
+//! The file of a cell's checkpoint: what its sections hold. The file's own format, with all its
+//! checksums, is the crate `store`'s; the image's is `proto`'s.
+//!
+//! | kind | what |
+//! |---|---|
+//! | 1 | a piece of the cell's image; the pieces in their order are the whole |
+//! | 2 | the origin, a `CheckpointOrigin`; absent where the cell was never restored by hand |
+
+#[cfg(test)]
+mod kept;
+
+use std::path::Path;
+
+use anyhow::{Context, bail, ensure};
+use cell::{Cell, Image};
+use model::{LogIndex, Term, Time};
+use prost::Message as _;
+use proto::v1;
+use store::checkpoint::{CheckpointReader, CheckpointWriter};
+
+/// The kind of a section with a piece of the image.
+const IMAGE_SECTION: u32 = 1;
+/// The kind of the section with the origin.
+const ORIGIN_SECTION: u32 = 2;
+/// The size of a piece of an image.
+const PIECE_BYTES: usize = 1 << 20;
+
+/// What a checkpoint says of a cell beside the cell itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Origin {
+    /// The term of the last operation.
+    pub term: Term,
+    /// How often the cell was restored from a checkpoint by hand.
+    pub restore_epoch: u64,
+}
+
+/// A checkpoint that is being written, the image piece by piece. Dropped before it is finished it
+/// leaves nothing behind.
+#[derive(Debug)]
+pub struct Writing(CheckpointWriter);
+
+impl Writing {
+    /// Begins one in a directory, under the name by which a master finds it there.
+    pub fn begin_in(directory: &Path, at: (LogIndex, Time), origin: Origin) -> store::Result<Self> {
+        let (index, time) = at;
+        let writer = CheckpointWriter::create_at(directory, index.0, origin.term.0, time.0)?;
+        Self(writer).with(origin)
+    }
+
+    /// Begins one in a file, whose place it takes when it is finished.
+    pub fn begin_as(file: &Path, at: (LogIndex, Time), origin: Origin) -> store::Result<Self> {
+        let (index, time) = at;
+        let writer = CheckpointWriter::create_as(file, index.0, origin.term.0, time.0)?;
+        Self(writer).with(origin)
+    }
+
+    fn with(mut self, origin: Origin) -> store::Result<Self> {
+        let restore_epoch = origin.restore_epoch;
+        if restore_epoch > 0 {
+            let section = v1::CheckpointOrigin { restore_epoch }.encode_to_vec();
+            self.0.section(ORIGIN_SECTION, &section)?;
+        }
+        Ok(self)
+    }
+
+    /// Adds the next piece of the image.
+    pub fn piece(&mut self, bytes: &[u8]) -> store::Result<()> {
+        self.0.section(IMAGE_SECTION, bytes)
+    }
+
+    /// Adds a whole image, and gives the checkpoint its name.
+    fn image(mut self, image: &Image) -> store::Result<()> {
+        pieces(image, |piece| self.piece(piece))?;
+        self.finish()
+    }
+
+    /// Makes it durable and gives it its name.
+    pub fn finish(self) -> store::Result<()> {
+        self.0.finish().map(|_| ())
+    }
+}
+
+/// Writes the checkpoint of an image into a directory, where a master finds it.
+pub fn write_in(directory: &Path, image: &Image, origin: Origin) -> anyhow::Result<()> {
+    let at = (image.index, image.time);
+    Ok(Writing::begin_in(directory, at, origin)?.image(image)?)
+}
+
+/// Writes the checkpoint of an image, in place of whatever the file was.
+pub fn write_as(file: &Path, image: &Image, origin: Origin) -> anyhow::Result<()> {
+    let at = (image.index, image.time);
+    Ok(Writing::begin_as(file, at, origin)?.image(image)?)
+}
+
+/// An image as it is written, in pieces of a bounded size. The first failure ends it.
+pub fn pieces<E>(image: &Image, mut out: impl FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
+    let mut done = Ok(());
+    let mut piece = Vec::with_capacity(PIECE_BYTES);
+    proto::image::write_image(image, &mut |mut part| {
+        while done.is_ok() && !part.is_empty() {
+            let (fits, rest) = part.split_at(part.len().min(PIECE_BYTES - piece.len()));
+            piece.extend_from_slice(fits);
+            part = rest;
+            if piece.len() == PIECE_BYTES {
+                done = out(&piece);
+                piece.clear();
+            }
+        }
+    });
+    done?;
+    if piece.is_empty() { Ok(()) } else { out(&piece) }
+}
+
+/// The image in a checkpoint, every checksum of it verified. What is wrong between its objects is
+/// for [`Cell::from_image`] to say.
+///
+/// # Errors
+/// Where it is no whole checkpoint that this program understands.
+pub fn read_image(file: &Path) -> anyhow::Result<(Image, Origin)> {
+    let found =
+        std::fs::metadata(file).with_context(|| format!("cannot read {}", file.display()))?;
+    ensure!(found.is_file(), "{} is not a file", file.display());
+    let mut reader = CheckpointReader::open(file)?;
+    let (mut bytes, mut restore_epoch) = (Vec::new(), 0);
+    reader.for_each(|kind, section| {
+        match kind {
+            IMAGE_SECTION => bytes.extend_from_slice(section),
+            ORIGIN_SECTION => {
+                restore_epoch = v1::CheckpointOrigin::decode(section)?.restore_epoch;
+            }
+            other => bail!(
+                "{} has a section of kind {other}, which this program does not know: use a newer \
+                 bourg",
+                file.display()
+            ),
+        }
+        Ok(())
+    })?;
+    let image = proto::image::read_image(&bytes);
+    let image = image.with_context(|| format!("the cell in {} cannot be read", file.display()))?;
+    let said = (reader.index(), reader.time_us().unwrap_or(image.time.0));
+    ensure!(
+        said == (image.index.0, image.time.0),
+        "{} says that it is of index {} and time {}, and holds a cell of index {} and time {}: it \
+         was put together wrongly, so use another checkpoint",
+        file.display(),
+        said.0,
+        said.1,
+        image.index,
+        image.time.0
+    );
+    Ok((image, Origin { term: Term(reader.term()), restore_epoch }))
+}
+
+/// The cell in a checkpoint. That it contradicts itself nowhere is not said: [`Cell::check`].
+///
+/// # Errors
+/// Where it is no whole checkpoint of a cell that this program understands.
+pub fn read(file: &Path) -> anyhow::Result<(Cell, Origin)> {
+    let (image, origin) = read_image(file)?;
+    let cell = Cell::from_image(image);
+    Ok((cell.with_context(|| format!("{} holds no cell", file.display()))?, origin))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::fs;
+
+    use super::*;
+
+    fn image() -> Image {
+        kept::every_kind_of_thing(cell::LEVEL).image()
+    }
+
+    #[test]
+    fn what_was_written_is_read_and_the_epoch_goes_with_it() {
+        let place = tempfile::tempdir().expect("a temporary directory");
+        let file = place.path().join("cell");
+        for restore_epoch in [0, 3] {
+            let origin = Origin { term: Term(7), restore_epoch };
+            write_as(&file, &image(), origin).expect("there is room");
+            let (cell, found) = read(&file).expect("a checkpoint");
+            assert_eq!(found, origin);
+            assert!(cell.image() == image());
+        }
+        let names = fs::read_dir(place.path()).expect("a directory");
+        assert_eq!(names.count(), 1, "nothing unfinished is left");
+    }
+
+    #[test]
+    fn pieces_are_bounded_and_together_the_image() {
+        let image = image();
+        let mut whole = Vec::new();
+        proto::image::write_image(&image, &mut |part| whole.extend_from_slice(part));
+        let mut together = Vec::new();
+        let Ok(()) = pieces(&image, |piece| {
+            assert!(piece.len() <= PIECE_BYTES);
+            together.extend_from_slice(piece);
+            Ok::<(), Infallible>(())
+        });
+        assert!(together == whole);
+        let mut taken = 0;
+        let refused = pieces(&image, |_| {
+            taken += 1;
+            Err("no room")
+        });
+        assert_eq!((refused, taken), (Err("no room"), 1));
+    }
+
+    #[test]
+    fn what_this_program_does_not_understand_is_refused() {
+        let place = tempfile::tempdir().expect("a temporary directory");
+        let file = place.path().join("cell");
+        let write = |index, kind| {
+            let mut writer = CheckpointWriter::create_as(&file, index, 1, 0).expect("room");
+            let mut bytes = Vec::new();
+            proto::image::write_image(&image(), &mut |part| bytes.extend_from_slice(part));
+            writer.section(IMAGE_SECTION, &bytes).expect("room");
+            writer.section(kind, &[]).expect("room");
+            writer.finish().expect("room");
+            read(&file).map(|_| ()).map_err(|error| format!("{error:#}"))
+        };
+        let index = image().index.0;
+        assert_eq!(write(index, IMAGE_SECTION), Ok(()));
+        let said = write(index, 3).expect_err("an unknown section");
+        assert!(said.contains("section of kind 3") && said.contains("newer bourg"), "{said}");
+        let said = write(index + 1, IMAGE_SECTION).expect_err("another index");
+        assert!(said.contains("put together wrongly"), "{said}");
+        let said = read(place.path()).expect_err("a directory").to_string();
+        assert!(said.ends_with("is not a file"), "{said}");
+    }
+}

@@ -1,0 +1,247 @@
+//! `bourg bench arrivals`: tasks from their arrival to running, in a cell whose Borglets are simulated.
+//!
+//! The masters and the scheduler are processes of this program, as in any cell, and so is everything
+//! between them and the Borglets: polls, orders and reports over mutual TLS. Simulated is what a
+//! Borglet does with an order ([`super::borglets`]): a task runs at once, and ends well after a given
+//! time. Three quarters of the jobs have one task, the others a thousand. A client submits them at a
+//! given pace, all of them in the free band. A task's start is when its Borglet has it running; all of
+//! them are waited for at the end.
+
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::Args;
+use model::{Band, Bytes, JobName, MilliCores};
+use proto::v1;
+use rpc::Identity;
+use serde::Serialize;
+use spec::{JobSpec, TaskSpec};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use super::borglets::{self, Process};
+use super::masters::{LeanClient, Masters};
+use super::{AsAll, Disk, agents, micros_each, process, rate, run};
+use ::process::clock::wall_clock;
+use ::process::{LOG_VARIABLE, PARENT_VARIABLE};
+use cli::output;
+use cli::{Done, Failure};
+
+/// What is to be measured.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Wanted {
+    /// How many tasks arrive a second.
+    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..))]
+    rate: u32,
+    /// For how long, in seconds.
+    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=3_600))]
+    seconds: u64,
+    /// How many tasks the larger jobs have.
+    #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..))]
+    large: u32,
+    /// How many Borglets.
+    #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    agents: u32,
+    /// How long a task runs, in seconds.
+    #[arg(long, default_value_t = 2)]
+    task_seconds: u64,
+    /// How many replicas the master has.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=7))]
+    replicas: u8,
+    #[command(flatten)]
+    as_all: AsAll,
+}
+
+/// What was found.
+#[derive(Debug, Serialize)]
+struct Found {
+    rate: u32,
+    seconds: u64,
+    replicas: u8,
+    agents: u32,
+    jobs: u64,
+    tasks: u64,
+    /// Tasks that arrived a second, and that began to run, in the given time.
+    arrived_per_second: f64,
+    started_per_second: f64,
+    /// How many had arrived and did not run yet at its end.
+    behind: u64,
+    /// How long after that the last of them ran.
+    drained_ms: f64,
+    /// From the moment at which the client sent the job until a task of it ran, of all tasks.
+    start_p50_ms: f64,
+    start_p99_ms: f64,
+    masters_cpu_us_per_task: f64,
+    scheduler_cpu_us_per_task: f64,
+    agents_cpu_us_per_task: f64,
+    #[serde(flatten)]
+    disk: Disk,
+}
+
+/// How many submissions may wait for their acknowledgement.
+const WAITING_MAX: usize = 64;
+const PATIENCE: Duration = Duration::from_secs(120);
+const LOOK: Duration = Duration::from_millis(5);
+
+/// Measures, and prints what was found.
+pub(crate) fn measure(wanted: &Wanted) -> Done {
+    let found = run(measured(wanted))?;
+    let format = wanted.as_all.format();
+    output::object(&format, &found, "arrivals", || {
+        format!(
+            "{} tasks in {} jobs: {:.0} arrived a second, {:.0} ran a second, for {} s; {} behind at \
+             its end, which ran within {:.0} ms; from arrival to running p50 {:.0} ms, p99 {:.0} ms\n",
+            found.tasks,
+            found.jobs,
+            found.arrived_per_second,
+            found.started_per_second,
+            found.seconds,
+            found.behind,
+            found.drained_ms,
+            found.start_p50_ms,
+            found.start_p99_ms,
+        )
+    })
+}
+
+async fn measured(wanted: &Wanted) -> Result<Found, Failure> {
+    let place = wanted.as_all.below();
+    let mut masters = Masters::prepare(&place, wanted.replicas, None, &[])?;
+    masters.start()?;
+    let mut connection = masters.connect()?;
+    let leader = masters.form(&mut connection).await?;
+    let disk = Disk::measure(&masters)?;
+    let task = Duration::from_secs(wanted.task_seconds);
+    let mut agents = Process::start(masters.directory(), wanted.agents, task)?;
+    agents::add(&mut connection, &masters, wanted.agents).await?;
+    let scheduler = Scheduler::start(&masters)?;
+    while connection.cell_status().await?.schedulers == 0 {
+        tokio::time::sleep(LOOK).await;
+    }
+    agents.seen()?;
+    let pids = [scheduler.pid(), agents.pid()];
+    let cpu = || -> anyhow::Result<[Duration; 3]> {
+        let others = pids.map(process::cpu_time);
+        let [scheduler, agents] = others;
+        Ok([masters.cpu_time()?, scheduler?, agents?])
+    };
+    let before = cpu()?;
+    let client = masters.clients(leader, 1, 1)?.pop().context("no client")?;
+    let begun = Instant::now();
+    let (jobs, tasks) = arrive(client, wanted).await?;
+    let lasted = begun.elapsed();
+    let mut seen = agents.seen()?;
+    let in_time = seen.started;
+    let (start_p50_ms, start_p99_ms) = (seen.start_p50_ms, seen.start_p99_ms);
+    let mut started = in_time;
+    while started < tasks && begun.elapsed() < lasted + PATIENCE {
+        tokio::time::sleep(LOOK).await;
+        seen = agents.seen()?;
+        started += seen.started;
+    }
+    let drained = begun.elapsed().saturating_sub(lasted);
+    if started < tasks {
+        let text = format!("error: of {tasks} tasks only {started} ran");
+        return Err(Failure::failed(text));
+    }
+    let after = cpu()?;
+    let [masters_cpu, scheduler_cpu, agents_cpu] =
+        std::array::from_fn(|place| micros_each(after[place].saturating_sub(before[place]), tasks));
+    Ok(Found {
+        rate: wanted.rate,
+        seconds: wanted.seconds,
+        replicas: wanted.replicas,
+        agents: wanted.agents,
+        jobs,
+        tasks,
+        arrived_per_second: rate(tasks, lasted),
+        started_per_second: rate(in_time, lasted),
+        behind: tasks.saturating_sub(in_time),
+        drained_ms: super::milliseconds(drained),
+        start_p50_ms,
+        start_p99_ms,
+        masters_cpu_us_per_task: masters_cpu,
+        scheduler_cpu_us_per_task: scheduler_cpu,
+        agents_cpu_us_per_task: agents_cpu,
+        disk,
+    })
+}
+
+/// Submits jobs at the given pace, for the given time; how many, and how many tasks they have.
+async fn arrive(mut client: LeanClient, wanted: &Wanted) -> Result<(u64, u64), Failure> {
+    let session = client.open_session(v1::OpenSessionRequest {}).await?.into_inner().session;
+    let begun = Instant::now();
+    let (mut jobs, mut tasks, mut waiting) = (0, 0, JoinSet::new());
+    loop {
+        let due = begun + Duration::from_secs_f64(tasks as f64 / f64::from(wanted.rate));
+        if due >= begun + Duration::from_secs(wanted.seconds) {
+            break;
+        }
+        tokio::time::sleep_until(due).await;
+        while waiting.len() >= WAITING_MAX {
+            acknowledged(waiting.join_next().await)?;
+        }
+        jobs += 1;
+        let spec = job(jobs, if jobs % 4 == 0 { wanted.large } else { 1 })?;
+        tasks += u64::from(spec.tasks);
+        let id = Some(v1::RequestId { session, sequence: jobs });
+        let request = v1::SubmitRequest { id, spec: Some((&spec).into()) };
+        let mut client = client.clone();
+        waiting.spawn(async move { client.submit(request).await });
+    }
+    while let Some(answer) = waiting.join_next().await {
+        acknowledged(Some(answer))?;
+    }
+    Ok((jobs, tasks))
+}
+
+fn acknowledged(
+    answer: Option<
+        Result<Result<tonic::Response<v1::SubmitResponse>, tonic::Status>, tokio::task::JoinError>,
+    >,
+) -> Result<(), Failure> {
+    if let Some(answer) = answer {
+        answer.map_err(anyhow::Error::from)??;
+    }
+    Ok(())
+}
+
+fn job(number: u64, tasks: u32) -> anyhow::Result<JobSpec> {
+    let mut task = TaskSpec::of(vec!["simulated".to_owned()]);
+    (task.limit.cpu, task.limit.ram) = (MilliCores(100), Bytes(64 << 20));
+    let name = JobName::new(&format!("{}{}-{number}", borglets::ARRIVED, wall_clock().0))?;
+    Ok(JobSpec::of(name, Band::Free.usual(), tasks, task))
+}
+
+/// The scheduler's process. Dropped, it is killed.
+struct Scheduler(Child);
+
+impl Scheduler {
+    fn start(masters: &Masters) -> anyhow::Result<Self> {
+        let directory = masters.directory().join("scheduler");
+        std::fs::create_dir(&directory)?;
+        let identity = Identity::Scheduler("main".to_owned());
+        masters.issue(&identity)?.write(&directory, "scheduler")?;
+        let program = std::env::current_exe().context("cannot find this program")?;
+        let mut command = Command::new(program);
+        command.args(["scheduler", "--credentials"]).arg(&directory);
+        for address in masters.addresses() {
+            command.args(["--master", &address]);
+        }
+        command.env(LOG_VARIABLE, "off");
+        command.env(PARENT_VARIABLE, std::process::id().to_string());
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        Ok(Self(command.spawn().context("cannot start the scheduler")?))
+    }
+
+    fn pid(&self) -> u32 {
+        self.0.id()
+    }
+}
+
+impl Drop for Scheduler {
+    fn drop(&mut self) {
+        let _gone = self.0.kill().and_then(|()| self.0.wait());
+    }
+}

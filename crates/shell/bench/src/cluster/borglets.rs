@@ -1,0 +1,459 @@
+//! Simulated Borglets that answer like real ones: many of them in one process of its own, each with
+//! its own certificate, port and server, and with the real Borglet's decisions (crate `borglet`).
+//! Simulated is what a Borglet does: a task runs as soon as it is to be started, and ends by itself
+//! after a given time; nothing is written to a disk, and no process is started.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead as _, Write as _};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use borglet::{Borglet, Effect, Input, Order, Report, Settings};
+use clap::Args;
+use model::{Bytes, End, InstanceId, MachineReport, MilliCores, PortRange, Resources, Stamp, Time};
+use proto::v1;
+use rpc::service::borglet_server::{self, BorgletServer};
+use rpc::transport::{Limits, Refusals};
+use rpc::{Authority, Identity, Rotating, Validity};
+use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
+use tokio::time::Instant;
+use tokio_stream::Stream;
+use tonic::service::Routes;
+use tonic::{Request, Response, Status};
+
+use super::latencies::Latencies;
+use ::process::clock::{Clock, wall_clock};
+
+/// What the process is started with.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Wanted {
+    /// The directory of the cell's authority.
+    #[arg(long)]
+    authority: PathBuf,
+    /// A file with the addresses at which they answer, a line each; made where it is not there.
+    #[arg(long)]
+    addresses: PathBuf,
+    /// How many.
+    #[arg(long)]
+    number: u32,
+    /// How long their tasks run, in milliseconds.
+    #[arg(long)]
+    task_ms: u64,
+}
+
+/// What they have seen since they were asked last.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Seen {
+    /// How many polls came.
+    pub(super) polls: u64,
+    /// How many of the Borglets were polled at least once since the process began.
+    pub(super) polled: u64,
+    /// How long from one poll of a Borglet to its next.
+    pub(super) interval_p50_ms: f64,
+    pub(super) interval_p95_ms: f64,
+    pub(super) interval_max_ms: f64,
+    /// How many tasks began to run, and ended.
+    pub(super) started: u64,
+    pub(super) ended: u64,
+    /// How long after its arrival, which its job's name says, a task began to run.
+    pub(super) start_p50_ms: f64,
+    pub(super) start_p99_ms: f64,
+}
+
+/// What is told at the start.
+pub(super) const READY: &str = "ready";
+/// What a job is called whose tasks arrived at a moment: this, and the wall clock's microseconds.
+pub(super) const ARRIVED: &str = "a";
+
+const VALIDITY: Duration = Duration::from_secs(30 * 86_400);
+
+/// What is counted, of all of them.
+#[derive(Debug, Default)]
+struct Counted {
+    polls: u64,
+    polled: u64,
+    intervals: Latencies,
+    started: u64,
+    ended: u64,
+    starts: Latencies,
+}
+
+type Counts = Arc<Mutex<Counted>>;
+
+/// Answers until standard input ends. Each line there asks for what was seen, which is a line of JSON.
+pub(crate) fn answer(wanted: &Wanted) -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .thread_name("borglets")
+        .enable_all()
+        .build()?;
+    let authority = Authority::open(&wanted.authority)?;
+    let counts = Counts::default();
+    let listeners = listeners(&wanted.addresses, wanted.number)?;
+    let _inside = runtime.enter();
+    for (number, listener) in listeners.into_iter().enumerate() {
+        let identity = Identity::Borglet(name(number));
+        let credentials = authority.issue(&identity, Validity::lasting(VALIDITY))?;
+        let credentials = Rotating::new(credentials)?;
+        let simulated = Simulated::new(Arc::clone(&counts), Duration::from_millis(wanted.task_ms));
+        runtime.spawn(async move {
+            let most = rpc::transport::MAX_STREAM_MESSAGE_BYTES;
+            let server = BorgletServer::new(simulated);
+            let server = server.max_decoding_message_size(most).max_encoding_message_size(most);
+            let (routes, refusals) = (Routes::new(server).prepare(), Refusals::default());
+            let (limits, never) = (Limits::default(), std::future::pending());
+            rpc::transport::serve(listener, &credentials, routes, limits, &refusals, never).await
+        });
+    }
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{READY}")?;
+    for line in std::io::stdin().lock().lines() {
+        line?;
+        let counted = {
+            let mut counts = locked(&counts);
+            let polled = counts.polled;
+            std::mem::replace(&mut *counts, Counted { polled, ..Counted::default() })
+        };
+        writeln!(out, "{}", serde_json::to_string(&counted.seen())?)?;
+    }
+    Ok(())
+}
+
+/// What the Borglet of a number is called.
+pub(super) fn name(number: usize) -> String {
+    format!("b{number}")
+}
+
+fn listeners(addresses: &Path, number: u32) -> anyhow::Result<Vec<TcpListener>> {
+    if let Ok(known) = std::fs::read_to_string(addresses) {
+        let bind = |line: &str| {
+            TcpListener::bind(line).with_context(|| format!("cannot listen on {line} again"))
+        };
+        return known.lines().map(bind).collect();
+    }
+    let bound: std::io::Result<Vec<_>> =
+        (0..number).map(|_| TcpListener::bind("127.0.0.1:0")).collect();
+    let bound = bound.context("so many sockets are not to be had: raise ulimit -n")?;
+    let at: std::io::Result<Vec<_>> = bound.iter().map(TcpListener::local_addr).collect();
+    let lines: String = at?.iter().map(|at| format!("{at}\n")).collect();
+    std::fs::write(addresses, lines)?;
+    Ok(bound)
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Counted {
+    fn seen(self) -> Seen {
+        let Self { polls, polled, intervals, started, ended, starts } = self;
+        let [interval_p50_ms, interval_p95_ms, interval_max_ms] = intervals.at([50, 95, 100]);
+        let [start_p50_ms, start_p99_ms] = starts.at([50, 99]);
+        Seen {
+            polls,
+            polled,
+            interval_p50_ms,
+            interval_p95_ms,
+            interval_max_ms,
+            started,
+            ended,
+            start_p50_ms,
+            start_p99_ms,
+        }
+    }
+}
+
+/// One of them.
+#[derive(Clone, Debug)]
+struct Simulated(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    counts: Counts,
+    task: Duration,
+    clock: Clock,
+    state: Mutex<State>,
+    report: watch::Sender<(u64, Arc<Report>)>,
+    polls: watch::Sender<u64>,
+}
+
+#[derive(Debug)]
+struct State {
+    borglet: Borglet,
+    polled: Option<Instant>,
+    /// Its tasks that run, by when they end.
+    ends: BTreeMap<(Time, InstanceId), ()>,
+}
+
+impl Simulated {
+    fn new(counts: Counts, task: Duration) -> Self {
+        let machine = MachineReport {
+            capacity: Resources {
+                cpu: MilliCores(64_000),
+                ram: Bytes(256 << 30),
+                disk: Bytes(4 << 40),
+                disk_rate: Bytes(1 << 30),
+            },
+            ports: PortRange { first: 20_000, last: 29_999 },
+            ..MachineReport::default()
+        };
+        let borglet =
+            Borglet::new(Settings::default(), Arc::new(machine), Stamp::default(), vec![], vec![]);
+        // Versions of this process never meet those of an earlier one.
+        let report = (wall_clock().0, Arc::new(borglet.report()));
+        let state = State { borglet, polled: None, ends: BTreeMap::new() };
+        Self(Arc::new(Shared {
+            counts,
+            task,
+            clock: Clock::start(),
+            state: Mutex::new(state),
+            report: watch::channel(report).0,
+            polls: watch::channel(0).0,
+        }))
+    }
+
+    /// Takes in an order, or that time has passed; whether an order was obeyed.
+    fn step(&self, order: Option<Order>) -> bool {
+        let Shared { counts, clock, state, report, .. } = &*self.0;
+        let now = clock.now();
+        let mut state = locked(state);
+        let (before, mut effects, mut counted) = (state.ends.len(), Vec::new(), Counted::default());
+        let obeyed = match order {
+            Some(order) => state.borglet.obey(now, order, &mut effects).is_ok(),
+            None => true,
+        };
+        while let Some(entry) = state.ends.first_entry().filter(|entry| entry.key().0 <= now) {
+            let ((_, instance), ()) = entry.remove_entry();
+            counted.ended += 1;
+            let ended = Input::Ended(instance, End::Exited { code: 0 });
+            state.borglet.step(now, ended, &mut effects);
+        }
+        let ends = now + model::Span(u64::try_from(self.0.task.as_micros()).unwrap_or(u64::MAX));
+        while let Some(effect) = effects.pop() {
+            let next = simulated(effect, &mut state.ends, ends, &mut counted);
+            if let Some(input) = next {
+                state.borglet.step(now, input, &mut effects);
+            }
+        }
+        let said = state.borglet.report();
+        let next = state.ends.first_key_value().map(|((at, _), ())| *at);
+        drop(state);
+        if before == 0
+            && let Some(at) = next
+        {
+            self.wake(clock.instant(at));
+        }
+        counts_of(counts, counted);
+        report.send_if_modified(|(version, known)| {
+            let changed = **known != said;
+            if changed {
+                *version += 1;
+                *known = Arc::new(said);
+            }
+            changed
+        });
+        obeyed
+    }
+
+    /// Steps when the next task ends, and so on while there is one.
+    fn wake(&self, at: Instant) {
+        let this = self.clone();
+        tokio::spawn(async move {
+            let mut at = at;
+            loop {
+                tokio::time::sleep_until(at).await;
+                // At least so much together.
+                tokio::time::sleep(TOGETHER).await;
+                let left = {
+                    this.step_ends();
+                    let state = locked(&this.0.state);
+                    state.ends.first_key_value().map(|((at, _), ())| *at)
+                };
+                let Some(next) = left else { break };
+                at = this.0.clock.instant(next);
+            }
+        });
+    }
+
+    fn step_ends(&self) {
+        self.step(None);
+    }
+
+    fn count_poll(&self) {
+        let now = Instant::now();
+        let before = locked(&self.0.state).polled.replace(now);
+        let mut counts = locked(&self.0.counts);
+        counts.polls += 1;
+        match before {
+            Some(before) => counts.intervals.add(now - before),
+            None => counts.polled += 1,
+        }
+    }
+}
+
+/// Tasks that end within so long of each other are reported together.
+const TOGETHER: Duration = Duration::from_millis(20);
+
+fn counts_of(counts: &Counts, counted: Counted) {
+    if counted.started + counted.ended > 0 {
+        let mut counts = locked(counts);
+        counts.started += counted.started;
+        counts.ended += counted.ended;
+        counts.starts.join(counted.starts);
+    }
+}
+
+/// What comes of something that a Borglet wants done.
+fn simulated(
+    effect: Effect,
+    ends: &mut BTreeMap<(Time, InstanceId), ()>,
+    end: Time,
+    counted: &mut Counted,
+) -> Option<Input> {
+    let mut killed = |instance: InstanceId| {
+        ends.retain(|(_, other), ()| *other != instance);
+        Some(Input::Ended(instance, End::Signalled { signal: 15 }))
+    };
+    match effect {
+        Effect::Start(launch) => {
+            counted.started += 1;
+            if let Some(arrived) = arrived(launch.desired.job.as_str()) {
+                counted.starts.add(wall_clock().since(arrived).to_std());
+            }
+            ends.insert((end, launch.instance), ());
+            Some(Input::Started(launch.instance))
+        }
+        Effect::Terminate(instance) | Effect::Kill(instance) => killed(instance),
+        Effect::Check { instance, .. } => Some(Input::Checked(instance, Ok(()))),
+        Effect::Resize { instance, limit } | Effect::ResizeAlloc { instance, limit } => {
+            Some(Input::Resized(instance, Some(limit)))
+        }
+        Effect::MakeAlloc(alloc) => Some(Input::AllocMade(alloc.instance, Ok(()))),
+        Effect::RemoveAlloc(instance) => Some(Input::AllocRemoved(instance)),
+        Effect::PersistStamp(_) | Effect::Retire(_) => None,
+    }
+}
+
+/// When a job's tasks arrived, where its name says so.
+fn arrived(job: &str) -> Option<Time> {
+    job.strip_prefix(ARRIVED)?.split('-').next()?.parse().ok().map(Time)
+}
+
+#[tonic::async_trait]
+impl borglet_server::Borglet for Simulated {
+    type ReadLogStream = Pin<Box<dyn Stream<Item = Result<v1::LogChunk, Status>> + Send>>;
+
+    async fn poll(
+        &self,
+        request: Request<v1::PollRequest>,
+    ) -> Result<Response<v1::PollResponse>, Status> {
+        self.count_poll();
+        let asked = request.into_inner();
+        let bad = |error: proto::Malformed| Status::invalid_argument(error.to_string());
+        let hold = asked.hold.as_ref().map(proto::span).transpose().map_err(bad)?;
+        let order: Option<Order> = asked.order.map(TryInto::try_into).transpose().map_err(bad)?;
+        self.0.polls.send_modify(|polls| *polls += 1);
+        let (mut polls, mut reports) = (self.0.polls.subscribe(), self.0.report.subscribe());
+        let obeyed = order.is_none_or(|order| self.step(Some(order)));
+        tokio::select! {
+            _ = reports.wait_for(|(version, _)| *version != asked.seen) => {}
+            _ = polls.changed() => {}
+            () = tokio::time::sleep(hold.unwrap_or_default().to_std()) => {}
+        }
+        let (version, report) = reports.borrow().clone();
+        let report = Some(report.as_ref().into());
+        Ok(Response::new(v1::PollResponse { report, version, order_refused: !obeyed }))
+    }
+
+    async fn read_log(
+        &self,
+        _: Request<v1::ReadLogRequest>,
+    ) -> Result<Response<Self::ReadLogStream>, Status> {
+        Err(Status::unimplemented("a simulated task writes no log"))
+    }
+}
+
+/// The process of such Borglets, from outside. Dropped, it is killed.
+pub(super) struct Process {
+    child: std::process::Child,
+    answers: std::io::BufReader<std::process::ChildStdout>,
+}
+
+impl Process {
+    /// Starts so many, below a directory with the cell's authority in it; returns when all listen.
+    pub(super) fn start(directory: &Path, number: u32, task: Duration) -> anyhow::Result<Self> {
+        let program = std::env::current_exe().context("cannot find this program")?;
+        let mut command = std::process::Command::new(program);
+        command.args(["bench", "borglets", "--authority"]).arg(directory.join("tls"));
+        command.arg("--addresses").arg(addresses_file(directory));
+        command.args(["--number", &number.to_string()]);
+        command.args(["--task-ms", &task.as_millis().to_string()]);
+        command.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
+        let mut child = command.spawn().context("cannot start the Borglets' process")?;
+        let answers = child.stdout.take().context("its output is not to be had")?;
+        let mut process = Self { child, answers: std::io::BufReader::new(answers) };
+        let line = process.line()?;
+        ensure!(line.trim_end() == READY, "the Borglets' process did not start: {line}");
+        Ok(process)
+    }
+
+    fn line(&mut self) -> anyhow::Result<String> {
+        let mut line = String::new();
+        self.answers.read_line(&mut line)?;
+        Ok(line)
+    }
+
+    /// What they have seen since they were asked last.
+    pub(super) fn seen(&mut self) -> anyhow::Result<Seen> {
+        let ask = self.child.stdin.as_mut().context("it has no input")?;
+        ask.write_all(b"\n")?;
+        ask.flush()?;
+        Ok(serde_json::from_str(&self.line()?)?)
+    }
+
+    pub(super) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _gone = self.child.kill().and_then(|()| self.child.wait());
+    }
+}
+
+fn addresses_file(directory: &Path) -> PathBuf {
+    directory.join("borglets")
+}
+
+/// Where they answer, by their numbers.
+pub(super) fn addresses(directory: &Path) -> anyhow::Result<Vec<String>> {
+    let lines = std::fs::read_to_string(addresses_file(directory))?;
+    Ok(lines.lines().map(str::to_owned).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_jobs_name_says_when_it_arrived() {
+        assert_eq!(arrived("a123-7"), Some(Time(123)));
+        assert_eq!(arrived("a5"), Some(Time(5)));
+        assert_eq!(arrived("c1-7"), None);
+        assert_eq!(arrived("web"), None);
+    }
+
+    #[test]
+    fn what_was_seen_is_said_and_read() {
+        let counted = Counted { polls: 2, polled: 1, ..Counted::default() };
+        let seen = counted.seen();
+        let said = serde_json::to_string(&seen).expect("plain data");
+        assert_eq!(serde_json::from_str::<Seen>(&said).expect("as it was said"), seen);
+    }
+}

@@ -1,0 +1,310 @@
+//! The replicas of a master as processes of this program: started, killed, started again.
+
+use std::net::TcpStream;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use cell::Image;
+use model::{ReplicaId, Term};
+use proto::v1;
+use proto::v1::change_replicas_request::Change;
+use rpc::service::borgmaster_client::BorgmasterClient;
+use rpc::transport::Link;
+use rpc::{Authority, Credentials, Expect, Identity, Role, Rotating, Validity};
+use store::DataDirectory;
+use store::log::{Log, Options};
+use tokio::time::Instant;
+
+use super::process;
+use ::process::{LOG_VARIABLE, PARENT_VARIABLE};
+use checkpoint::Origin;
+use cli::{Failure, begin_anew, change_replicas};
+use client::{CellFile, Connection};
+use masterd::itself::{FIRST, Itself};
+
+/// The cell's name, and that of its administrator, who asks.
+const NAME: &str = "bench";
+/// How long the certificates are valid.
+const VALIDITY: Duration = Duration::from_secs(30 * 86_400);
+/// How many clients are one user: each has a session, and a user has not any number of those.
+const CLIENTS_OF_A_USER: u16 = 64;
+/// For how long it is waited for a master that is to be ready.
+const PATIENCE: Duration = Duration::from_secs(60);
+const LOOK: Duration = Duration::from_millis(5);
+
+/// The replicas of a cell's master. Dropped, they are killed, and their directory is removed.
+pub(super) struct Masters {
+    directory: PathBuf,
+    replicas: Vec<Replica>,
+    flags: Vec<String>,
+    authority: Authority,
+}
+
+/// A replica, which runs or does not.
+struct Replica {
+    id: ReplicaId,
+    address: String,
+    directory: PathBuf,
+    process: Option<Child>,
+    /// Whether it was killed; its process may not be gone yet.
+    killed: bool,
+}
+
+impl Masters {
+    /// Makes their directories below a place. The first goes on from an image, where one is given;
+    /// the others get it from the first. The flags are those of `bourg master`.
+    pub(super) fn prepare(
+        place: &Path,
+        replicas: u8,
+        image: Option<&Image>,
+        flags: &[(&str, String)],
+    ) -> anyhow::Result<Self> {
+        let directory = place.join(format!("bourg-bench-{}", std::process::id()));
+        std::fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(directory.join("tls"))
+            .with_context(|| format!("cannot make {}", directory.display()))?;
+        let authority = Authority::create(directory.join("tls"), NAME)?;
+        let flags = flags.iter().flat_map(|(flag, value)| [format!("--{flag}"), value.clone()]);
+        let mut masters =
+            Self { directory, replicas: Vec::new(), flags: flags.collect(), authority };
+        for id in 1..=u64::from(replicas) {
+            let directory = masters.directory.join(format!("master-{id}"));
+            let data = DataDirectory::create(&directory)?;
+            Authority::copy(masters.directory.join("tls"), data.tls())?;
+            if let Some(image) = image.filter(|_| ReplicaId(id) == FIRST) {
+                let (mut log, _) = Log::open(data.log(), Options::default())?;
+                let origin = Origin { term: Term(1), restore_epoch: 1 };
+                begin_anew(&data, &mut log, image, origin)?;
+            }
+            let id = ReplicaId(id);
+            let address = address(id);
+            masters.replicas.push(Replica { id, address, directory, process: None, killed: false });
+        }
+        // The first one founds the cell, and knows of nobody before.
+        for replica in masters.replicas.iter().filter(|replica| replica.id != FIRST) {
+            let others = masters.replicas.iter().filter(|other| other.id != replica.id);
+            let others = others.map(|other| (other.id, other.address.clone()));
+            Itself::new(replica.id, others).write(&replica.directory)?;
+        }
+        let file = CellFile { cell: NAME.to_owned(), masters: masters.addresses() };
+        let user = masters.issue(&Identity::User(NAME.to_owned()))?;
+        client::write(&masters.client(), &file, &user)?;
+        Ok(masters)
+    }
+
+    /// The directory of everything here.
+    pub(super) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    fn client(&self) -> PathBuf {
+        self.directory.join("client")
+    }
+
+    /// Where they answer.
+    pub(super) fn addresses(&self) -> Vec<String> {
+        self.replicas.iter().map(|replica| replica.address.clone()).collect()
+    }
+
+    /// Who they are.
+    pub(super) fn ids(&self) -> Vec<ReplicaId> {
+        self.replicas.iter().map(|replica| replica.id).collect()
+    }
+
+    /// A certificate of the cell.
+    pub(super) fn issue(&self, identity: &Identity) -> anyhow::Result<Credentials> {
+        Ok(self.authority.issue(identity, Validity::lasting(VALIDITY))?)
+    }
+
+    /// Starts all of them, the first before the others: it has the cell, and the others wait for it.
+    pub(super) fn start(&mut self) -> anyhow::Result<()> {
+        let until = Instant::now() + PATIENCE;
+        for (id, address) in self.ids().into_iter().zip(self.addresses()) {
+            self.start_one(id)?;
+            while id == FIRST && TcpStream::connect(&address).is_err() {
+                ensure!(Instant::now() < until, "the first master does not listen at {address}");
+                std::thread::sleep(LOOK);
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts one that does not run. It ends with this process.
+    pub(super) fn start_one(&mut self, id: ReplicaId) -> anyhow::Result<()> {
+        let program = std::env::current_exe().context("cannot find this program")?;
+        let flags = self.flags.clone();
+        let replica = self.replica(id)?;
+        if let Some(mut killed) = replica.process.take_if(|_| replica.killed) {
+            killed.wait()?;
+        }
+        ensure!(replica.process.is_none(), "replica {id} runs already");
+        let mut command = Command::new(program);
+        command.arg("master").arg("--dir").arg(&replica.directory);
+        command.args(["--name", NAME, "--administrator", NAME]);
+        command.args(["--listen", &replica.address]).args(flags);
+        // What it has to say while others are killed is of no interest.
+        command.env(LOG_VARIABLE, "off");
+        command.env(PARENT_VARIABLE, std::process::id().to_string());
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        replica.process = Some(command.spawn().context("cannot start a master")?);
+        replica.killed = false;
+        Ok(())
+    }
+
+    /// Kills one, as `kill -9` does, and says when that was.
+    pub(super) fn kill(&mut self, id: ReplicaId) -> anyhow::Result<Instant> {
+        let replica = self.replica(id)?;
+        let process = replica.process.as_mut().context("it does not run")?;
+        let killed = Instant::now();
+        process.kill()?;
+        replica.killed = true;
+        Ok(killed)
+    }
+
+    fn replica(&mut self, id: ReplicaId) -> anyhow::Result<&mut Replica> {
+        let mut replicas = self.replicas.iter_mut();
+        replicas.find(|replica| replica.id == id).with_context(|| format!("no replica {id}"))
+    }
+
+    /// Ends all that run.
+    pub(super) fn stop(&mut self) {
+        for replica in &mut self.replicas {
+            if let Some(mut process) = replica.process.take() {
+                let _gone = process.kill().and_then(|()| process.wait());
+            }
+        }
+    }
+
+    fn pids(&self) -> impl Iterator<Item = u32> {
+        self.replicas.iter().filter_map(|replica| replica.process.as_ref()).map(Child::id)
+    }
+
+    /// The CPU time of all that run.
+    pub(super) fn cpu_time(&self) -> anyhow::Result<Duration> {
+        self.pids().map(process::cpu_time).sum()
+    }
+
+    /// The resident memory of all that run, in bytes.
+    pub(super) fn resident(&self) -> anyhow::Result<u64> {
+        self.pids().map(process::resident).sum()
+    }
+
+    /// A connection, as commands have it.
+    pub(super) fn connect(&self) -> Result<Connection, Failure> {
+        let client = self.client();
+        Ok(Connection::open(cli::target(Some(&client.to_string_lossy()), false))?)
+    }
+
+    /// A connection to one replica alone, as lean as a client can have it.
+    pub(super) fn link(&self, user: &Rotating, to: ReplicaId) -> anyhow::Result<LeanClient> {
+        let replica = self.replicas.iter().find(|replica| replica.id == to);
+        let address = &replica.with_context(|| format!("no replica {to}"))?.address;
+        let link = rpc::transport::link(address, user, &Expect::Role(Role::Master))?;
+        Ok(BorgmasterClient::new(link))
+    }
+
+    /// So many clients of one replica, by users who have not too many sessions. Of a user, so many
+    /// share a connection.
+    pub(super) fn clients(
+        &self,
+        to: ReplicaId,
+        number: u16,
+        share: u16,
+    ) -> anyhow::Result<Vec<LeanClient>> {
+        let mut clients: Vec<LeanClient> = Vec::new();
+        for first in (0..number).step_by(CLIENTS_OF_A_USER.into()) {
+            let user = self.issue(&Identity::User(format!("{NAME}-{first}")))?;
+            let user = Rotating::new(user)?;
+            for place in 0..CLIENTS_OF_A_USER.min(number - first) {
+                let last = clients.last().filter(|_| place % share.max(1) > 0);
+                clients.push(last.map_or_else(|| self.link(&user, to), |last| Ok(last.clone()))?);
+            }
+        }
+        Ok(clients)
+    }
+
+    /// Makes all of them replicas of the cell, and says who leads when all vote.
+    pub(super) async fn form(&self, connection: &mut Connection) -> Result<ReplicaId, Failure> {
+        let until = Instant::now() + PATIENCE;
+        if self.replicas.len() > 1 {
+            let known = listed(connection).await?.replicas.len().max(1);
+            for replica in self.replicas.iter().skip(known) {
+                let add = Change::Add(replica.address.clone());
+                change_replicas(connection, add).await?;
+            }
+        }
+        loop {
+            let answer = listed(connection).await?;
+            let voters = answer.replicas.iter().filter(|replica| replica.member == "voter");
+            if answer.leader > 0
+                && (self.replicas.len() == 1 || voters.count() >= self.replicas.len())
+            {
+                return Ok(ReplicaId(answer.leader));
+            }
+            if Instant::now() > until {
+                return Err(Failure::failed("error: the masters do not come together"));
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    /// Waits until every replica has all that the leader has, and says who leads.
+    pub(super) async fn agree(&self, connection: &mut Connection) -> Result<ReplicaId, Failure> {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            // A replica that is asked what the leader sees may not know yet that it is gone.
+            let answer = match listed(connection).await {
+                Err(error) if Instant::now() > until => return Err(error),
+                Err(_) => continue,
+                Ok(answer) => answer,
+            };
+            let has = |replica: &v1::ReplicaStatus| {
+                replica.progress.filter(|progress| progress.answers).map(|progress| progress.index)
+            };
+            let newest = answer.replicas.iter().filter_map(has).max();
+            let mut replicas = answer.replicas.iter().map(has);
+            let all = answer.replicas.len() == self.replicas.len()
+                && replicas.all(|index| index.is_some() && index == newest);
+            if answer.leader > 0 && all {
+                return Ok(ReplicaId(answer.leader));
+            }
+            if Instant::now() > until {
+                return Err(Failure::failed("error: the masters do not come to have the same"));
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+}
+
+/// A client without anything that stays between two frames.
+pub(super) type LeanClient = BorgmasterClient<Link>;
+
+/// The replicas as one of them sees them.
+async fn listed(connection: &mut Connection) -> Result<v1::ReplicasResponse, Failure> {
+    let request = v1::ReplicasRequest {};
+    let asked = connection.ask(request, async |mut client, request| client.replicas(request).await);
+    Ok(asked.await?)
+}
+
+/// Where a replica answers: at a loopback address of this process alone, so that nobody else listens
+/// there. A master that is killed and started again is found where it was; meanwhile whoever connects is
+/// refused, which a socket that is held open would not do.
+fn address(id: ReplicaId) -> String {
+    // A process id has 22 bits at most.
+    let [_, a, b, c] = std::process::id().to_be_bytes();
+    format!("127.{}.{b}.{c}:{}", 64 | a, 7_800 + id.0)
+}
+
+impl Drop for Masters {
+    fn drop(&mut self) {
+        self.stop();
+        if let Err(error) = std::fs::remove_dir_all(&self.directory) {
+            eprintln!("cannot remove {}: {error}", self.directory.display());
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! `bourg bench reads`: how long reads take while a master polls its Borglets and takes changes.
+//!
+//! The load is that of `bourg bench agents`, and clients that submit and kill jobs; the reads are the
+//! status of a job with its tasks, of every tenth client the list of all machines that have a job's
+//! name in their attributes, which looks at all of them. Half of them are plain, answered from what
+//! the asked replica has, half are consistent: all that was acknowledged anywhere before is in the
+//! answer. Readers are spread over all replicas. All processes share this machine's processors.
+
+use std::time::Duration;
+
+use clap::Args;
+use proto::v1;
+use serde::Serialize;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use tonic::Request;
+use tonic::metadata::MetadataValue;
+
+use super::borglets::Process;
+use super::latencies::Latencies;
+use super::masters::{LeanClient, Masters};
+use super::waiting::{self, Window};
+use super::{AsAll, Disk, agents, rate, run};
+use cli::output;
+use cli::{Done, Failure};
+use rpc::metadata::CONSISTENT;
+
+/// What is to be measured.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Wanted {
+    /// How many Borglets are polled meanwhile.
+    #[arg(long, default_value_t = 2_000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    agents: u32,
+    /// How many replicas the master has.
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=7))]
+    replicas: u8,
+    /// How many clients read.
+    #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u16).range(2..=1_000))]
+    readers: u16,
+    /// How many clients change something.
+    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=1_000))]
+    writers: u16,
+    /// How long each client rests between an answer and its next question, in milliseconds.
+    #[arg(long, default_value_t = 20)]
+    rest_ms: u64,
+    /// For how long, in seconds.
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=3_600))]
+    seconds: u64,
+    #[command(flatten)]
+    as_all: AsAll,
+}
+
+/// What was found.
+#[derive(Debug, Serialize)]
+struct Found {
+    agents: u32,
+    replicas: u8,
+    readers: u16,
+    writers: u16,
+    seconds: u64,
+    plain_per_second: f64,
+    plain_p50_ms: f64,
+    plain_p99_ms: f64,
+    consistent_per_second: f64,
+    consistent_p50_ms: f64,
+    consistent_p99_ms: f64,
+    changes_per_second: f64,
+    change_p50_ms: f64,
+    change_p99_ms: f64,
+    poll_interval_p95_ms: f64,
+    #[serde(flatten)]
+    disk: Disk,
+}
+
+/// How long it runs before it counts.
+const WARMING: Duration = Duration::from_secs(2);
+/// What is read: a job that was submitted for that, of so many tasks that wait.
+const TASKS: u32 = 100;
+
+/// Measures, and prints what was found.
+pub(crate) fn measure(wanted: &Wanted) -> Done {
+    let found = run(measured(wanted))?;
+    let format = wanted.as_all.format();
+    output::object(&format, &found, "reads", || {
+        format!(
+            "{} Borglets, {:.0} changes a second: plain reads p50 {:.2} ms, p99 {:.2} ms \
+             ({:.0} a second), consistent ones p50 {:.2} ms, p99 {:.2} ms ({:.0} a second)\n",
+            found.agents,
+            found.changes_per_second,
+            found.plain_p50_ms,
+            found.plain_p99_ms,
+            found.plain_per_second,
+            found.consistent_p50_ms,
+            found.consistent_p99_ms,
+            found.consistent_per_second,
+        )
+    })
+}
+
+async fn measured(wanted: &Wanted) -> Result<Found, Failure> {
+    let place = wanted.as_all.below();
+    let mut masters = Masters::prepare(&place, wanted.replicas, None, &[])?;
+    masters.start()?;
+    let mut connection = masters.connect()?;
+    let leader = masters.form(&mut connection).await?;
+    let disk = Disk::measure(&masters)?;
+    let mut borglets = Process::start(masters.directory(), wanted.agents, Duration::ZERO)?;
+    agents::add(&mut connection, &masters, wanted.agents).await?;
+    let read = submit(&mut connection).await?;
+
+    let (lasts, rest) =
+        (Duration::from_secs(wanted.seconds), Duration::from_millis(wanted.rest_ms));
+    let window = Window::after(WARMING.min(lasts), lasts);
+    let writers = masters.clients(leader, wanted.writers, 1)?;
+    let changes = tokio::spawn(waiting::all(writers, window, rest));
+    let mut readers = JoinSet::new();
+    let ids = masters.ids();
+    for (number, to) in (0..wanted.readers).zip(ids.iter().cycle()) {
+        let client = masters.clients(*to, 1, 1)?;
+        let consistent = usize::from(number) / ids.len() % 2 == 1;
+        for client in client {
+            let reader =
+                Reader { client, consistent, job: read.clone(), machines: number % 10 == 0 };
+            readers.spawn(async move { (consistent, reader.read(window, rest).await) });
+        }
+    }
+    tokio::time::sleep_until(window.begins).await;
+    borglets.seen()?;
+    let (mut plain, mut consistent) = (Latencies::default(), Latencies::default());
+    while let Some(ended) = readers.join_next().await {
+        let (is_consistent, times) = ended.map_err(anyhow::Error::from)?;
+        if is_consistent { &mut consistent } else { &mut plain }.join(times?);
+    }
+    let seen = borglets.seen()?;
+    let changes = changes.await.map_err(anyhow::Error::from)??;
+    let counts = [&plain, &consistent, &changes].map(Latencies::count);
+    let [plain_per_second, consistent_per_second, changes_per_second] =
+        counts.map(|count| rate(count, lasts));
+    let [plain_p50_ms, plain_p99_ms] = plain.at([50, 99]);
+    let [consistent_p50_ms, consistent_p99_ms] = consistent.at([50, 99]);
+    let [change_p50_ms, change_p99_ms] = changes.at([50, 99]);
+    let Wanted { agents, replicas, readers, writers, seconds, .. } = *wanted;
+    Ok(Found {
+        agents,
+        replicas,
+        readers,
+        writers,
+        seconds,
+        plain_per_second,
+        plain_p50_ms,
+        plain_p99_ms,
+        consistent_per_second,
+        consistent_p50_ms,
+        consistent_p99_ms,
+        changes_per_second,
+        change_p50_ms,
+        change_p99_ms,
+        poll_interval_p95_ms: seen.interval_p95_ms,
+        disk,
+    })
+}
+
+/// Submits what is read.
+async fn submit(connection: &mut client::Connection) -> Result<v1::JobAddress, Failure> {
+    let mut spec = waiting::job(0, 0)?;
+    spec.tasks = TASKS;
+    let id = Some(connection.request_id().await?);
+    let request = v1::SubmitRequest { id, spec: Some((&spec).into()) };
+    let answer =
+        connection.ask(request, async |mut client, request| client.submit(request).await).await?;
+    Ok(v1::JobAddress { user: answer.user, job: spec.name.to_string() })
+}
+
+/// One who reads.
+struct Reader {
+    client: LeanClient,
+    consistent: bool,
+    job: v1::JobAddress,
+    /// It looks at all machines, too.
+    machines: bool,
+}
+
+impl Reader {
+    async fn read(mut self, window: Window, rest: Duration) -> Result<Latencies, Failure> {
+        let mut times = Latencies::default();
+        // From then on this replica has the job.
+        let status = self.status();
+        self.client.status(asked(status, true)).await?;
+        while Instant::now() < window.ends {
+            let begun = Instant::now();
+            if self.machines {
+                let labels = format!("job={}", self.job.job);
+                let request = v1::MachinesRequest { labels, ..Default::default() };
+                self.client.machines(asked(request, self.consistent)).await?;
+            } else {
+                let request = self.status();
+                self.client.status(asked(request, self.consistent)).await?;
+            }
+            let ended = Instant::now();
+            if window.has(ended) {
+                times.add(ended - begun);
+            }
+            tokio::time::sleep(rest).await;
+        }
+        Ok(times)
+    }
+
+    fn status(&self) -> v1::StatusRequest {
+        v1::StatusRequest { jobs: vec![self.job.clone()], tasks: true, ..Default::default() }
+    }
+}
+
+fn asked<T>(message: T, consistent: bool) -> Request<T> {
+    let mut request = Request::new(message);
+    if consistent {
+        request.metadata_mut().insert(CONSISTENT, MetadataValue::from_static("true"));
+    }
+    request
+}

@@ -1,0 +1,129 @@
+//! Clients that wait: each sends the next change when the last is acknowledged.
+
+use std::time::Duration;
+
+use model::{Band, JobName};
+use proto::v1;
+use spec::{JobSpec, TaskSpec};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use super::latencies::Latencies;
+use super::masters::LeanClient;
+use cli::Failure;
+use masterd::beside;
+
+/// When it is measured: what is before it only warms up.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Window {
+    pub(super) begins: Instant,
+    pub(super) ends: Instant,
+}
+
+impl Window {
+    /// From after a while on, for so long.
+    pub(super) fn after(warming: Duration, lasts: Duration) -> Self {
+        let begins = Instant::now() + warming;
+        Self { begins, ends: begins + lasts }
+    }
+
+    /// Whether something is counted that was over at this moment.
+    pub(super) fn has(&self, ended: Instant) -> bool {
+        self.begins <= ended && ended < self.ends
+    }
+}
+
+/// The description of a client's next job: one task in the free band, which is bound to no quota.
+pub(super) fn job(client: usize, number: u64) -> anyhow::Result<JobSpec> {
+    let task = TaskSpec::of(vec!["sleep".to_owned(), "3600".to_owned()]);
+    let name = JobName::new(&format!("c{client}-{number}"))?;
+    Ok(JobSpec::of(name, Band::Free.usual(), 1, task))
+}
+
+/// How long each change took that was acknowledged in the window. Each client submits a job and
+/// kills it, in turn, in a session of its own, and rests for a while after each answer.
+pub(super) async fn all(
+    clients: Vec<LeanClient>,
+    window: Window,
+    rest: Duration,
+) -> Result<Latencies, Failure> {
+    let mut running = JoinSet::new();
+    for (number, client) in clients.into_iter().enumerate() {
+        running.spawn(one(client, number, window, rest));
+    }
+    let mut times = Latencies::default();
+    while let Some(ended) = running.join_next().await {
+        times.join(ended.map_err(anyhow::Error::from)??);
+    }
+    Ok(times)
+}
+
+async fn one(
+    mut client: LeanClient,
+    number: usize,
+    window: Window,
+    rest: Duration,
+) -> Result<Latencies, Failure> {
+    let session = client.open_session(v1::OpenSessionRequest {}).await?.into_inner().session;
+    let (mut sequence, mut times) = (0, Latencies::default());
+    while Instant::now() < window.ends {
+        sequence += 1;
+        let id = Some(v1::RequestId { session, sequence });
+        let spec = job(number, sequence / 2 + sequence % 2)?;
+        let begun = Instant::now();
+        if sequence % 2 == 1 {
+            client.submit(v1::SubmitRequest { id, spec: Some((&spec).into()) }).await?;
+        } else {
+            let job = v1::JobAddress { user: String::new(), job: spec.name.to_string() };
+            client.kill(v1::KillRequest { id, job: Some(job), tasks: None }).await?;
+        }
+        let ended = Instant::now();
+        if window.has(ended) {
+            times.add(ended - begun);
+        }
+        if !rest.is_zero() {
+            tokio::time::sleep(rest).await;
+        }
+    }
+    Ok(times)
+}
+
+/// The same by clients of masters that are in this process.
+pub(super) async fn all_beside(
+    clients: Vec<beside::Client>,
+    window: Window,
+) -> anyhow::Result<Latencies> {
+    let mut running = JoinSet::new();
+    for (number, client) in clients.into_iter().enumerate() {
+        running.spawn(one_beside(client, number, window));
+    }
+    let mut times = Latencies::default();
+    while let Some(ended) = running.join_next().await {
+        times.join(ended??);
+    }
+    Ok(times)
+}
+
+async fn one_beside(
+    mut client: beside::Client,
+    number: usize,
+    window: Window,
+) -> anyhow::Result<Latencies> {
+    let (mut jobs, mut times) = (0, Latencies::default());
+    let mut begun = Instant::now();
+    let mut done = |begun: &mut Instant| {
+        let ended = Instant::now();
+        if window.has(ended) {
+            times.add(ended - *begun);
+        }
+        *begun = ended;
+    };
+    while begun < window.ends {
+        jobs += 1;
+        let submitted = client.submit(job(number, jobs)?).await?;
+        done(&mut begun);
+        client.kill(submitted).await?;
+        done(&mut begun);
+    }
+    Ok(times)
+}

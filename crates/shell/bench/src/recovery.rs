@@ -1,0 +1,112 @@
+//! `bourg bench recovery`: how long a master takes to read and apply its log when it starts.
+//!
+//! The log is written first, outside the measured time: jobs of one task each that are submitted,
+//! assigned, started and ended, and forgotten in batches as a master does. No checkpoint shortens
+//! it. What is measured is what a master does at its start until it leads: opening the log,
+//! checking every record, decoding and applying every operation.
+
+#[cfg(test)]
+mod tests;
+
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use model::{Bytes, Time};
+use replica::{Input, Output, Replica};
+use serde::Serialize;
+use store::DataDirectory;
+
+use super::history::write_history;
+use cli::Done;
+use cli::output::{self, Format};
+use masterd::{Records, recover};
+
+/// What was found.
+#[derive(Debug, Serialize)]
+struct Found {
+    operations: u64,
+    log_bytes: u64,
+    seconds: f64,
+    /// CPU time of the process in that time: what counts where others use the machine too.
+    cpu_seconds: f64,
+    operations_per_second: f64,
+    read_seconds: f64,
+    apply_seconds: f64,
+    state_hash: String,
+}
+
+/// Writes a log of so many operations, then measures a master's start on it.
+pub(crate) fn recovery(operations: u64, json: bool) -> Done {
+    let found = measure(operations)?;
+    let format = if json { Format::Json } else { Format::Table };
+    output::object(&format, &found, "recovery", || {
+        format!(
+            "{} operations, {}: {:.2} s to read and apply, {:.2} s of CPU ({:.0} operations a second)\n",
+            found.operations,
+            Bytes(found.log_bytes),
+            found.seconds,
+            found.cpu_seconds,
+            found.operations_per_second
+        )
+    })
+}
+
+fn measure(operations: u64) -> anyhow::Result<Found> {
+    let path = std::env::temp_dir().join(format!("bourg-bench-recovery-{}", std::process::id()));
+    let measured =
+        DataDirectory::create(&path).map_err(anyhow::Error::from).and_then(|directory| {
+            let log_bytes = write_history(&directory, operations, None)?;
+            start(&directory, operations, log_bytes)
+        });
+    std::fs::remove_dir_all(&path).with_context(|| format!("cannot remove {}", path.display()))?;
+    measured
+}
+
+/// The CPU time of this process so far.
+fn cpu_time() -> anyhow::Result<Duration> {
+    let usage = nix::sys::resource::getrusage(nix::sys::resource::UsageWho::RUSAGE_SELF)?;
+    let time: nix::sys::time::TimeVal = usage.user_time() + usage.system_time();
+    Ok(Duration::from_micros(
+        u64::try_from(nix::sys::time::TimeValLike::num_microseconds(&time)).unwrap_or(0),
+    ))
+}
+
+/// What a master does at its start, until it leads.
+fn start(directory: &DataDirectory, operations: u64, log_bytes: u64) -> anyhow::Result<Found> {
+    let (begun, cpu_before) = (Instant::now(), cpu_time()?);
+    let (_log, recovered) = recover::recover(directory)?;
+    let read = begun.elapsed();
+    let now = Time::ZERO;
+    let mut replica = Replica::new(replica::Settings::default(), Records, now, recovered, None)?;
+    let mut inputs = Vec::new();
+    let mut leads = false;
+    while !leads {
+        let mut outputs = Vec::new();
+        replica.step(now, inputs.drain(..), &mut outputs)?;
+        for output in outputs {
+            match output {
+                Output::Persist(persist) => inputs.push(Input::Persisted(persist.number)),
+                Output::Leads(_) => leads = true,
+                _ => {}
+            }
+        }
+        let goes_on = leads || !inputs.is_empty() || replica.next_step() <= now;
+        anyhow::ensure!(goes_on, "the replica does not come to lead");
+    }
+    let all = begun.elapsed();
+    let cell = replica.cell();
+    anyhow::ensure!(cell.index().0 > operations, "only {} records were applied", cell.index());
+    let seconds = |time: Duration| (time.as_secs_f64() * 1e4).round() / 1e4;
+    #[expect(clippy::cast_precision_loss, reason = "a rate, rounded when it is shown")]
+    let rate = operations as f64 / all.as_secs_f64();
+    Ok(Found {
+        operations,
+        log_bytes,
+        seconds: seconds(all),
+        cpu_seconds: seconds(cpu_time()?.saturating_sub(cpu_before)),
+        operations_per_second: rate.round(),
+        read_seconds: seconds(read),
+        apply_seconds: seconds(all.saturating_sub(read)),
+        state_hash: proto::image::state_hash(cell).to_string(),
+    })
+}

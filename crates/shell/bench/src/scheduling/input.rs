@@ -1,0 +1,201 @@
+//! The cell that is scheduled: a real one from Google's trace of 2011, or one drawn from the shapes
+//! of 2019. It is made by operations, as every cell.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::Context;
+use cell::{Cell, Mutation, Op, Outcome, Reply, RequestId, Reservation, attribute};
+use clap::Args;
+use model::{
+    CellName, CollectionId, Generation, Level, MachineId, MachineReport, SessionId, TaskId,
+    TaskIndex, Time, UserName,
+};
+use scheduler::Settings;
+use spec::Maximum;
+use trace::shapes::{Shape, generate};
+use trace::{CellSnapshot, PerMille};
+
+use crate::trace_files;
+
+/// Which cell.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Source {
+    /// The directory of Google's trace of 2011 (docs/traces.md says where it comes from). Without
+    /// one, a cell of a shape is drawn.
+    #[arg(long, value_name = "DIRECTORY", conflicts_with_all = ["shape", "machines", "tasks"])]
+    pub(crate) trace: Option<PathBuf>,
+    /// The cell of 2019 whose machines and requests the drawn one has: 2019-a to 2019-h.
+    #[arg(long, value_name = "SHAPE", default_value = "2019-a")]
+    pub(crate) shape: String,
+    /// Machines of the drawn cell.
+    #[arg(long, default_value_t = 12_583)]
+    pub(crate) machines: usize,
+    /// Tasks of the drawn cell.
+    #[arg(long, default_value_t = 144_339)]
+    pub(crate) tasks: usize,
+    /// How many feasible machines relaxed randomisation compares.
+    #[arg(long, default_value_t = Settings::default().enough)]
+    pub(crate) enough: usize,
+    /// What is drawn, and the scheduler's random order, begin with.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+}
+
+/// What part of its limit is taken as the reservation of every task: of most, no usage is known.
+pub(crate) const RESERVED: PerMille = PerMille(600);
+
+/// What is said wherever figures of a cell are shown that was filled with such reservations.
+pub(crate) const STATEMENT: &str = "no usage is known of most tasks: 60 % of the limit is taken as \
+    every task's reservation; production is judged by limits, the rest by reservations";
+
+/// When everything happens.
+pub(crate) const NOW: Time = Time(1_000_000_000);
+
+impl Source {
+    /// The cell, as data.
+    pub(crate) fn read(&self) -> anyhow::Result<CellSnapshot> {
+        if let Some(directory) = &self.trace {
+            return trace_files::snapshot(directory);
+        }
+        let shape = Shape::named(&self.shape).with_context(|| {
+            let names: Vec<&str> = Shape::names().collect();
+            format!("there is no shape '{}': use one of {}", self.shape, names.join(", "))
+        })?;
+        Ok(generate(&shape, self.machines, self.tasks, self.seed))
+    }
+
+    /// How it is scheduled.
+    pub(crate) fn settings(&self) -> Settings {
+        Settings { seed: self.seed, enough: self.enough, ..Settings::default() }
+    }
+
+    /// What it is, as output says it.
+    pub(crate) fn says(&self) -> String {
+        match &self.trace {
+            Some(_) => "the real cell of Google's trace of 2011 at time 0".to_owned(),
+            None => format!("calibrated synthetic, in the shape of {}", self.shape),
+        }
+    }
+}
+
+/// Which machines a cell has: places in the snapshot.
+pub(crate) type Chosen<'a> = &'a [usize];
+
+/// The cell of a snapshot with some of its machines: founded, described, every job submitted in the
+/// trace's order, nothing placed, and of each task what is reserved of its limit. Machine n is the
+/// nth that was chosen, job n the nth of the snapshot.
+pub(crate) fn cell(snapshot: &CellSnapshot, chosen: Chosen<'_>) -> anyhow::Result<Cell> {
+    Ok(Maker::with_jobs(snapshot)?.with_machines(snapshot, chosen)?.cell)
+}
+
+/// All machines of a snapshot.
+pub(crate) fn all(snapshot: &CellSnapshot) -> Vec<usize> {
+    (0..snapshot.machines.len()).collect()
+}
+
+/// Makes a cell, operation by operation.
+#[derive(Clone)]
+pub(crate) struct Maker {
+    pub(crate) cell: Cell,
+    sessions: BTreeMap<UserName, (SessionId, u64)>,
+    root: UserName,
+}
+
+impl Maker {
+    fn begin() -> anyhow::Result<Self> {
+        let root = UserName::new("root")?;
+        let mut cell = Cell::empty();
+        let name = CellName::new("bench")?;
+        cell.apply(NOW, &Op::Found { name, administrator: root.clone() });
+        cell.apply(NOW, &Op::RaiseLevel { to: Level(2) });
+        Ok(Self { cell, sessions: BTreeMap::new(), root })
+    }
+
+    /// A cell with the jobs of a snapshot.
+    pub(crate) fn with_jobs(snapshot: &CellSnapshot) -> anyhow::Result<Self> {
+        let mut maker = Self::begin()?;
+        for job in &snapshot.jobs {
+            maker.submit(job)?;
+        }
+        Ok(maker)
+    }
+
+    /// With some machines of the snapshot more.
+    pub(crate) fn with_machines(
+        mut self,
+        snapshot: &CellSnapshot,
+        chosen: Chosen<'_>,
+    ) -> anyhow::Result<Self> {
+        for place in chosen {
+            let machine = snapshot.machines.get(*place).context("no such machine")?;
+            self.machine(machine)?;
+        }
+        Ok(self)
+    }
+
+    fn machine(&mut self, machine: &trace::Machine) -> anyhow::Result<()> {
+        let (name, by) = (machine.name.clone(), self.root.clone());
+        let address = format!("{name}:1");
+        let added = self.request(&by, Mutation::AddMachine { name, address })?;
+        let Reply::MachineAdded(id) = added else { anyhow::bail!("{added:?}") };
+        let report = MachineReport {
+            capacity: machine.capacity,
+            attributes: machine.attributes.iter().map(named).collect(),
+            ..MachineReport::default()
+        };
+        let describe = Op::DescribeMachine { machine: id, report: Arc::new(report) };
+        self.cell.apply(NOW, &describe);
+        Ok(())
+    }
+
+    fn submit(&mut self, job: &trace::Job) -> anyhow::Result<()> {
+        let mut spec = job.spec(PerMille::ALL);
+        spec.max_per_machine = job.different_machines.then_some(Maximum { tasks: 1, hard: true });
+        let spec = Arc::new(spec);
+        let submitted = self.request(&job.owner, Mutation::Submit(Arc::clone(&spec)))?;
+        let Reply::Submitted { collection, .. } = submitted else { anyhow::bail!("{submitted:?}") };
+        self.cell.apply(NOW, &reservations(collection, &spec));
+        Ok(())
+    }
+
+    fn request(&mut self, by: &UserName, mutation: Mutation) -> anyhow::Result<Reply> {
+        if !self.sessions.contains_key(by) {
+            let opened = self.cell.apply(NOW, &Op::OpenSession { user: by.clone() }).outcome;
+            let Outcome::Request(Ok(Reply::Session(session))) = opened else {
+                anyhow::bail!("{opened:?}")
+            };
+            self.sessions.insert(by.clone(), (session, 0));
+        }
+        let (session, sequence) = self.sessions.get_mut(by).context("a session")?;
+        *sequence += 1;
+        let id = RequestId { session: *session, sequence: *sequence };
+        let request = Op::Request { id, by: by.clone(), mutation };
+        match self.cell.apply(NOW, &request).outcome {
+            Outcome::Request(Ok(reply)) => Ok(reply),
+            other => anyhow::bail!("{other:?}"),
+        }
+    }
+}
+
+/// What is known of a machine, by the names that the cell looks at.
+fn named((name, value): (&String, &String)) -> (String, String) {
+    let name = if name == "power" { attribute::POWER_DOMAIN } else { name };
+    (name.to_owned(), value.clone())
+}
+
+/// What is reserved for the first lives of a job's tasks.
+pub(crate) fn reservations(collection: CollectionId, spec: &spec::JobSpec) -> Op {
+    let one = |index| Reservation {
+        instance: TaskId { collection, index }.generation(Generation(1)),
+        amount: RESERVED.of(spec.limit(index)),
+    };
+    Op::Reserve((0..spec.tasks).map(TaskIndex).map(one).collect())
+}
+
+/// The machine of the snapshot that a machine of the cell is.
+pub(crate) fn place(chosen: Chosen<'_>, machine: MachineId) -> Option<usize> {
+    let nth = usize::try_from(machine.0).ok()?.checked_sub(1)?;
+    chosen.get(nth).copied()
+}

@@ -1,0 +1,65 @@
+//! Google's trace of 2011 from a directory with its files (docs/traces.md says which).
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, ensure};
+use flate2::read::MultiGzDecoder;
+use trace::CellSnapshot;
+use trace::google2011::{History, Scale, Whole, machines, removals};
+
+/// The most that one file is unpacked to.
+const BYTES_MAX: u64 = 4 << 30;
+
+/// Reads what the directory has of the trace: the cell at time 0, and what became of it as far as its
+/// parts go.
+pub(crate) fn read(directory: &Path) -> anyhow::Result<Whole> {
+    let derived = directory.join("derived");
+    let path = derived.join("machines-merged.csv.gz");
+    let known = machines(unpacked(&path)?).with_context(|| path.display().to_string())?;
+    let path = derived.join("machine_remove_events.csv.gz");
+    let removed = removals(unpacked(&path)?).with_context(|| path.display().to_string())?;
+    let mut history = History::new(Scale::default(), &known, &removed);
+    for path in parts(&directory.join("task_events"))? {
+        history.read(unpacked(&path)?).with_context(|| path.display().to_string())?;
+    }
+    Ok(history.finish())
+}
+
+/// Reads the cell at time 0, and nothing of what became of it.
+pub(crate) fn snapshot(directory: &Path) -> anyhow::Result<CellSnapshot> {
+    let path = directory.join("derived/machines-merged.csv.gz");
+    let known = machines(unpacked(&path)?).with_context(|| path.display().to_string())?;
+    let mut history = History::new(Scale::default(), &known, &[]);
+    // All of it is at the beginning of the first part.
+    let path = parts(&directory.join("task_events"))?.remove(0);
+    let mut at_time_0 = Vec::new();
+    for line in unpacked(&path)?.split(b'\n') {
+        let line = line.with_context(|| path.display().to_string())?;
+        if !line.starts_with(b"0,") {
+            break;
+        }
+        at_time_0.extend_from_slice(&line);
+        at_time_0.push(b'\n');
+    }
+    history.read(at_time_0.as_slice()).with_context(|| path.display().to_string())?;
+    Ok(history.finish().snapshot)
+}
+
+/// The parts of a table, in their order.
+fn parts(directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(directory)
+        .with_context(|| format!("cannot read the trace's {}", directory.display()))?;
+    let paths = entries.map(|entry| Ok(entry?.path())).collect::<std::io::Result<Vec<_>>>()?;
+    let is_part = |path: &PathBuf| path.to_string_lossy().ends_with(".csv.gz");
+    let mut paths: Vec<PathBuf> = paths.into_iter().filter(is_part).collect();
+    paths.sort();
+    ensure!(!paths.is_empty(), "{} has no part of the trace", directory.display());
+    Ok(paths)
+}
+
+fn unpacked(path: &Path) -> anyhow::Result<BufReader<impl Read>> {
+    let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
+    Ok(BufReader::with_capacity(1 << 20, MultiGzDecoder::new(file).take(BYTES_MAX)))
+}

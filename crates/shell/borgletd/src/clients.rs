@@ -1,0 +1,372 @@
+//! The client directories of tasks that ask the cell: where it answers, and a key of their own with its
+//! certificate, as every other client has them (design, section 7).
+//!
+//! They are in memory, one for each life of a task, and shown in its jail without a right to write. The
+//! key lives as long as the task: what is renewed is the certificate alone, which is one file, so that
+//! whoever reads meanwhile has the old one or the new.
+
+use std::collections::BTreeMap;
+use std::fs::{self, DirBuilder, Permissions};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _, chown};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use anyhow::{Context as _, bail, ensure};
+use borglet::CLIENT_DIRECTORY;
+use linux::Isolation;
+use linux::record::Bind;
+use model::InstanceId;
+use proto::v1;
+use rpc::service::enrolment_client::EnrolmentClient;
+use rpc::{Credentials, NewKey, Rotating};
+use tokio::sync::{Notify, oneshot};
+use tokio::time::{Instant, sleep, timeout_at};
+use tonic::transport::Channel;
+use tonic::{Code, Status};
+
+use super::tasks::Files;
+use client::{CELL_FILE, CellFile, USER_STEM};
+use process::renewal::{self, Masters, explained};
+
+/// Where they are: in memory on every Linux, and open to every user for directories of their own.
+const MEMORY: &str = "/dev/shm";
+/// How long a task that starts waits for its certificate.
+const PATIENCE: Duration = Duration::from_secs(4);
+/// How long one master may take for it.
+const TIMEOUT: Duration = Duration::from_secs(2);
+/// How long to wait before the masters are all asked again.
+const PAUSE: Duration = Duration::from_millis(100);
+/// How often it is looked what is due: the wall clock, by which certificates expire, may be set.
+const LOOK: Duration = Duration::from_secs(60);
+
+/// The client directories of a machine's tasks. Clones are the same.
+#[derive(Clone)]
+pub(super) struct Clients(Arc<Inner>);
+
+struct Inner {
+    /// The Borglet's own.
+    credentials: Rotating,
+    masters: Mutex<Masters>,
+    directory: PathBuf,
+    isolation: Isolation,
+    /// Tasks that wait for their first certificate, and how to tell them that they need none.
+    waiting: Mutex<BTreeMap<InstanceId, oneshot::Sender<()>>>,
+    kept: Mutex<BTreeMap<InstanceId, Kept>>,
+    changed: Notify,
+}
+
+/// The certificate of a task that runs.
+#[derive(Clone, Copy, Debug)]
+struct Kept {
+    uid: u32,
+    due: SystemTime,
+    expires: SystemTime,
+}
+
+impl Clients {
+    pub(super) fn new(files: &Files, credentials: Rotating, masters: Masters) -> Self {
+        Self(Arc::new(Inner {
+            credentials,
+            masters: Mutex::new(masters),
+            directory: directory(files),
+            isolation: files.isolation,
+            waiting: Mutex::default(),
+            kept: Mutex::default(),
+            changed: Notify::new(),
+        }))
+    }
+
+    /// Makes the directory of a task that is about to start. What it sees of it.
+    pub(super) async fn begin(&self, instance: InstanceId, uid: u32) -> anyhow::Result<Bind> {
+        let (stop, stopped) = oneshot::channel();
+        lock(&self.0.waiting).insert(instance, stop);
+        let begun = tokio::select! {
+            begun = self.first(instance, uid) => begun,
+            _ = stopped => Err(anyhow::anyhow!("it was stopped before it began")),
+        };
+        lock(&self.0.waiting).remove(&instance);
+        if begun.is_err() {
+            self.end(instance);
+        }
+        begun.context("it gets no certificate to ask the cell with, as its job wants (api)")?;
+        let (source, target) = (self.of(instance), PathBuf::from(CLIENT_DIRECTORY));
+        Ok(Bind { source, target, writable: false })
+    }
+
+    /// A task is to end. Whether it was one that waited for its certificate, and now does not start.
+    pub(super) fn stop(&self, instance: InstanceId) -> bool {
+        let waiting = lock(&self.0.waiting).remove(&instance);
+        waiting.is_some_and(|stop| stop.send(()).is_ok())
+    }
+
+    /// A task has ended: its key goes.
+    pub(super) fn end(&self, instance: InstanceId) {
+        lock(&self.0.kept).remove(&instance);
+        remove(&self.of(instance));
+    }
+
+    /// Takes over those of tasks that run, and removes all others.
+    pub(super) fn adopt(&self, tasks: &[(InstanceId, u32)]) {
+        let found = fs::read_dir(&self.0.directory).into_iter().flatten().flatten();
+        for entry in found {
+            let name = entry.file_name();
+            let of = |(id, _): &&(InstanceId, u32)| name.to_str() == Some(&*id.to_string());
+            let adopted = tasks.iter().find(of).and_then(|(instance, uid)| {
+                let read = Credentials::read(entry.path(), USER_STEM);
+                let read = read.inspect_err(|error| {
+                    tracing::error!("the certificate of {instance} cannot be renewed: {error}");
+                });
+                Some((*instance, *uid, read.ok()?))
+            });
+            match adopted {
+                Some((instance, uid, credentials)) => self.keep(instance, uid, &credentials),
+                None => remove(&entry.path()),
+            }
+        }
+    }
+
+    /// Renews them for ever.
+    pub(super) async fn run(self) -> std::convert::Infallible {
+        loop {
+            let now = SystemTime::now();
+            let all: Vec<_> = lock(&self.0.kept).iter().map(|(id, kept)| (*id, *kept)).collect();
+            let due = |kept: &Kept| kept.due.duration_since(now).unwrap_or_default();
+            let next = all.iter().map(|(_, kept)| due(kept)).min().unwrap_or(LOOK).min(LOOK);
+            tokio::select! {
+                () = sleep(next) => {}
+                () = self.0.changed.notified() => continue,
+            }
+            for (instance, kept) in all.into_iter().filter(|(_, kept)| due(kept) <= next) {
+                self.renew(instance, kept).await;
+            }
+        }
+    }
+
+    async fn renew(&self, instance: InstanceId, kept: Kept) {
+        if SystemTime::now() < kept.due {
+            return;
+        }
+        let error = match self.certify(instance, kept.uid).await {
+            Ok(()) => return tracing::debug!("renewed the certificate of {instance}"),
+            Err(error) => error,
+        };
+        let refused = error.downcast_ref::<Status>().is_some_and(is_final);
+        let now = SystemTime::now();
+        let wait = renewal::retry_after(kept.expires, now);
+        let wait = if refused { wait.max(LOOK) } else { wait };
+        tracing::warn!(
+            "the certificate of {instance} could not be renewed, which is tried again in {} s: {}",
+            wait.as_secs(),
+            explained(&error)
+        );
+        if let Some(kept) = lock(&self.0.kept).get_mut(&instance) {
+            kept.due = now + wait;
+        }
+    }
+
+    /// Asks until a master answers, for as long as a start can wait.
+    async fn first(&self, instance: InstanceId, uid: u32) -> anyhow::Result<()> {
+        let until = Instant::now() + PATIENCE;
+        self.make(instance)?;
+        loop {
+            let asked = timeout_at(until, self.certify(instance, uid)).await;
+            let error = match asked {
+                Ok(Ok(())) => return Ok(()),
+                Ok(Err(error)) => error,
+                Err(_) => bail!("no master has answered within {} s", PATIENCE.as_secs()),
+            };
+            let later = error.downcast_ref::<Status>().is_some_and(|status| !is_final(status));
+            if !later || Instant::now() + PAUSE >= until {
+                bail!("{}", explained(&error));
+            }
+            sleep(PAUSE).await;
+        }
+    }
+
+    /// A new directory of a task, that nobody else can look into.
+    fn make(&self, instance: InstanceId) -> anyhow::Result<()> {
+        let (all, own) = (&self.0.directory, self.of(instance));
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(all);
+        made.with_context(|| format!("cannot make {}", all.display()))?;
+        let found = fs::symlink_metadata(all)?;
+        let ours = found.is_dir() && found.uid() == nix::unistd::geteuid().as_raw();
+        ensure!(ours, "{} is another user's: remove it", all.display());
+        fs::set_permissions(all, Permissions::from_mode(0o700))?;
+        // What is there is of another life of that name.
+        remove(&own);
+        let made = DirBuilder::new().mode(0o700).create(&own);
+        made.with_context(|| format!("cannot make {}", own.display()))
+    }
+
+    /// Has a task's key certified, and writes what became of it.
+    async fn certify(&self, instance: InstanceId, uid: u32) -> anyhow::Result<()> {
+        let path = self.of(instance);
+        let key_file = path.join(format!("{USER_STEM}.key"));
+        let key = NewKey::kept(&key_file)?;
+        let (signing_request, instance_id) = (key.request_pem()?, Some(instance.into()));
+        let request = v1::CertifyTaskRequest { signing_request, instance: instance_id };
+        let answer = self.ask(request).await?;
+        let own = self.0.credentials.credentials();
+        let credentials = key.credentials(answer.certificate, own.ca_pem().to_owned())?;
+        lock(&self.0.masters).told(answer.masters);
+        let masters = lock(&self.0.masters).all();
+        let cell = toml::to_string(&CellFile { cell: own.cell().to_owned(), masters })?;
+        self.own(&key_file, 0o400, uid)?;
+        self.write(&path, CELL_FILE, &cell, uid)?;
+        self.write(&path, &format!("{USER_STEM}.ca.pem"), credentials.ca_pem(), uid)?;
+        self.write(&path, &format!("{USER_STEM}.pem"), credentials.certificate_pem(), uid)?;
+        self.own(&path, 0o700, uid)?;
+        self.keep(instance, uid, &credentials);
+        Ok(())
+    }
+
+    fn keep(&self, instance: InstanceId, uid: u32, credentials: &Credentials) {
+        let (due, expires) = (renewal::due(credentials), credentials.expires());
+        lock(&self.0.kept).insert(instance, Kept { uid, due, expires });
+        self.0.changed.notify_one();
+    }
+
+    /// Asks one master after the other.
+    async fn ask(
+        &self,
+        request: v1::CertifyTaskRequest,
+    ) -> anyhow::Result<v1::CertifyTaskResponse> {
+        let masters = lock(&self.0.masters).all();
+        ensure!(
+            !masters.is_empty(),
+            "this machine's Borglet knows no master: start it with --master, or let it join with a \
+             token"
+        );
+        let certify = async |mut client: EnrolmentClient<Channel>, request| {
+            client.certify_task(request).await
+        };
+        let credentials = &self.0.credentials;
+        renewal::ask_each(&masters, credentials, &request, TIMEOUT, certify, is_final).await
+    }
+
+    fn of(&self, instance: InstanceId) -> PathBuf {
+        self.0.directory.join(instance.to_string())
+    }
+
+    /// Writes a file whole, for the task to read.
+    fn write(&self, directory: &Path, name: &str, text: &str, uid: u32) -> anyhow::Result<()> {
+        let (path, new) = (directory.join(name), directory.join(format!(".{name}.new")));
+        fs::write(&new, text).with_context(|| format!("cannot write {}", new.display()))?;
+        self.own(&new, 0o444, uid)?;
+        fs::rename(&new, &path).with_context(|| format!("cannot write {}", path.display()))
+    }
+
+    /// Gives a file to the user that the task runs as. Without root that is this one.
+    fn own(&self, path: &Path, mode: u32, uid: u32) -> anyhow::Result<()> {
+        fs::set_permissions(path, Permissions::from_mode(mode))?;
+        match self.0.isolation {
+            Isolation::Jail => chown(path, Some(uid), Some(uid))
+                .with_context(|| format!("cannot give {} to user id {uid}", path.display())),
+            Isolation::Rootless => Ok(()),
+        }
+    }
+}
+
+/// Removes all of a Borglet whose tasks have ended.
+pub(super) fn remove_all(files: &Files) {
+    remove(&directory(files));
+}
+
+fn directory(files: &Files) -> PathBuf {
+    Path::new(MEMORY).join(files.cgroup.replace('/', "-"))
+}
+
+fn remove(path: &Path) {
+    match fs::remove_dir_all(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            tracing::error!("{} cannot be removed: {error}", path.display());
+        }
+        _ => {}
+    }
+}
+
+/// Whether another master, or this one in a moment, would say the same.
+fn is_final(status: &Status) -> bool {
+    let answers = [
+        Code::PermissionDenied,
+        Code::Unauthenticated,
+        Code::InvalidArgument,
+        Code::FailedPrecondition,
+        Code::Unimplemented,
+    ];
+    answers.contains(&status.code()) || rpc::transport::is_distrust(status)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use rpc::{Authority, Identity, Validity};
+
+    use super::*;
+
+    fn life(text: &str) -> InstanceId {
+        text.parse().expect("an instance")
+    }
+
+    /// Those of a Borglet without root in a directory, which knows some masters.
+    fn clients(place: &Path, masters: &[&str]) -> (Files, Clients) {
+        let files = Files::found(place, Isolation::Rootless).expect("a directory");
+        let authority = Authority::create(place, "cc").expect("an authority");
+        let identity = Identity::Borglet("m1".to_owned());
+        let issued = authority.issue(&identity, Validity::lasting(LOOK)).expect("a certificate");
+        let masters = Masters::new(masters.iter().map(ToString::to_string).collect());
+        let credentials = Rotating::new(issued).expect("credentials");
+        (files.clone(), Clients::new(&files, credentials, masters))
+    }
+
+    #[tokio::test]
+    async fn nothing_is_left_of_a_task_that_gets_no_certificate() {
+        let place = tempfile::tempdir().expect("a temporary directory");
+        let (files, clients) = clients(place.path(), &[]);
+        let error = clients.begin(life("1-0-1"), 1).await.expect_err("no master is known");
+        assert!(format!("{error:#}").contains("knows no master"), "{error:#}");
+        assert!(!clients.of(life("1-0-1")).exists());
+        remove_all(&files);
+        assert!(!directory(&files).exists());
+    }
+
+    #[tokio::test]
+    async fn a_task_that_is_to_end_waits_no_longer() {
+        let place = tempfile::tempdir().expect("a temporary directory");
+        // Nobody listens there.
+        let (files, clients) = clients(place.path(), &["127.0.0.1:1"]);
+        assert!(!clients.stop(life("1-0-1")), "it does not wait");
+        let begun = tokio::spawn({
+            let clients = clients.clone();
+            async move { clients.begin(life("1-0-1"), 1).await }
+        });
+        while !clients.stop(life("1-0-1")) {
+            tokio::task::yield_now().await;
+        }
+        let error = begun.await.expect("it ends").expect_err("it was stopped");
+        assert!(format!("{error:#}").contains("stopped before it began"), "{error:#}");
+        remove_all(&files);
+    }
+
+    #[test]
+    fn what_is_not_ours_is_not_used_and_what_nobody_needs_is_removed() {
+        let place = tempfile::tempdir().expect("a temporary directory");
+        let (files, clients) = clients(place.path(), &[]);
+        std::os::unix::fs::symlink(place.path(), directory(&files)).expect("a trap");
+        let error = clients.make(life("1-0-1")).expect_err("it leads elsewhere");
+        assert!(error.to_string().contains("is another user's"), "{error:#}");
+        fs::remove_file(directory(&files)).expect("it was there");
+
+        clients.make(life("1-0-1")).expect("there is room");
+        fs::write(clients.of(life("1-0-1")).join("user.key"), "old").expect("there is room");
+        clients.make(life("1-0-1")).expect("there is room");
+        assert!(!clients.of(life("1-0-1")).join("user.key").exists(), "another life's key");
+        clients.adopt(&[]);
+        assert!(!clients.of(life("1-0-1")).exists());
+        remove_all(&files);
+    }
+}

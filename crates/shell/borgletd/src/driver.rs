@@ -1,0 +1,181 @@
+//! The one task that owns the Borglet: it takes in what happens, one thing at a time, and has done
+//! what each step wants.
+
+use std::sync::Arc;
+
+use borglet::{Borglet, Effect, Input, Order, Report, Settings};
+use tokio::sync::{mpsc, oneshot, watch};
+
+use super::Described;
+use super::clients::Clients;
+use super::disk;
+use super::effects::Doer;
+use super::kept;
+use super::ports;
+use super::remover::Remover;
+use super::tasks::Files;
+use process::clock::{Clock, wall_clock};
+
+/// Something for the driver.
+pub(crate) enum Message {
+    /// For the Borglet.
+    Input(Input),
+    /// An order; the answer says what became of it.
+    Order(Order, oneshot::Sender<Obeyed>),
+}
+
+/// What became of an order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Obeyed {
+    /// It was obeyed.
+    Yes,
+    /// A newer one was obeyed before.
+    TooOld,
+    /// Its stamp could not be made durable, so it is as if it had not come: who gave it gives it again.
+    NotNow,
+}
+
+/// A report with its version, which changes with every change of the report.
+#[derive(Clone, Debug)]
+pub(crate) struct Versioned {
+    pub(crate) version: u64,
+    pub(crate) report: Arc<Report>,
+}
+
+/// A handle on the driver.
+#[derive(Clone, Debug)]
+pub(crate) struct Driver {
+    messages: mpsc::Sender<Message>,
+    reports: watch::Receiver<Versioned>,
+    failed: watch::Receiver<Option<String>>,
+}
+
+const QUEUE: usize = 1_024;
+
+impl Driver {
+    /// Gives an order; nothing where the Borglet ends.
+    pub(crate) async fn order(&self, order: Order) -> Option<Obeyed> {
+        let (answer, answered) = oneshot::channel();
+        self.messages.send(Message::Order(order, answer)).await.ok()?;
+        answered.await.ok()
+    }
+
+    /// The report, and whatever it becomes.
+    pub(crate) fn reports(&self) -> watch::Receiver<Versioned> {
+        self.reports.clone()
+    }
+
+    /// Waits until the driver has ended by itself.
+    pub(crate) async fn ended(&self) {
+        let mut failed = self.failed.clone();
+        let _gone = failed.wait_for(Option::is_some).await;
+    }
+
+    /// The error with which the driver ended, if it did.
+    pub(crate) fn check(&self) -> anyhow::Result<()> {
+        match self.failed.borrow().as_ref() {
+            Some(why) => Err(anyhow::anyhow!("{why}")),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Adopts what is there and starts to drive.
+pub(super) fn start(files: Files, clients: Clients, machine: Described) -> anyhow::Result<Driver> {
+    let clock = Clock::start();
+    let stamp = files.read_stamp()?;
+    let allocs = files.recover_allocs()?;
+    let recovered = files.recover(clock.now())?;
+    let adopted: Vec<_> = recovered.iter().map(|found| found.launch.instance).collect();
+    if !adopted.is_empty() {
+        tracing::info!("adopts {} tasks", adopted.len());
+    }
+    let users: Vec<_> =
+        recovered.iter().map(|found| (found.launch.instance, found.launch.uid)).collect();
+    clients.adopt(&users);
+    if !allocs.is_empty() {
+        tracing::info!("adopts {} allocs", allocs.len());
+    }
+    let Described { report, certain } = machine;
+    let range = report.ports;
+    let borglet = Borglet::new(Settings::default(), Arc::clone(&report), stamp, allocs, recovered);
+    let (messages, from_all) = mpsc::channel(QUEUE);
+    // Versions of this process never meet those of an earlier one.
+    let first = Versioned { version: wall_clock().0, report: Arc::new(borglet.report()) };
+    let (to_reports, reports) = watch::channel(first);
+    let (to_failed, failed) = watch::channel(None);
+    let remover = Remover::start(files.clone())?;
+    tokio::spawn(kept::clean(files.clone(), remover.clone()));
+    disk::watch(files.clone(), report, certain, messages.clone())?;
+    tokio::spawn(ports::watch(files.clone(), range, messages.clone()));
+    let mut doer = Doer::new(files, clients, remover, messages.clone(), stamp);
+    for instance in adopted {
+        doer.watch(instance);
+    }
+    tokio::spawn(async move {
+        drive(borglet, clock, from_all, &mut doer, &to_reports).await;
+        to_failed.send_replace(Some("nothing drives the Borglet any more".to_owned()));
+    });
+    Ok(Driver { messages, reports, failed })
+}
+
+async fn drive(
+    mut borglet: Borglet,
+    clock: Clock,
+    mut from_all: mpsc::Receiver<Message>,
+    doer: &mut Doer,
+    reports: &watch::Sender<Versioned>,
+) {
+    let mut effects: Vec<Effect> = Vec::new();
+    loop {
+        let next = borglet.next_tick().map(|next| clock.instant(next));
+        let tick = async {
+            match next {
+                Some(next) => tokio::time::sleep_until(next).await,
+                None => std::future::pending().await,
+            }
+        };
+        let mut answer = None;
+        tokio::select! {
+            message = from_all.recv() => match message {
+                None => return,
+                Some(Message::Input(input)) => borglet.step(clock.now(), input, &mut effects),
+                Some(Message::Order(order, waiting)) => {
+                    // Before anything of it is done: or a Borglet that is started again could obey an
+                    // older one.
+                    let obeyed = match doer.persist(order.stamp).await {
+                        Ok(()) => match borglet.obey(clock.now(), order, &mut effects) {
+                            Ok(()) => Obeyed::Yes,
+                            Err(refused) => {
+                                tracing::warn!("{refused}");
+                                Obeyed::TooOld
+                            }
+                        },
+                        Err(error) => {
+                            tracing::error!("an order is not obeyed yet: {error:#}");
+                            Obeyed::NotNow
+                        }
+                    };
+                    answer = Some((waiting, obeyed));
+                }
+            },
+            () = tick => borglet.step(clock.now(), Input::Tick, &mut effects),
+        }
+        for effect in effects.drain(..) {
+            doer.execute(effect);
+        }
+        let report = borglet.report();
+        reports.send_if_modified(|known| {
+            let changed = *known.report != report;
+            if changed {
+                known.version += 1;
+                known.report = Arc::new(report);
+            }
+            changed
+        });
+        // Only now: whoever ordered sees a report that knows of it.
+        if let Some((waiting, obeyed)) = answer {
+            let _gone = waiting.send(obeyed);
+        }
+    }
+}

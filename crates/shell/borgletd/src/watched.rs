@@ -1,0 +1,142 @@
+//! What a Borglet tells of itself to those who watch it: `/livez`, `/readyz` and `/metrics`, to
+//! everybody with a certificate of the cell. Nothing in it names a task or a user, for a Borglet knows
+//! of no revocation.
+
+use std::fmt;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::http::Uri;
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::Response;
+use axum::routing::get;
+use borglet::TaskStatus;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::DescriptorEncoder;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::registry::Registry;
+use rpc::Identity;
+use rpc::transport::{Cause, Refusals};
+
+use super::driver::{Driver, Obeyed};
+use process::health::{self, Check};
+use process::metrics::{Process, counters, gauges};
+
+/// What a Borglet counts.
+#[derive(Debug, Default)]
+pub(super) struct Metrics {
+    pub(super) polls: Counter,
+    pub(super) orders_obeyed: Counter,
+    pub(super) orders_refused: Counter,
+}
+
+impl Metrics {
+    /// Counts an order.
+    pub(super) fn ordered(&self, obeyed: Obeyed) {
+        match obeyed {
+            Obeyed::Yes => drop(self.orders_obeyed.inc()),
+            Obeyed::TooOld => drop(self.orders_refused.inc()),
+            // It comes again.
+            Obeyed::NotNow => {}
+        }
+    }
+}
+
+#[derive(Clone)]
+struct Watched {
+    driver: Driver,
+    registry: Arc<Registry>,
+}
+
+/// The pages, in a cell.
+pub(super) fn pages(cell: &str, driver: Driver, metrics: &Metrics, refusals: &Refusals) -> Router {
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(Process::this()));
+    let help = "Polls of the master that were answered";
+    registry.register("bourg_borglet_polls", help, metrics.polls.clone());
+    let help = "Orders that were obeyed";
+    registry.register("bourg_borglet_orders_obeyed", help, metrics.orders_obeyed.clone());
+    let help = "Orders that were refused as older than one obeyed before";
+    registry.register("bourg_borglet_orders_refused", help, metrics.orders_refused.clone());
+    registry.register_collector(Box::new(Tasks(driver.clone())));
+    registry.register_collector(Box::new(Refused(refusals.clone())));
+    let watched = Watched { driver, registry: Arc::new(registry) };
+    Router::new()
+        .route("/livez", get(lives))
+        .route("/readyz", get(lives))
+        .route("/metrics", get(metrics_of))
+        .with_state(watched)
+        .layer(from_fn_with_state(Arc::<str>::from(cell), lookers))
+}
+
+/// Refuses whoever may not look.
+async fn lookers(State(cell): State<Arc<str>>, request: Request, next: Next) -> Response {
+    let (parts, body) = request.into_parts();
+    match rpc::transport::peer_identity(&health::asked(&parts), &cell) {
+        Ok(
+            Identity::Master
+            | Identity::Borglet(_)
+            | Identity::Scheduler(_)
+            | Identity::User(_)
+            | Identity::Task { .. },
+        ) => next.run(Request::from_parts(parts, body)).await,
+        Ok(Identity::Joining(_)) => health::refused(&tonic::Status::permission_denied(
+            "a token is for joining the cell alone",
+        )),
+        Err(status) => health::refused(&status),
+    }
+}
+
+/// It is ready as long as it lives: it adopts what is there before it listens.
+async fn lives(State(watched): State<Watched>, uri: Uri) -> Response {
+    let driver = watched.driver.check().map_err(|error| format!("{error:#}"));
+    health::answer(&uri, &[Check::new("driver", driver)])
+}
+
+async fn metrics_of(State(watched): State<Watched>) -> Response {
+    health::metrics(&watched.registry)
+}
+
+/// Who was not let in.
+#[derive(Debug)]
+struct Refused(Refusals);
+
+impl Collector for Refused {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let causes = Cause::ALL.map(|cause| ([("cause", cause.as_str())], self.0.total(cause)));
+        let help = "Connections and requests that were refused, by cause.";
+        counters(&mut encoder, "bourg_borglet_requests_refused", help, causes)
+    }
+}
+
+/// The tasks and allocs here, as the newest report has them.
+#[derive(Debug)]
+struct Tasks(Driver);
+
+impl Collector for Tasks {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let report = Arc::clone(&self.0.reports().borrow().report);
+        let (mut starting, mut running, mut healthy, mut stopping, mut ended) = (0, 0, 0, 0, 0);
+        for task in &report.tasks {
+            *match task.status {
+                TaskStatus::Starting => &mut starting,
+                TaskStatus::Running { healthy: Some(true) } => &mut healthy,
+                TaskStatus::Running { .. } => &mut running,
+                TaskStatus::Stopping => &mut stopping,
+                TaskStatus::Ended(_) => &mut ended,
+            } += 1;
+        }
+        let states = [
+            ("starting", starting),
+            ("running", running),
+            ("healthy", healthy),
+            ("stopping", stopping),
+            ("ended", ended),
+        ];
+        let states = states.map(|(state, count)| ([("state", state)], count));
+        let help = "Tasks and allocs on this machine, by state; running are those not known to be \
+                    healthy.";
+        gauges(&mut encoder, "bourg_borglet_tasks", help, states)
+    }
+}

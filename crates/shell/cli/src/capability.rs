@@ -1,0 +1,86 @@
+//! `bourg capability`: what users may do beyond what is their own.
+
+use clap::{Args, Subcommand};
+use model::{Capability, UserName};
+use proto::v1;
+
+use super::exit::Done;
+use super::output::{self, Format};
+use super::with_cell;
+use client::Target;
+
+/// What is done with capabilities.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Let a user do something beyond what is their own.
+    ///
+    /// There are administer-jobs, grant-quota, drain-machines, no-estimation, kernel-features and
+    /// exec-tasks, which nothing asks for yet. Administrators have all of them.
+    Grant(Which),
+    /// Let a user do that no longer.
+    Revoke(Which),
+    /// Who may do what.
+    List(ListArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Which {
+    /// Who.
+    user: UserName,
+    /// What.
+    capability: Capability,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ListArgs {
+    /// Only this user's. Default: everybody's.
+    user: Option<UserName>,
+    /// table, json, yaml, or a field by its path.
+    #[arg(short, long, default_value = "table")]
+    output: Format,
+}
+
+pub(super) fn capability(cell: Target<'_>, command: &Command) -> Done {
+    match command {
+        Command::Grant(which) => set(cell, which, true),
+        Command::Revoke(which) => set(cell, which, false),
+        Command::List(args) => list(cell, args),
+    }
+}
+
+fn set(cell: Target<'_>, which: &Which, held: bool) -> Done {
+    with_cell(cell, async |mut connection| {
+        let id = Some(connection.request_id().await?);
+        let (user, capability) = (which.user.to_string(), which.capability.to_string());
+        let change = Some(v1::op::SetCapability { user, capability, held });
+        let request = v1::ChangeCapabilityRequest { id, change };
+        connection
+            .ask(request, async |mut client, request| client.change_capability(request).await)
+            .await?;
+        let Which { user, capability } = which;
+        let has = if held { "has" } else { "no longer has" };
+        output::say(&format!("{user} {has} the capability {capability}\n"));
+        Ok(())
+    })
+}
+
+fn list(cell: Target<'_>, args: &ListArgs) -> Done {
+    with_cell(cell, async |mut connection| {
+        let user = args.user.as_ref().map(ToString::to_string).unwrap_or_default();
+        let request = v1::CapabilitiesRequest { user };
+        let answer = connection
+            .ask(request, async |mut client, request| client.capabilities(request).await)
+            .await?;
+        output::object(&args.output, &answer, "capabilities", || describe(args, &answer))
+    })
+}
+
+fn describe(args: &ListArgs, answer: &v1::CapabilitiesResponse) -> String {
+    let wanted =
+        |user: &&String| args.user.as_ref().is_none_or(|only| only.as_str() == user.as_str());
+    let administrators = answer.administrators.iter().filter(wanted);
+    let all = administrators.map(|user| vec![user.clone(), "all, as an administrator".to_owned()]);
+    let held = answer.users.iter();
+    let held = held.map(|of| vec![of.user.clone(), of.capabilities.join(", ")]);
+    output::table(&["USER", "CAPABILITIES"], all.chain(held).collect())
+}

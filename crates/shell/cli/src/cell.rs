@@ -1,0 +1,127 @@
+//! `bourg cell`: the cell itself, and its circuit breaker.
+
+use clap::{Args, Subcommand};
+use model::Time;
+use proto::v1;
+
+use super::exit::{Done, Failure};
+use super::show::{self, Shown};
+use super::{ListArgs, output, run, with_cell};
+use client::Target;
+
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(super) struct CellArgs {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    list: ListArgs,
+}
+
+/// What is asked of the cell.
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Its machines, its index, its state's digest, its size: what `bourg cell` alone shows.
+    Status(ListArgs),
+    /// Mark machines down again though many are unreachable, so that their tasks run elsewhere.
+    ///
+    /// Rescheduling stops by itself where a large part of the cell falls silent at once: it is more
+    /// likely then that the network is cut off than that the machines are gone. Where they are, this
+    /// lifts it, until few are unreachable again.
+    ResumeRescheduling,
+}
+
+pub(super) fn cell(cell: Target<'_>, args: &CellArgs) -> Done {
+    match &args.command {
+        None => status(cell, &args.list),
+        Some(Command::Status(list)) => status(cell, list),
+        Some(Command::ResumeRescheduling) => resume(cell),
+    }
+}
+
+fn status(cell: Target<'_>, args: &ListArgs) -> Done {
+    if args.labels.is_some() {
+        return Err(Failure::usage("error: a cell has no labels: leave -l out"));
+    }
+    with_cell(cell, async |mut connection| {
+        show::repeat(args, async || {
+            let request = v1::CellStatusRequest { at: args.at() };
+            let status = connection
+                .ask(request, async |mut client, request| client.cell_status(request).await)
+                .await?;
+            let format = args.output.clone();
+            let index = status.index;
+            let shown =
+                move || output::object(&format, &status, &status.name, || describe(&status));
+            Ok((index, Box::new(shown) as Shown))
+        })
+        .await
+    })
+}
+
+fn describe(status: &v1::CellStatusResponse) -> String {
+    let rows = [
+        ("you are", status.user.clone()),
+        ("machines", machines(status)),
+        ("rescheduling", rescheduling(status)),
+        ("schedulers", status.schedulers.to_string()),
+        ("jobs", format!("{} with {} tasks, dead ones included", status.jobs, status.tasks)),
+        ("index", format!("{} in term {}", status.index, status.term)),
+        ("state", status.state_hash.clone()),
+        ("level", status.level.to_string()),
+        ("violations", format!("{}, see the master's log", status.violations)),
+    ];
+    let shown = rows.len() - usize::from(status.violations == 0);
+    let rows = rows.into_iter().take(shown).map(|(name, value)| vec![name.to_owned(), value]);
+    output::table(&["cell", &status.name], rows.collect())
+}
+
+/// `7 of 9 up, 1 unreachable, 1 down (28 cores, 112 GiB)`.
+fn machines(status: &v1::CellStatusResponse) -> String {
+    let several = |count: u32, what: &str| match count {
+        0 => String::new(),
+        count => format!(", {count} {what}"),
+    };
+    format!(
+        "{} of {} up{}{} ({})",
+        status.machines_up,
+        status.machines,
+        several(status.machines_unreachable, "unreachable"),
+        several(status.machines_down, "down"),
+        run::capacity(status.capacity.as_ref())
+    )
+}
+
+fn rescheduling(status: &v1::CellStatusResponse) -> String {
+    let is = status.rescheduling.clone().unwrap_or_default();
+    let since = Time(status.time).since(Time(is.since));
+    match is.state.as_str() {
+        "stopped" => format!(
+            "stopped for {since}, as {} of {} machines were unreachable: none is marked down until \
+             fewer are, or by: bourg cell resume-rescheduling",
+            is.silent, is.of
+        ),
+        "resumed" => {
+            format!("resumed by {} {since} ago, until few machines are unreachable", is.by)
+        }
+        other => other.to_owned(),
+    }
+}
+
+fn resume(cell: Target<'_>) -> Done {
+    with_cell(cell, async |mut connection| {
+        let id = Some(connection.request_id().await?);
+        let request = v1::ResumeReschedulingRequest { id };
+        let answer = connection
+            .ask(request, async |mut client, request| client.resume_rescheduling(request).await)
+            .await?;
+        let (s, are) = if answer.machines == 1 { ("", "is") } else { ("s", "are") };
+        let tasks = if answer.tasks == 1 { "task" } else { "tasks" };
+        output::say(&format!(
+            "rescheduling is resumed: {} machine{s} with {} {tasks} {are} unreachable, and marked \
+             down one after the other\nnext: bourg events --follow\n",
+            answer.machines, answer.tasks
+        ));
+        Ok(())
+    })
+}

@@ -1,0 +1,70 @@
+//! `bourg master certify`: a certificate from the authority in a replica's directory, without asking
+//! the cell, which therefore has no record of it. It is for those whom nobody can add yet, by whoever
+//! may read the authority's key, and so could be anyone anyhow.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use rpc::{Authority, Identity, Validity};
+
+use super::exit::{Done, Failure};
+use super::{duration, output, user};
+use client::CellFile;
+
+#[derive(Debug, Args)]
+pub(crate) struct CertifyArgs {
+    /// Whom: user/NAME or scheduler/NAME.
+    identity: Identity,
+    /// The replica's data directory.
+    #[arg(long)]
+    dir: PathBuf,
+    /// The directory to make, with the certificate and its key.
+    #[arg(long)]
+    to: PathBuf,
+    /// Where a replica of the master answers, as host:port; given again for each. For users.
+    #[arg(long, value_name = "HOST:PORT")]
+    master: Vec<String>,
+    /// How long the certificate is valid. A scheduler renews its own.
+    #[arg(long = "for", value_name = "TIME", default_value = "90d", value_parser = duration)]
+    validity: Duration,
+}
+
+pub(super) fn certify(args: &CertifyArgs) -> Done {
+    let wrong = |text: &str, next: &str| Err(Failure::usage(format!("error: {text}")).next(next));
+    match &args.identity {
+        Identity::User(_) if args.master.is_empty() => {
+            return wrong("a user needs to know where the master answers", "say it with --master");
+        }
+        Identity::User(_) | Identity::Scheduler(_) => {}
+        Identity::Borglet(machine) => {
+            let next = format!("let it join: bourg machine token {machine}");
+            return wrong("machines get their certificates from the cell", &next);
+        }
+        _ => {
+            return wrong(
+                "only users and schedulers are certified so",
+                "user/NAME, scheduler/NAME",
+            );
+        }
+    }
+    let failed = |error: rpc::Error| Failure::failed(format!("error: {error}"));
+    let authority = Authority::open(args.dir.join("tls")).map_err(failed)?;
+    let credentials = authority.issue(&args.identity, Validity::lasting(args.validity));
+    let credentials = credentials.map_err(failed)?;
+    user::make(&args.to, "--to")?;
+    let (whom, to) = (&args.identity, args.to.display());
+    if let Identity::User(_) = whom {
+        let file = CellFile { cell: authority.cell().to_owned(), masters: args.master.clone() };
+        client::write(&args.to, &file, &credentials)?;
+        output::say(&format!(
+            "{whom}: can use the cell with {to}\nnext: bourg --cell {to} status\n"
+        ));
+    } else {
+        credentials.write(&args.to, "scheduler").map_err(failed)?;
+        output::say(&format!(
+            "{whom}: is certified\nnext: bourg scheduler --credentials {to} --master HOST:PORT\n"
+        ));
+    }
+    Ok(())
+}

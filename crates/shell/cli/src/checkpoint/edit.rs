@@ -1,0 +1,147 @@
+//! `bourg checkpoint edit`: a checkpoint as text, changed by hand, and read back with every check.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{BufReader, BufWriter, ErrorKind, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use cell::{Cell, Image};
+use proto::image::{read_image_json, write_image_json};
+
+use super::{EditArgs, sound, unusable};
+use crate::exit::{Done, Failure};
+use ::checkpoint;
+
+/// How many former checkpoints of one name are kept at most.
+const KEPT_MAX: u32 = 1_000;
+
+pub(super) fn edit(args: &EditArgs) -> Done {
+    let (image, origin) = checkpoint::read_image(&args.file).map_err(|error| unusable(&error))?;
+    // It and what is made of it stay where it really is.
+    let file = fs::canonicalize(&args.file).map_err(|error| unusable(&error.into()))?;
+    let text = match &args.from {
+        Some(text) => text.clone(),
+        None => in_editor(&file, &image)?,
+    };
+    let taken = take(&text, &image, args.force);
+    let cell = match (taken, &args.from) {
+        (Ok(Some(cell)), _) => cell,
+        (Ok(None), from) => {
+            if from.is_none() {
+                remove(&text);
+            }
+            eprintln!("nothing was changed");
+            return Ok(());
+        }
+        (Err(failure), Some(_)) => return Err(failure),
+        // What somebody has written is not lost.
+        (Err(failure), None) => {
+            let (file, text) = (args.file.display(), text.display());
+            let insists = if args.force { "" } else { " [--force]" };
+            return Err(failure.next(format!(
+                "correct {text}, then: bourg checkpoint edit {file} --from {text}{insists}"
+            )));
+        }
+    };
+    let former = keep_former(&file)?;
+    if let Err(error) = checkpoint::write_as(&file, &cell.image(), origin) {
+        remove(&former);
+        return Err(error.into());
+    }
+    if args.from.is_none() {
+        remove(&text);
+    }
+    let (file, former, hash) =
+        (args.file.display(), former.display(), proto::image::state_hash(&cell).short());
+    eprintln!("{file}: state {hash}; what it was before is {former}");
+    Ok(())
+}
+
+/// The cell that a text gives; none where it is as before.
+fn take(text: &Path, before: &Image, force: bool) -> Result<Option<Cell>, Failure> {
+    let shown = text.display();
+    let wrong = |why: &dyn std::fmt::Display| {
+        Failure::usage(format!("error: {shown}: {why}; nothing was changed"))
+    };
+    let read = File::open(text).map_err(|error| wrong(&format!("it cannot be read: {error}")))?;
+    let image = read_image_json(BufReader::new(read)).map_err(|error| wrong(&error))?;
+    if image == *before {
+        return Ok(None);
+    }
+    let cell =
+        Cell::from_image(image).map_err(|error| wrong(&format!("this is no cell: {error}")))?;
+    sound(&cell, text, force)?;
+    Ok(Some(cell))
+}
+
+/// Writes the text beside the file and has it edited.
+fn in_editor(file: &Path, image: &Image) -> Result<PathBuf, Failure> {
+    let set = |name| std::env::var(name).ok().filter(|value| !value.trim().is_empty());
+    let editor = set("VISUAL").or_else(|| set("EDITOR")).ok_or_else(|| {
+        let text = "error: neither VISUAL nor EDITOR says which editor to open";
+        Failure::usage(text).next("set one, or give the text with --from")
+    })?;
+    let text = beside(file, ".edit.jsonl");
+    // It holds everything of everybody.
+    let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&text);
+    let made = made.map_err(|error| match error.kind() {
+        ErrorKind::AlreadyExists => {
+            let text = text.display();
+            Failure::usage(format!("error: {text} is there from an edit that was not taken"))
+                .next("go on with it by --from, or remove it")
+        }
+        _ => Failure::failed(format!("error: cannot make {}: {error}", text.display())),
+    })?;
+    match written_and_edited(&text, made, image, &editor) {
+        Ok(()) => Ok(text),
+        Err(error) => {
+            remove(&text);
+            Err(error.into())
+        }
+    }
+}
+
+fn written_and_edited(text: &Path, made: File, image: &Image, editor: &str) -> anyhow::Result<()> {
+    let mut out = BufWriter::new(made);
+    write_image_json(image, &mut out)
+        .and_then(|()| out.flush())
+        .with_context(|| format!("cannot write {}", text.display()))?;
+    // The variable is a piece of shell, such as `code --wait`.
+    let status = std::process::Command::new("sh")
+        .args(["-c", &format!("{editor} \"$1\""), "sh"])
+        .arg(text)
+        .status()
+        .context("cannot run a shell")?;
+    if !status.success() {
+        bail!("the editor ({editor}) ended with {status}; nothing was changed");
+    }
+    Ok(())
+}
+
+/// Gives what is there now a second name, which no earlier one has.
+fn keep_former(file: &Path) -> anyhow::Result<PathBuf> {
+    for number in 1..=KEPT_MAX {
+        let number = if number == 1 { String::new() } else { number.to_string() };
+        let former = beside(file, &format!(".bak{number}"));
+        match fs::hard_link(file, &former) {
+            Ok(()) => return Ok(former),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            Err(error) => {
+                let (file, former) = (file.display(), former.display());
+                bail!("cannot keep {file} as {former}: {error}; nothing was changed");
+            }
+        }
+    }
+    bail!("{KEPT_MAX} former checkpoints of {} are kept: remove some", file.display())
+}
+
+fn beside(file: &Path, ending: &str) -> PathBuf {
+    let mut name = file.as_os_str().to_owned();
+    name.push(ending);
+    name.into()
+}
+
+fn remove(file: &Path) {
+    let _gone = fs::remove_file(file);
+}

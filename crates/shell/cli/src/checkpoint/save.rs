@@ -1,0 +1,99 @@
+//! `bourg checkpoint save`: the pieces that the master sends become a file.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::Path;
+
+use model::{LogIndex, Term, Time};
+use proto::image::StateHasher;
+use proto::v1;
+use proto::v1::save_checkpoint_response::{Head, Piece};
+use store::checkpoint::CheckpointReader;
+
+use crate::exit::{Done, Failure};
+use crate::moment::{self, Moment};
+use crate::with_cell;
+use ::checkpoint::{Origin, Writing};
+use client::Target;
+
+pub(super) fn save(cell: Target<'_>, file: &Path, at: Option<Moment>) -> Done {
+    may_be_replaced(file)?;
+    with_cell(cell, async |mut connection| {
+        let request = v1::SaveCheckpointRequest { at: at.map(Moment::message) };
+        let mut pieces = connection
+            .stream(request, async |mut client, request| client.save_checkpoint(request).await)
+            .await?;
+        let mut begun: Option<(Writing, Head)> = None;
+        let mut hasher = StateHasher::default();
+        while let Some(message) = pieces.message().await? {
+            match (message.piece, &mut begun) {
+                (Some(Piece::Head(head)), None) => begun = Some((begin(file, &head)?, head)),
+                (Some(Piece::Image(bytes)), Some((writing, _))) => {
+                    hasher.update(&bytes);
+                    writing.piece(&bytes).map_err(cannot_write)?;
+                }
+                (Some(Piece::StateHash(said)), Some(_)) => {
+                    let hash = hasher.finish();
+                    if hash.to_string() != said {
+                        let text =
+                            "error: what came is not what the master sent: nothing was saved";
+                        return Err(Failure::failed(text).next("try it again"));
+                    }
+                    if let Some((writing, head)) = begun {
+                        writing.finish().map_err(cannot_write)?;
+                        say(file, &head, &hash.short());
+                    }
+                    return Ok(());
+                }
+                (piece, _) => {
+                    let what = piece.map_or("an unknown piece", |_| "a piece out of order");
+                    return Err(Failure::failed(format!(
+                        "error: the master sent {what}: nothing was saved"
+                    ))
+                    .next("use a bourg of the master's version"));
+                }
+            }
+        }
+        let text = "error: the master ended in the middle of it: nothing was saved";
+        Err(Failure::failed(text).next("try it again"))
+    })
+}
+
+/// Nothing that is no checkpoint is lost by a slip of the hand.
+fn may_be_replaced(file: &Path) -> Done {
+    let shown = file.display();
+    match fs::symlink_metadata(file) {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            let parent = file.parent().filter(|parent| !parent.as_os_str().is_empty());
+            match parent {
+                Some(parent) if !parent.is_dir() => {
+                    let parent = parent.display();
+                    Err(Failure::usage(format!("error: there is no directory {parent}")))
+                }
+                _ => Ok(()),
+            }
+        }
+        Err(error) => Err(Failure::usage(format!("error: cannot look at {shown}: {error}"))),
+        Ok(found) if found.is_file() && CheckpointReader::open(file).is_ok() => Ok(()),
+        Ok(_) => {
+            let text = format!("error: {shown} is there already, and is no checkpoint");
+            Err(Failure::usage(text).next("give another name, or remove it"))
+        }
+    }
+}
+
+fn begin(file: &Path, head: &Head) -> Result<Writing, Failure> {
+    let origin = Origin { term: Term(head.term), restore_epoch: head.restore_epoch };
+    Writing::begin_as(file, (LogIndex(head.index), Time(head.time)), origin).map_err(cannot_write)
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "it is what map_err gives")]
+fn cannot_write(error: store::Error) -> Failure {
+    Failure::failed(format!("error: nothing was saved: {error}"))
+}
+
+fn say(file: &Path, head: &Head, hash: &str) {
+    let (file, time) = (file.display(), moment::shown(Time(head.time)));
+    let Head { index, name, .. } = head;
+    eprintln!("{file}: cell {name} as of index {index}, {time}, state {hash}");
+}

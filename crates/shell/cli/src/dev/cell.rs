@@ -1,0 +1,293 @@
+//! A dev cell: its directory, its certificates, its processes.
+
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context;
+use model::{CellName, MachineName, UserName};
+use proto::v1;
+
+use super::addresses::Addresses;
+use super::ports::{self, Reserved};
+use super::replicas::{self, Replica, Replicas, Spare};
+use super::supervise::{Process, Processes};
+
+use client::Connection;
+
+use crate::exit::Failure;
+use client::known::Registration;
+
+/// How a dev cell is made.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Where it is kept; a temporary directory where nothing is said.
+    pub directory: Option<PathBuf>,
+    /// Its name.
+    pub name: CellName,
+    /// How many replicas its master has; a directory may have more from before.
+    pub replicas: usize,
+    /// How much its processes log.
+    pub log: String,
+    /// More flags of its master, with their values.
+    pub master: Vec<(&'static str, String)>,
+}
+
+/// How long a cell may take until it is ready.
+const READY_PATIENCE: Duration = Duration::from_secs(30);
+const READY_LOOK: Duration = Duration::from_millis(5);
+
+/// A dev cell, prepared or running.
+pub struct DevCell {
+    directory: PathBuf,
+    temporary: bool,
+    processes: Processes,
+    client: PathBuf,
+    machine: MachineName,
+    borglet: String,
+    /// Its master's replicas.
+    replicas: Option<Replicas>,
+    known: Option<Registration>,
+    _ports: Reserved,
+}
+
+/// A client of a dev cell.
+pub struct Client {
+    /// Its client directory.
+    pub directory: PathBuf,
+    /// A connection as the user who started it.
+    pub connection: Connection,
+    machine: MachineName,
+    borglet: String,
+    replicas: Replicas,
+}
+
+impl DevCell {
+    /// Makes the directory, the certificates and the sockets.
+    pub fn prepare(options: Options) -> Result<Self, Failure> {
+        Ok(Self::prepared(options)?)
+    }
+
+    fn prepared(options: Options) -> anyhow::Result<Self> {
+        let Options { directory, name, replicas, log, master: more } = options;
+        let temporary = directory.is_none();
+        let directory = match directory {
+            Some(directory) => std::path::absolute(directory)?,
+            None => temporary_directory()?,
+        };
+        let of = |part: &str| directory.join(part);
+        for part in ["", "borglet", "scheduler", "client", "run"] {
+            std::fs::DirBuilder::new()
+                .recursive(true)
+                .mode(0o700)
+                .create(of(part))
+                .with_context(|| format!("cannot make {}", of(part).display()))?;
+        }
+        let user = user();
+        let machine = machine_name();
+        let mut kept = Addresses::of((!temporary).then_some(&directory))?;
+        let (masters, spare) = replicas::prepare(&directory, replicas, &mut kept)?;
+        let borglet = kept.listen_somewhere("borglet")?;
+        let borglet_address = borglet.local_addr()?.to_string();
+        let addresses: Vec<_> = masters.iter().map(|master| master.address.clone()).collect();
+        let addresses =
+            [addresses, spare.iter().map(|spare| spare.address.clone()).collect()].concat();
+        let tls = replicas::certify(&directory, (&name, &user, &machine), &masters)?;
+        let ports = ports::reserve()?;
+        let text = |path: PathBuf| path.to_string_lossy().into_owned();
+        let flags = |flags: &[(&str, String)]| {
+            flags.iter().flat_map(|(flag, value)| [format!("--{flag}"), value.clone()]).collect()
+        };
+        let mut master_flags: Vec<String> =
+            flags(&[("name", name.to_string()), ("administrator", user.to_string())]);
+        master_flags.extend(flags(&more));
+        // One that was deleted is another replica.
+        master_flags.push("--existing".to_owned());
+        let mut borglet_flags: Vec<String> =
+            flags(&[("dir", text(of("borglet"))), ("ports", ports.range.to_string())]);
+        borglet_flags.push("--stop-tasks".to_owned());
+        let mut scheduler_flags: Vec<String> = flags(&[("credentials", text(of("scheduler")))]);
+        let run = of("run");
+        let mut processes = Vec::new();
+        for address in &addresses {
+            borglet_flags.extend(["--master".to_owned(), address.clone()]);
+        }
+        let alone = addresses.len() == 1;
+        let mut present = Vec::new();
+        for Replica { id, directory, address, listener } in masters {
+            let (name, arguments) =
+                (replicas::process_name(id), replicas::arguments(&master_flags, &directory));
+            let process = Process::new("master", &name, arguments, Some(listener), &log, &run);
+            processes.push(process.alone(alone));
+            scheduler_flags.extend(["--master".to_owned(), address.clone()]);
+            present.push((id, address));
+        }
+        let mut to_begin = Vec::new();
+        for Spare { address, listener } in spare {
+            let (process, begin) = Process::waiting("master", listener, &log, &run);
+            processes.push(process);
+            to_begin.push((address, begin));
+        }
+        let replicas = Replicas {
+            directory: directory.clone(),
+            tls,
+            flags: master_flags,
+            present,
+            to_begin,
+            addresses: kept,
+        };
+        processes.push(Process::new(
+            "borglet",
+            "borglet",
+            borglet_flags,
+            Some(borglet),
+            &log,
+            &run,
+        ));
+        processes.push(Process::new("scheduler", "scheduler", scheduler_flags, None, &log, &run));
+        let processes = Processes(processes);
+        let client = of("client");
+        let known = Registration::new(name.as_str(), &client);
+        Ok(Self {
+            directory,
+            temporary,
+            processes,
+            client,
+            machine,
+            borglet: borglet_address,
+            replicas: Some(replicas),
+            known,
+            _ports: ports,
+        })
+    }
+
+    /// By which name other commands find it; none where it could not be made known.
+    pub fn known_as(&self) -> Option<String> {
+        self.known.as_ref().map(Registration::name)
+    }
+
+    /// Starts the processes; they are kept running as long as they are supervised.
+    pub fn start(&mut self) -> Result<(Client, Supervisor<'_>), Failure> {
+        self.processes.start()?;
+        let client = Client {
+            directory: self.client.clone(),
+            connection: connect(&self.client)?,
+            replicas: self.replicas.take().ok_or_else(|| Failure::failed("it runs already"))?,
+            machine: self.machine.clone(),
+            borglet: self.borglet.clone(),
+        };
+        Ok((client, Supervisor(&mut self.processes)))
+    }
+
+    /// Stops the cell and its tasks, and removes what was temporary.
+    pub async fn stop(mut self) -> anyhow::Result<()> {
+        self.known.iter().for_each(Registration::end);
+        self.processes.stop().await?;
+        // A Borglet that was dead at that moment has left its tasks running.
+        let borglet = self.directory.join("borglet");
+        tokio::task::spawn_blocking(move || borgletd::end_tasks(&borglet)).await??;
+        if self.temporary {
+            linux::tree::remove_tree(&self.directory)
+                .with_context(|| format!("cannot remove {}", self.directory.display()))?;
+        }
+        Ok(())
+    }
+}
+
+fn connect(client: &Path) -> Result<Connection, Failure> {
+    Ok(Connection::open(crate::target(Some(&client.to_string_lossy()), false))?)
+}
+
+/// Keeps the processes of a cell running.
+pub struct Supervisor<'a>(&'a mut Processes);
+
+impl Supervisor<'_> {
+    /// Returns only when a process cannot be started.
+    pub async fn supervise(&mut self) -> Failure {
+        self.0.supervise().await
+    }
+}
+
+impl Client {
+    /// Adds the machine and waits until it is up and a scheduler follows.
+    pub async fn wait_until_ready(&mut self) -> Result<v1::CellStatusResponse, Failure> {
+        let until = tokio::time::Instant::now() + READY_PATIENCE;
+        // One that was restored looks first whether it may begin.
+        self.connection.set_unanswered_patience(READY_PATIENCE);
+        let request = v1::AddMachineRequest {
+            id: Some(self.connection.request_id().await?),
+            name: self.machine.to_string(),
+            address: self.borglet.clone(),
+        };
+        self.connection
+            .ask(request, async |mut client, request| client.add_machine(request).await)
+            .await?;
+        self.replicas.grow(&mut self.connection).await?;
+        self.connection = connect(&self.directory)?;
+        let (mut heard, mut followed) = (false, false);
+        loop {
+            let status = self.connection.cell_status().await?;
+            // What is said of a machine that has not answered yet is of before: its tasks may be gone. Only
+            // the leader knows, and whom a scheduler follows knows of that.
+            heard |= status.machines_heard > 0;
+            followed |= status.schedulers > 0;
+            if heard && followed && self.replicas.all_vote(&mut self.connection).await? {
+                return Ok(status);
+            }
+            self.connection.elsewhere();
+            if tokio::time::Instant::now() > until {
+                return Err(Failure::failed(format!(
+                    "error: the cell is not ready after {} s: its machine {}, and {}",
+                    READY_PATIENCE.as_secs(),
+                    if heard { "answers" } else { "does not answer" },
+                    match followed {
+                        true => "a replica has no vote yet",
+                        false => "no scheduler follows",
+                    }
+                ))
+                .next("start it again with --log info"));
+            }
+            tokio::time::sleep(READY_LOOK).await;
+        }
+    }
+}
+
+impl Client {
+    /// Of how many replicas its master is.
+    pub fn masters(&self) -> String {
+        match self.replicas.count() {
+            1 => "1 master".to_owned(),
+            replicas => format!("{replicas} masters"),
+        }
+    }
+}
+
+fn temporary_directory() -> anyhow::Result<PathBuf> {
+    let base = std::env::temp_dir();
+    for attempt in 0..1_000 {
+        let path = base.join(format!("bourg-dev-{}-{attempt}", std::process::id()));
+        match std::fs::DirBuilder::new().mode(0o700).create(&path) {
+            Ok(()) => return Ok(path),
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+            Err(error) => {
+                return Err(error).with_context(|| format!("cannot make {}", path.display()));
+            }
+        }
+    }
+    anyhow::bail!("cannot find a free name in {}", base.display())
+}
+
+/// Who starts the cell: its administrator.
+fn user() -> UserName {
+    let by_id = nix::unistd::User::from_uid(nix::unistd::getuid()).ok().flatten();
+    UserName::nearest(&by_id.map(|user| user.name).unwrap_or_default())
+}
+
+fn machine_name() -> MachineName {
+    let host = nix::unistd::gethostname().ok();
+    let host = host.as_deref().and_then(std::ffi::OsStr::to_str).unwrap_or_default();
+    let short = host.split('.').next().unwrap_or_default();
+    let near = UserName::nearest(short);
+    let name = if short.is_empty() { "machine" } else { near.as_str() };
+    MachineName::new(name).unwrap_or_else(|_| unreachable!("a label is a machine's name"))
+}

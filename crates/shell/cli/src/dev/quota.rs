@@ -1,0 +1,30 @@
+//! The quota of who starts a dev cell: all of its machine.
+
+use model::{Band, Resources};
+use proto::v1;
+
+use crate::exit::Done;
+use crate::quota::grant_all;
+use client::Connection;
+
+/// Grants the user the machine's whole capacity in production, and in the lower bands as much as may be
+/// granted of them. Only in a cell where quota was never granted: what a person said of it stays.
+pub async fn grant_the_machine(
+    connection: &mut Connection,
+    status: &v1::CellStatusResponse,
+) -> Done {
+    let request = v1::QuotaRequest::default();
+    let quota =
+        connection.ask(request, async |mut client, request| client.quota(request).await).await?;
+    if !quota.metered || quota.ever_granted {
+        return Ok(());
+    }
+    for band in [Band::Production, Band::Mid, Band::BestEffortBatch] {
+        let allowed = quota.bands.iter().find(|other| other.band == band.name());
+        let Some(allowed) = allowed.and_then(|band| band.allowed) else { continue };
+        if Resources::try_from(allowed).is_ok_and(|allowed| allowed != Resources::default()) {
+            grant_all(connection, &status.user, band, &allowed).await?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,166 @@
+//! Evaluating a BCL file in a child process with a limit on time and memory (design, section 8):
+//! whatever a file does, it ends, and harms nobody.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use bcl::{Loaded, Loader, NotLoaded, Settings};
+use nix::sys::resource::{Resource, setrlimit};
+use spec::JobSpec;
+
+use crate::{Failure, output};
+
+/// How long an evaluation may take.
+const TIME_MAX: Duration = Duration::from_secs(8);
+/// How much memory it may take, program and stack included.
+const MEMORY_MAX: u64 = 900 << 20;
+/// How long the description may be that comes out.
+const OUTPUT_MAX: u64 = 64 << 20;
+/// How long what it says may be.
+const SAID_MAX: u64 = 64 << 10;
+/// How many KiB of addresses the allocator takes at a time.
+const ALLOCATOR_RESERVES_KIB: &str = "65536";
+/// The stack of the thread that evaluates.
+const STACK: usize = 16 << 20;
+/// The name of the hidden command that the child runs.
+pub(crate) const COMMAND: &str = "evaluate-in-this-process";
+
+/// Evaluates a file in a child.
+pub(crate) fn evaluate(file: &Path) -> Result<Vec<JobSpec>, Failure> {
+    let shown = file.display();
+    let failed = |what: &dyn std::fmt::Display| {
+        Failure::failed(format!("error: {shown} cannot be evaluated: {what}"))
+    };
+    let program = std::env::current_exe().map_err(|error| failed(&error))?;
+    let mut child = Command::new(program)
+        .arg(COMMAND)
+        .arg(file)
+        // The allocator reserves a GiB of addresses at its start, which is more than there is.
+        .env("MIMALLOC_ARENA_RESERVE", ALLOCATOR_RESERVES_KIB)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|error| failed(&error))?;
+    let read = |from: Option<Box<dyn Read + Send>>, most: u64| {
+        std::thread::spawn(move || {
+            let mut bytes = Vec::new();
+            if let Some(from) = from {
+                let _truncated = from.take(most + 1).read_to_end(&mut bytes);
+            }
+            bytes
+        })
+    };
+    let output = read(child.stdout.take().map(|out| Box::new(out) as _), OUTPUT_MAX);
+    let said = read(child.stderr.take().map(|err| Box::new(err) as _), SAID_MAX);
+    let until = Instant::now() + TIME_MAX;
+    let status = loop {
+        match child.try_wait().map_err(|error| failed(&error))? {
+            Some(status) => break Some(status),
+            None if Instant::now() >= until => {
+                let _gone = child.kill();
+                let _status = child.wait();
+                break None;
+            }
+            None => std::thread::sleep(Duration::from_millis(1)),
+        }
+    };
+    let output = output.join().unwrap_or_default();
+    let said = said.join().unwrap_or_default();
+    let said = String::from_utf8_lossy(&said);
+    let Some(status) = status else {
+        return Err(Failure::usage(format!(
+            "error: {shown} takes longer than {} s to evaluate",
+            TIME_MAX.as_secs()
+        )));
+    };
+    match status.code() {
+        Some(0) if output.len() as u64 <= OUTPUT_MAX => {}
+        Some(0) => {
+            return Err(Failure::usage(format!(
+                "error: the description that {shown} gives is longer than {} MiB",
+                OUTPUT_MAX >> 20
+            )));
+        }
+        Some(2) => return Err(Failure::usage(said)),
+        Some(code) => return Err(failed(&format!("{said} (exit code {code})"))),
+        None => {
+            return Err(Failure::usage(format!(
+                "error: {shown} needs more than {} MiB of memory or too deep a recursion to evaluate",
+                MEMORY_MAX >> 20
+            )));
+        }
+    }
+    if !said.is_empty() {
+        output::say(&said);
+    }
+    let jobs: Vec<proto::v1::JobSpec> =
+        serde_json::from_slice(&output).map_err(|error| failed(&error))?;
+    let jobs = jobs.into_iter().map(JobSpec::try_from);
+    jobs.collect::<Result<_, _>>().map_err(|error| failed(&error))
+}
+
+/// The child: evaluates the file and prints its jobs as a JSON array.
+pub(crate) fn in_this_process(file: &Path) -> Result<(), Failure> {
+    let limit = |resource, most| setrlimit(resource, most, most).context("cannot limit itself");
+    limit(Resource::RLIMIT_AS, MEMORY_MAX)?;
+    limit(Resource::RLIMIT_CPU, TIME_MAX.as_secs())?;
+    limit(Resource::RLIMIT_CORE, 0)?;
+    let file = file.to_owned();
+    let evaluated = std::thread::Builder::new()
+        .stack_size(STACK)
+        .spawn(move || text_of(&file))
+        .context("cannot start a thread")?
+        .join();
+    let text = match evaluated {
+        Ok(text) => text?,
+        Err(_) => return Err(Failure::failed("error: the evaluation panicked")),
+    };
+    output::print(&text)
+}
+
+fn text_of(file: &Path) -> Result<String, Failure> {
+    let name = file.to_string_lossy().into_owned();
+    let source = read_bounded(file).map_err(|error| {
+        Failure::usage(format!("error: cannot read {}: {error}", name.escape_debug()))
+    })?;
+    if source.len() > bcl::limits::SOURCE_BYTES_MAX {
+        let most = bcl::limits::SOURCE_BYTES_MAX >> 20;
+        let name = name.escape_debug();
+        return Err(Failure::usage(format!("error: {name} has more than {most} MiB")));
+    }
+    let jobs =
+        bcl::evaluate(&name, &source, &mut Files, &Settings::default()).map_err(Failure::usage)?;
+    let jobs: Vec<proto::v1::JobSpec> = jobs.iter().map(Into::into).collect();
+    serde_json::to_string(&jobs).map_err(Failure::failed)
+}
+
+fn read_bounded(path: &Path) -> std::io::Result<Vec<u8>> {
+    let most = bcl::limits::SOURCE_BYTES_MAX as u64;
+    let mut bytes = Vec::new();
+    std::fs::File::open(path)?.take(most + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Imports are files, found beside the file that imports them.
+struct Files;
+
+impl Loader for Files {
+    fn load(&mut self, from: &str, path: &str) -> Result<Loaded, NotLoaded> {
+        let beside = Path::new(from).parent().unwrap_or(Path::new(""));
+        let found: PathBuf = beside.join(path);
+        let name = found.to_string_lossy().into_owned();
+        match read_bounded(&found) {
+            Ok(content) => Ok(Loaded { name, content }),
+            Err(error) => Err(NotLoaded { tried: vec![(name, error.to_string())] }),
+        }
+    }
+
+    fn trace(&mut self, text: &str) {
+        let shown: String = text.chars().take(1_000).flat_map(char::escape_debug).collect();
+        eprintln!("trace: {shown}");
+    }
+}

@@ -1,0 +1,310 @@
+//! `bourg events`: what happened, with who did it and why.
+
+use std::cell::Cell;
+use std::fmt::Write as _;
+use std::time::{Duration, Instant};
+
+use cell::{Actor, EventKind, Grant, StopReason, Subject};
+use model::{Span, Time};
+use proto::event::Record;
+use proto::v1;
+use proto::v1::events_request::From;
+use rpc::service::borgmaster_client::BorgmasterClient;
+use tonic::transport::Channel;
+use tonic::{Code, Status};
+
+use super::exit::{Done, Failure};
+use super::moment::{self, Moment};
+use super::output::{self, Format};
+use super::{EventsArgs, job_address, with_cell};
+use client::Target;
+use process::clock::wall_clock;
+
+/// How long a follower waits before it asks a master that was restarted.
+const AGAIN: Duration = Duration::from_millis(200);
+/// For how long a follower asks a master that does not answer.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The name of an event on the command line: `88412` or `88412.3`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Cursor(u64, u32);
+
+impl std::str::FromStr for Cursor {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (index, sub) = text.split_once('.').unwrap_or((text, "0"));
+        let bad = |_| format!("'{}' names no event: use 88412 or 88412.3", text.escape_debug());
+        Ok(Self(index.parse().map_err(bad)?, sub.parse().map_err(bad)?))
+    }
+}
+
+pub(super) fn events(cell: Target<'_>, args: &EventsArgs) -> Done {
+    let from = match (args.from, args.since, args.all) {
+        (Some(Cursor(index, sub_index)), _, _) => {
+            Some(From::Cursor(v1::EventCursor { index, sub_index }))
+        }
+        (None, Some(ago), _) => {
+            let ago = Span(u64::try_from(ago.as_micros()).unwrap_or(u64::MAX));
+            Some(From::Since((wall_clock() - ago).0))
+        }
+        (None, None, true) => None,
+        (None, None, false) => Some(From::Last(args.last)),
+    };
+    let request = v1::EventsRequest {
+        job: args.address.as_ref().map(job_address),
+        tasks: args.address.as_ref().map(|address| (&address.tasks).into()),
+        machine: args.machine.as_ref().map(ToString::to_string).unwrap_or_default(),
+        labels: args.labels.as_ref().map(ToString::to_string).unwrap_or_default(),
+        from,
+        until: args.at.map(Moment::message),
+        follow: args.follow,
+    };
+    with_cell(cell, async |mut connection| {
+        let mut request = request;
+        // Since when no master answers.
+        let mut alone: Option<Instant> = None;
+        loop {
+            let again = Cell::new(false);
+            let call = async |mut client: BorgmasterClient<Channel>, request| {
+                let opened = client.events(request).await;
+                again.set(opened.as_ref().is_err_and(is_passing));
+                opened
+            };
+            match connection.stream(request.clone(), call).await {
+                Ok(mut stream) => {
+                    alone = None;
+                    loop {
+                        match stream.message().await {
+                            Ok(Some(answer)) => {
+                                answer
+                                    .events
+                                    .iter()
+                                    .try_for_each(|event| show(&args.output, event))?;
+                                request.from = answer.next.map(From::Cursor).or(request.from);
+                            }
+                            // The replica was restarted, or knows nothing new: the next goes on
+                            // where this one stopped.
+                            Ok(None) if args.follow => break,
+                            Err(status) if args.follow && is_passing(&status) => break,
+                            Ok(None) => return Ok(()),
+                            Err(status) => return Err(Failure::from(status)),
+                        }
+                    }
+                }
+                Err(error) => {
+                    let waits = alone.get_or_insert_with(Instant::now).elapsed();
+                    if !(args.follow && again.get() && waits < PATIENCE) {
+                        return Err(error.into());
+                    }
+                }
+            }
+            connection.elsewhere();
+            tokio::time::sleep(AGAIN).await;
+        }
+    })
+}
+
+/// Whether the connection failed or its master ended, so that another call may succeed.
+fn is_passing(status: &Status) -> bool {
+    match status.code() {
+        Code::Unavailable | Code::Unknown => !rpc::transport::is_distrust(status),
+        Code::Cancelled | Code::DeadlineExceeded => true,
+        // A connection that was cut in the middle.
+        Code::Internal => status.message().starts_with("h2 protocol error"),
+        _ => false,
+    }
+}
+
+fn show(format: &Format, event: &v1::EventRecord) -> Done {
+    match format {
+        Format::Table | Format::Wide => output::print(&line(event, *format == Format::Wide)),
+        // A line each, so that a stream of them can be read as it comes.
+        Format::Json => {
+            let json = serde_json::to_string(event)
+                .map_err(|error| Failure::failed(format!("error: {error}")))?;
+            output::print(&format!("{json}\n"))
+        }
+        other => {
+            let name = format!("{}.{}", event.index, event.sub_index);
+            output::object(other, event, &name, String::new)
+        }
+    }
+}
+
+/// `2026-11-19 03:10:00.123  ana/web/3  EVICT  on m1, preempted by 7-0-1  (scheduler)`.
+fn line(event: &v1::EventRecord, wide: bool) -> String {
+    let mut text = String::new();
+    if wide {
+        let _infallible = write!(text, "{}.{}  ", event.index, event.sub_index);
+    }
+    let at = moment::shown(Time(event.time));
+    let (subject, name, detail, by) = match Record::try_from(event.clone()) {
+        Ok(record) => (subject(&record), record.event.kind.name(), detail(&record), by(&record)),
+        Err(_) => unknown(event),
+    };
+    let comma = if detail.is_empty() { "" } else { ", " };
+    let _infallible = writeln!(text, "{at}  {subject:24}  {name:14}  {detail}{comma}by {by}");
+    text
+}
+
+/// What can be said about an event that only a newer version knows.
+fn unknown(event: &v1::EventRecord) -> (String, &'static str, String, String) {
+    let why = "this version does not know it: get a newer bourg".to_owned();
+    // As one of a kind that says nothing more, the rest of it may be known.
+    let kind = Some(v1::event_record::Kind::Queue(v1::Nothing {}));
+    let (subject, by) = match Record::try_from(v1::EventRecord { kind, ..event.clone() }) {
+        Ok(record) => (subject(&record), by(&record)),
+        Err(_) => ("something".to_owned(), "somebody".to_owned()),
+    };
+    (subject, "UNKNOWN", why, by)
+}
+
+fn by(record: &Record) -> String {
+    match &record.by {
+        Actor::User(user) => user.to_string(),
+        Actor::Scheduler => "scheduler".to_owned(),
+        Actor::Machine(id) => match &record.names.reporter {
+            Some(machine) => machine.to_string(),
+            None => format!("machine {id}"),
+        },
+        Actor::Master => "master".to_owned(),
+    }
+}
+
+fn subject(record: &Record) -> String {
+    let names = &record.names;
+    let job = || match (&names.user, &names.job) {
+        (Some(user), Some(job)) => format!("{user}/{job}"),
+        _ => String::new(),
+    };
+    match record.event.subject {
+        Subject::Cell => "the cell".to_owned(),
+        Subject::Job(_) => job(),
+        Subject::Task(id) => format!("{}/{}", job(), id.index),
+        Subject::Machine(id) => names.machine.as_ref().map_or(id.to_string(), ToString::to_string),
+    }
+}
+
+fn detail(record: &Record) -> String {
+    let on = || match (&record.names.machine, record.event.subject) {
+        (Some(machine), Subject::Task(_) | Subject::Job(_)) => format!("on {machine}"),
+        _ => String::new(),
+    };
+    let with = |text: String| match on() {
+        on if on.is_empty() => text,
+        on => format!("{on}, {text}"),
+    };
+    match &record.event.kind {
+        EventKind::Submit { cause } => cause.to_string(),
+        EventKind::Schedule { alloc: Some(alloc), .. } => with(format!("in alloc {}", alloc.index)),
+        EventKind::Evict { cause } => with(cause.to_string()),
+        EventKind::Fail { end: Some(end) } | EventKind::Lost { end } => with(end.to_string()),
+        EventKind::Kill { why } => with(why.to_string()),
+        EventKind::Stop { why: StopReason::Kill(why) } => with(format!("to be killed: {why}")),
+        EventKind::Stop { why: StopReason::Evict(cause) } => {
+            with(format!("to be evicted: {cause}"))
+        }
+        EventKind::MachineUpdated { capacity } => capacity.to_string(),
+        EventKind::Attribute { name, value } => {
+            let name = name.escape_debug();
+            match value {
+                Some(value) => format!("{name} = {}", value.escape_debug()),
+                None => format!("{name} is gone"),
+            }
+        }
+        EventKind::MachineDrained { reason } => reason.escape_debug().to_string(),
+        EventKind::Platform { platform, factor } => {
+            format!("{} × {factor}", platform.escape_debug())
+        }
+        EventKind::UserAdded { user, certificate } => {
+            let until = moment::shown(certificate.expires);
+            format!("{user}, certificate {} until {until}", certificate.serial)
+        }
+        EventKind::UserRevoked { user } => user.to_string(),
+        EventKind::TokenIssued { machine, token } => {
+            let until = moment::shown(token.expires);
+            format!("to {machine}, number {} until {until}", token.serial)
+        }
+        EventKind::MachineEnrolled { token, certificate } => {
+            let (number, until) = (certificate.serial, moment::shown(certificate.expires));
+            format!("with token {token}, certificate {number} until {until}")
+        }
+        EventKind::MachineRenewed { certificate } => {
+            let until = moment::shown(certificate.expires);
+            format!("certificate {} until {until}", certificate.serial)
+        }
+        // What it happened to says so where the machine is there.
+        EventKind::MachineRevoked { machine } if record.names.machine.is_none() => {
+            machine.to_string()
+        }
+        EventKind::LevelRaised { to } => to.to_string(),
+        EventKind::QuotaGranted(grant) | EventKind::QuotaRevoked(grant) => {
+            let Grant { id, user, band, amount, .. } = &**grant;
+            let until = grant.until.map(|until| format!(" until {}", moment::shown(until)));
+            let (amount, until) = (amount.in_words(), until.unwrap_or_default());
+            format!("{id}: {user} {band} {amount} from {}{until}", moment::shown(grant.from))
+        }
+        EventKind::Oversell { band, percent } => format!("{band} up to {percent} %"),
+        EventKind::Metering { on } => if *on { "on" } else { "off" }.to_owned(),
+        EventKind::CapabilityGranted { user, capability } => format!("{capability} to {user}"),
+        EventKind::CapabilityRevoked { user, capability } => format!("{capability} of {user}"),
+        EventKind::CapabilityUsed { capability } => with(capability.to_string()),
+        EventKind::ReplicaTokenIssued { replica, token } => {
+            let until = moment::shown(token.expires);
+            format!("to replica {replica}, number {} until {until}", token.serial)
+        }
+        EventKind::ReplicaJoined { replica, token } => format!("{replica} with token {token}"),
+        EventKind::ReplicaAdded { replica, address } => {
+            format!("{replica} at {}", address.escape_debug())
+        }
+        EventKind::ReplicaRemoved { replica } => replica.to_string(),
+        EventKind::ReplicaMember { replica, to } => format!("{replica}: {to}"),
+        EventKind::ReplicaDescribed { replica, address, level } => {
+            let at = Some(address.escape_debug()).filter(|_| !address.is_empty());
+            let at = at.map(|address| format!(" at {address},")).unwrap_or_default();
+            format!("{replica}:{at} level {level}")
+        }
+        EventKind::ReschedulingStopped { silent, of } => {
+            format!("{silent} of {of} machines are unreachable")
+        }
+        _ => on(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_of_a_kind_that_is_not_known_is_shown_with_what_is() {
+        use v1::event_record::actor::Who;
+        use v1::event_record::subject::What;
+        let mut event = v1::EventRecord {
+            index: 7,
+            sub_index: 1,
+            actor: Some(v1::event_record::Actor { who: Some(Who::User("ana".to_owned())) }),
+            subject: Some(v1::event_record::Subject { what: Some(What::Job(3)) }),
+            user: "ana".to_owned(),
+            job: "web".to_owned(),
+            ..Default::default()
+        };
+        let shown = line(&event, true);
+        assert!(shown.starts_with("7.1  "), "{shown}");
+        assert!(shown.contains("  ana/web ") && shown.contains("  UNKNOWN "), "{shown}");
+        assert!(shown.ends_with(", by ana\n"), "{shown}");
+        event.subject = None;
+        assert!(line(&event, false).contains("  UNKNOWN "), "nor what it happened to");
+    }
+
+    #[test]
+    fn only_what_may_pass_is_asked_again() {
+        let lost = Status::unknown("connection reset");
+        for passing in [Status::unavailable("refused"), Status::cancelled("ended"), lost] {
+            assert!(is_passing(&passing), "{passing}");
+        }
+        for lasting in [Status::out_of_range("--from 7"), Status::internal("bug")] {
+            assert!(!is_passing(&lasting), "{lasting}");
+        }
+    }
+}

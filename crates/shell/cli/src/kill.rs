@@ -1,0 +1,84 @@
+//! `bourg kill`: ends jobs, or some of their tasks.
+
+use std::time::Duration;
+
+use model::TaskIndex;
+use proto::v1;
+
+use super::choose::{Among, Chosen, choose};
+use super::exit::{Done, Failure};
+use super::{KillArgs, with_cell};
+use client::Connection;
+use client::Target;
+
+/// How often a kill that is waited for is looked at.
+const LOOK: Duration = Duration::from_millis(50);
+
+pub(super) fn kill(cell: Target<'_>, args: &KillArgs) -> Done {
+    with_cell(cell, async |mut connection| {
+        let labels = args.labels.as_ref();
+        let chosen = choose(&mut connection, &args.jobs, labels, &Among::MineAlive).await?;
+        if let Some(labels) = labels {
+            let names: Vec<String> = chosen.iter().map(Chosen::name).collect();
+            let has = if names.len() == 1 { "has" } else { "have" };
+            eprintln!("{} {has} the labels {labels}", names.join(", "));
+        }
+        let mut waiting = Vec::new();
+        for chosen in chosen {
+            let id = Some(connection.request_id().await?);
+            let (job, tasks) = (Some(chosen.job.clone()), Some((&chosen.tasks).into()));
+            let request = v1::KillRequest { id, job, tasks };
+            let answer = connection
+                .ask(request, async |mut client, request| client.kill(request).await)
+                .await?;
+            let job = v1::JobAddress { user: answer.user, job: chosen.job.job };
+            waiting.push((Chosen { job, tasks: chosen.tasks }, answer.killed));
+        }
+        for (chosen, killed) in waiting {
+            if !args.detach {
+                wait(&mut connection, &chosen, args.timeout).await?;
+            }
+            let name = chosen.name();
+            match killed {
+                0 => eprintln!("{name}: nothing was alive"),
+                1 => eprintln!("{name}: 1 task killed"),
+                several => eprintln!("{name}: {several} tasks killed"),
+            }
+        }
+        Ok(())
+    })
+}
+
+async fn wait(connection: &mut Connection, chosen: &Chosen, timeout: Duration) -> Done {
+    let until = tokio::time::Instant::now() + timeout;
+    loop {
+        let request = v1::StatusRequest {
+            jobs: vec![chosen.job.clone()],
+            tasks: true,
+            dead: true,
+            ..v1::StatusRequest::default()
+        };
+        let status = connection
+            .ask(request, async |mut client, request| client.status(request).await)
+            .await?;
+        let tasks = status.jobs.iter().flat_map(|job| &job.tasks);
+        let alive = |task: &&v1::TaskStatus| {
+            chosen.tasks.contains(TaskIndex(task.index))
+                && !["finished", "failed", "killed"].contains(&task.state.as_str())
+        };
+        let alive = tasks.filter(alive).count();
+        if alive == 0 {
+            return Ok(());
+        }
+        if tokio::time::Instant::now() >= until {
+            let name = chosen.name();
+            return Err(Failure::failed(format!(
+                "error: {alive} tasks of {name} are not gone after {} s: they are killed, and their \
+                 machine has not said that they have ended",
+                timeout.as_secs()
+            ))
+            .next(format!("bourg status {name}")));
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}

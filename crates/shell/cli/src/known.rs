@@ -1,0 +1,101 @@
+//! `bourg cells`: the cells that are known on this machine by a name.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use client::known::{file_of, is_there, name_of, places};
+use client::{CELL_FILE, Connection};
+use serde::Serialize;
+
+use super::exit::{Done, Failure};
+use super::output::{self, Format, Listing};
+use super::target;
+
+/// How long a cell may take to say that it is there.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// A cell that is known, as it is shown.
+#[derive(Debug, Serialize)]
+struct Shown {
+    /// For `--cell`.
+    name: String,
+    /// What it calls itself.
+    cell: String,
+    answers: bool,
+    /// Why not.
+    trouble: String,
+    /// Its client directory.
+    directory: PathBuf,
+    /// `bourg dev` made it known.
+    by_dev: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CellsArgs {
+    /// Forget those that do not answer, of those that `bourg dev` has made known. Client directories
+    /// that were put here stay.
+    #[arg(long)]
+    prune: bool,
+    /// table, wide, json, yaml, name, or a field by its path.
+    #[arg(short, long, default_value = "table")]
+    output: Format,
+}
+
+/// `bourg cells`: which are known here, and whether they answer.
+pub(super) fn cells(args: &CellsArgs) -> Done {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Failure::failed(format!("error: {error}")))?;
+    let places = places();
+    let mut shown: Vec<Shown> = places.iter().map(|path| runtime.block_on(look(path))).collect();
+    if args.prune {
+        for (path, _) in places.iter().zip(&shown).filter(|(_, of)| of.by_dev && !of.answers) {
+            std::fs::remove_file(path).map_err(|error| {
+                Failure::failed(format!("error: cannot remove {}: {error}", path.display()))
+            })?;
+            output::say(&format!("{} is forgotten\n", name_of(path)));
+        }
+        shown.retain(|of| !of.by_dev || of.answers);
+    }
+    if shown.is_empty() {
+        eprintln!("no cell is known here: bourg dev starts one");
+    }
+    let listing = Listing {
+        items: &shown,
+        name: |of: &Shown| of.name.clone(),
+        headings: &["NAME", "CELL", "STATE", "DIRECTORY"],
+        wide: 0,
+        row: |of: &Shown| {
+            let state = match (of.answers, of.trouble.as_str()) {
+                (true, _) => "answers".to_owned(),
+                (false, trouble) => format!("does not answer: {trouble}"),
+            };
+            vec![of.name.clone(), of.cell.clone(), state, of.directory.display().to_string()]
+        },
+    };
+    output::list(&args.output, &listing)
+}
+
+async fn look(path: &Path) -> Shown {
+    let directory = std::fs::read_link(path).unwrap_or_else(|_| path.to_owned());
+    let cell = file_of(path).map(|file| file.cell).unwrap_or_default();
+    let trouble = match () {
+        () if !path.join(CELL_FILE).exists() => "its directory is gone".to_owned(),
+        () if !is_there(path) => "it is not running".to_owned(),
+        () => asked(path).await.err().unwrap_or_default(),
+    };
+    let answers = trouble.is_empty();
+    Shown { name: name_of(path), cell, answers, trouble, directory, by_dev: path.is_symlink() }
+}
+
+/// Asks a cell how it is; why it does not say.
+async fn asked(path: &Path) -> Result<(), String> {
+    let cell = path.to_string_lossy();
+    let target = target(Some(&cell), false);
+    let ask = async { Connection::open(target)?.cell_status().await };
+    match tokio::time::timeout(PATIENCE, ask).await {
+        Ok(Ok(_)) => Ok(()),
+        Ok(Err(error)) => Err(format!("error: {error}")),
+        Err(_) => Err(format!("not within {} s", PATIENCE.as_secs())),
+    }
+}

@@ -1,0 +1,287 @@
+//! `bourg machines` and `bourg machine show`: what machines there are, and all about one.
+
+use std::fmt::Write as _;
+
+use clap::Args;
+use model::{GcuFactor, HeldPorts, MachineName, PortRange, Priority, Resources, Time};
+use proto::v1;
+
+use crate::exit::{Done, Failure};
+use crate::moment::{self, Moment};
+use crate::output::{self, Format, Listing};
+use crate::show::{self, Shown};
+use crate::{ListArgs, with_cell};
+use client::Target;
+
+/// The attribute that has a column of its own where a machine has it.
+const RACK: &str = cell::attribute::RACK;
+
+#[derive(Debug, Args)]
+pub(crate) struct ShowArgs {
+    /// Which one.
+    name: MachineName,
+    /// table, wide, json, yaml, name, or a field by its path.
+    #[arg(short, long, default_value = "table")]
+    output: Format,
+    /// As it was then: an index (88412), a time (2026-11-19 03:10, UTC) or how long ago (10m).
+    #[arg(long, value_name = "MOMENT")]
+    at: Option<Moment>,
+}
+
+/// `bourg machines`.
+pub(crate) fn list(cell: Target<'_>, args: &ListArgs) -> Done {
+    with_cell(cell, async |mut connection| {
+        show::repeat(args, async || {
+            let request = v1::MachinesRequest {
+                labels: args.labels(),
+                at: args.at(),
+                ..v1::MachinesRequest::default()
+            };
+            let answer = connection
+                .ask(request, async |mut client, request| client.machines(request).await)
+                .await?;
+            let format = args.output.clone();
+            let (index, now) = (answer.index, Time(answer.time));
+            Ok((index, Box::new(move || show_list(&format, &answer.machines, now)) as Shown))
+        })
+        .await
+    })
+}
+
+fn show_list(format: &Format, machines: &[v1::MachineStatus], now: Time) -> Done {
+    let mut headings = vec![
+        "MACHINE",
+        "STATE",
+        "TASKS",
+        "CPU TAKEN",
+        "CPU",
+        "RAM TAKEN",
+        "RAM",
+        "PORTS TAKEN",
+        "ADDRESS",
+        "POLLED BY",
+        "ATTRIBUTES",
+    ];
+    let racks = machines.iter().any(|machine| machine.attributes.contains_key(RACK));
+    if racks {
+        headings.insert(headings.len() - 3, "RACK");
+    }
+    output::list(
+        format,
+        &Listing {
+            items: machines,
+            name: |machine| machine.name.clone(),
+            headings: &headings,
+            wide: headings.len() - 8,
+            row: |machine: &v1::MachineStatus| row(machine, racks, now),
+        },
+    )
+}
+
+fn row(machine: &v1::MachineStatus, racks: bool, now: Time) -> Vec<String> {
+    let (taken, all) = (resources(machine.taken), resources(machine.capacity));
+    let attributes = machine
+        .attributes
+        .iter()
+        .map(|(name, value)| format!("{}={}", name.escape_debug(), value.escape_debug()));
+    let mut row = vec![
+        machine.name.clone(),
+        state_since(machine, now),
+        machine.tasks.to_string(),
+        taken.cpu.to_string(),
+        all.cpu.to_string(),
+        taken.ram.to_string(),
+        all.ram.to_string(),
+        machine.ports_taken.to_string(),
+        machine.address.clone(),
+        match machine.polled_by {
+            0 => "-".to_owned(),
+            replica => replica.to_string(),
+        },
+        attributes.collect::<Vec<_>>().join(" "),
+    ];
+    if racks {
+        let rack = machine.attributes.get(RACK).map(String::as_str).unwrap_or_default();
+        row.insert(row.len() - 3, rack.escape_debug().to_string());
+    }
+    row
+}
+
+fn resources(resources: Option<v1::Resources>) -> Resources {
+    resources.and_then(|all| Resources::try_from(all).ok()).unwrap_or_default()
+}
+
+/// `up`, `draining`, `down, draining`, `up, suspect`.
+fn state(machine: &v1::MachineStatus) -> String {
+    let mut state = machine.state.clone();
+    if machine.draining_since > 0 && state != "draining" {
+        state += ", draining";
+    }
+    if machine.suspect {
+        state += ", suspect";
+    }
+    if machine.shut_out {
+        state += ", revoked";
+    }
+    state
+}
+
+/// The same with how long it has been silent: `unreachable for 12 s`, `down for 3 min, draining`.
+fn state_since(machine: &v1::MachineStatus, now: Time) -> String {
+    let state = state(machine);
+    let (is, more) = state.split_at(machine.state.len());
+    match machine.silent_since {
+        0 => state,
+        since => format!("{is} for {}{more}", now.since(Time(since))),
+    }
+}
+
+/// `bourg machine show`.
+pub(super) fn show(cell: Target<'_>, args: &ShowArgs) -> Done {
+    with_cell(cell, async |mut connection| {
+        let request = v1::MachinesRequest {
+            at: args.at.map(Moment::message),
+            names: vec![args.name.to_string()],
+            tasks: true,
+            ..v1::MachinesRequest::default()
+        };
+        let answer = connection
+            .ask(request, async |mut client, request| client.machines(request).await)
+            .await?;
+        let machine = answer.machines.first().ok_or_else(|| {
+            Failure::failed(format!("error: nothing is known of machine {}", args.name))
+        })?;
+        let now = Time(answer.time);
+        output::object(&args.output, machine, &machine.name, || describe(machine, now))
+    })
+}
+
+fn describe(machine: &v1::MachineStatus, now: Time) -> String {
+    let mut rows = vec![["state".to_owned(), state_since(machine, now)]];
+    let silent = match machine.state.as_str() {
+        "unreachable" => "it does not answer: its tasks stay where they are, and no others come",
+        "down" => "it does not answer: its tasks were taken from it",
+        _ => "",
+    };
+    if !silent.is_empty() {
+        rows.push(["silent", silent].map(str::to_owned));
+    }
+    if machine.draining_since > 0 {
+        let since = now.since(Time(machine.draining_since));
+        let why = match machine.drain_reason.as_str() {
+            "" => String::new(),
+            why => format!(": {}", why.escape_debug()),
+        };
+        rows.push(["drained".to_owned(), format!("{since} ago by {}{why}", machine.drained_by)]);
+    }
+    if machine.suspect {
+        let why = "so many tasks crashed on it of late that it may be to blame";
+        rows.push(["suspect", why].map(str::to_owned));
+    }
+    if !machine.not_reached.is_empty() {
+        let why = machine.not_reached.escape_debug().to_string();
+        rows.push(["not reached".to_owned(), why]);
+    }
+    if machine.revoked > 0 {
+        let since = now.since(Time(machine.revoked));
+        let accepted = if machine.shut_out { "none" } else { "those issued" };
+        let what = format!("{since} ago by {}; accepted: {accepted} since", machine.revoked_by);
+        rows.push(["revoked".to_owned(), what]);
+    }
+    if machine.certificate_expires > 0 {
+        let until = moment::shown(Time(machine.certificate_expires));
+        rows.push(["certificate".to_owned(), format!("until {until}")]);
+    }
+    rows.push(["address".to_owned(), machine.address.clone()]);
+    if machine.polled_by > 0 {
+        rows.push(["polled".to_owned(), polled(machine)]);
+    }
+    rows.push(["capacity".to_owned(), resources(machine.capacity).to_string()]);
+    rows.push(["taken".to_owned(), resources(machine.taken).to_string()]);
+    rows.push(["ports".to_owned(), ports(machine)]);
+    if let Some(held) = held_ports(machine) {
+        rows.push(["held by others".to_owned(), held]);
+    }
+    rows.push(["a core does".to_owned(), core(machine)]);
+    let rows = rows.into_iter().map(Vec::from).collect();
+    let mut text = output::table(&["machine", &machine.name], rows);
+    if !machine.attributes.is_empty() {
+        let rows = machine.attributes.iter().map(|attribute| attribute_row(machine, attribute));
+        let table = output::table(&["ATTRIBUTE", "VALUE", "SAID BY"], rows.collect());
+        let _infallible = write!(text, "\n{table}");
+    }
+    if !machine.placed.is_empty() {
+        let headings = ["TASK", "STATE", "SINCE", "PRIORITY", "LIMIT", "PORTS", "REASON"];
+        let rows = machine.placed.iter().map(|task| task_row(task, now));
+        let _infallible = write!(text, "\n{}", output::table(&headings, rows.collect()));
+    }
+    text
+}
+
+/// `by replica 2`, `by replica 2; replica 1 does not reach it`.
+fn polled(machine: &v1::MachineStatus) -> String {
+    let failed: Vec<_> = machine.not_reached_by.iter().map(ToString::to_string).collect();
+    let failed = match failed.as_slice() {
+        [] => String::new(),
+        [one] => format!("; replica {one} does not reach it"),
+        several => format!("; replicas {} do not reach it", several.join(", ")),
+    };
+    format!("by replica {}{failed}", machine.polled_by)
+}
+
+/// `20000-29999, 3 of them taken`.
+fn ports(machine: &v1::MachineStatus) -> String {
+    let report = machine.report.clone().unwrap_or_default();
+    let port = |port: u32| u16::try_from(port).unwrap_or_default();
+    let range = PortRange { first: port(report.first_port), last: port(report.last_port) };
+    match range.is_empty() {
+        true => "none".to_owned(),
+        false => format!("{range}, {} of them taken", machine.ports_taken),
+    }
+}
+
+/// `31000-31002 by /system.slice/web.service (nginx), …`; none where no task lacks a port for it.
+fn held_ports(machine: &v1::MachineStatus) -> Option<String> {
+    let held = machine.report.as_ref()?.held_ports.as_ref()?;
+    let held = held.groups.iter().filter_map(|held| HeldPorts::try_from(held.clone()).ok());
+    let held: Vec<_> = held.map(|held| held.to_string()).collect();
+    (!held.is_empty()).then(|| held.join(", "))
+}
+
+/// `1.25 of the cell's cores (platform AMD EPYC)`.
+fn core(machine: &v1::MachineStatus) -> String {
+    let factor = GcuFactor::from_milli(machine.gcu_milli).unwrap_or_default();
+    match machine.attributes.get(cell::attribute::PLATFORM) {
+        Some(platform) => {
+            format!("as much as {factor} of the cell's (platform {})", platform.escape_debug())
+        }
+        None => format!("as much as {factor} of the cell's"),
+    }
+}
+
+fn attribute_row(machine: &v1::MachineStatus, (name, value): (&String, &String)) -> Vec<String> {
+    let own = machine.report.as_ref().and_then(|report| report.attributes.get(name));
+    let by = match (machine.operator_attributes.contains_key(name), own) {
+        (false, _) => "the machine".to_owned(),
+        (true, Some(own)) if own != value => {
+            format!("an operator; the machine says {}", own.escape_debug())
+        }
+        (true, _) => "an operator".to_owned(),
+    };
+    vec![name.escape_debug().to_string(), value.escape_debug().to_string(), by]
+}
+
+fn task_row(placed: &v1::PlacedTask, now: Time) -> Vec<String> {
+    let task = placed.task.clone().unwrap_or_default();
+    let priority = Priority::new(placed.priority.into());
+    let ports = task.ports.iter().map(|port| format!("{}={}", port.name, port.port));
+    vec![
+        format!("{}/{}/{}", placed.user, placed.job, task.index),
+        task.state,
+        now.since(Time(task.since)).to_string(),
+        priority.map(|priority| priority.to_string()).unwrap_or_default(),
+        resources(placed.limit).to_string(),
+        ports.collect::<Vec<_>>().join(" "),
+        task.reason,
+    ]
+}

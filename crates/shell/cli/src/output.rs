@@ -1,0 +1,311 @@
+//! How answers are written: tables for people, JSON, YAML, names or single fields for programs.
+//! Data goes to stdout, talk to stderr; what is written is safe for a terminal.
+
+use std::fmt::Write as _;
+use std::io::{IsTerminal, Write as _};
+use std::str::FromStr;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::exit::{Code, Failure};
+
+/// The field of a description that has the names of the variables whose values are left out.
+const HIDDEN_ENV: &str = "hiddenEnv";
+const WHO_SEES_ENV: &str = "its owner, administrators and users with the capability administer-jobs see \
+                            the values";
+
+/// `-o`.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub enum Format {
+    /// Columns for people.
+    #[default]
+    Table,
+    /// More columns.
+    Wide,
+    /// JSON.
+    Json,
+    /// YAML.
+    Yaml,
+    /// One name a line.
+    Name,
+    /// One field of each object, by its path in the JSON.
+    Field(String),
+}
+
+impl FromStr for Format {
+    type Err = std::convert::Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Ok(match text {
+            "table" => Self::Table,
+            "wide" => Self::Wide,
+            "json" => Self::Json,
+            "yaml" => Self::Yaml,
+            "name" => Self::Name,
+            field => Self::Field(field.to_owned()),
+        })
+    }
+}
+
+/// Something that is listed.
+pub struct Listing<'a, T, R: Fn(&T) -> Vec<String>> {
+    /// The objects.
+    pub items: &'a [T],
+    /// An object's name.
+    pub name: fn(&T) -> String,
+    /// The columns' headings, those of `wide` last.
+    pub headings: &'a [&'a str],
+    /// How many of them are only in `wide`.
+    pub wide: usize,
+    /// An object's row.
+    pub row: R,
+}
+
+/// Writes a list in a format.
+pub fn list<T: Serialize>(
+    format: &Format,
+    listing: &Listing<'_, T, impl Fn(&T) -> Vec<String>>,
+) -> Result<(), Failure> {
+    let text = match format {
+        Format::Table | Format::Wide => {
+            let hidden = if *format == Format::Wide { 0 } else { listing.wide };
+            let columns = listing.headings.len() - hidden;
+            let rows = listing.items.iter().map(|item| {
+                let mut row = (listing.row)(item);
+                row.truncate(columns);
+                row
+            });
+            table(&listing.headings[..columns], rows.collect())
+        }
+        Format::Json => json(&listing.items)?,
+        Format::Yaml => yaml(&listing.items)?,
+        Format::Name => listing.items.iter().map(|item| (listing.name)(item) + "\n").collect(),
+        Format::Field(path) => {
+            let mut text = String::new();
+            for item in listing.items {
+                text += &field(&value(item)?, path)?;
+                text.push('\n');
+            }
+            text
+        }
+    };
+    print(&text)
+}
+
+/// Writes one object in a format; `show` writes it for people.
+pub fn object<T: Serialize>(
+    format: &Format,
+    object: &T,
+    name: &str,
+    show: impl FnOnce() -> String,
+) -> Result<(), Failure> {
+    let text = match format {
+        Format::Table | Format::Wide => show(),
+        Format::Json => json(object)?,
+        Format::Yaml => yaml(object)?,
+        Format::Name => format!("{name}\n"),
+        Format::Field(path) => field(&value(object)?, path)? + "\n",
+    };
+    print(&text)
+}
+
+/// Writes data, as it may be shown. A reader that is gone is no failure.
+pub fn print(text: &str) -> Result<(), Failure> {
+    print_from_outside(text.as_bytes())
+}
+
+/// Writes data that need not be text, as it may be shown.
+pub fn print_from_outside(bytes: &[u8]) -> Result<(), Failure> {
+    match std::io::stdout().is_terminal() {
+        true => print_bytes(harmless(bytes).as_bytes()),
+        false => print_bytes(bytes),
+    }
+}
+
+/// Says something on stderr, as it may be shown.
+pub fn say(text: &str) {
+    match std::io::stderr().is_terminal() {
+        true => eprint!("{}", harmless(text.as_bytes())),
+        false => eprint!("{text}"),
+    }
+}
+
+/// Writes data as it is, also to a terminal.
+pub fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
+    let mut stdout = std::io::stdout().lock();
+    match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {
+            std::process::exit(0);
+        }
+        result => result.map_err(|error| Failure::failed(format!("error: cannot write: {error}"))),
+    }
+}
+
+fn value<T: Serialize>(item: &T) -> Result<Value, Failure> {
+    serde_json::to_value(item).map_err(Failure::failed)
+}
+
+fn json<T: Serialize>(item: &T) -> Result<String, Failure> {
+    let text = serde_json::to_string_pretty(item).map_err(Failure::failed)?;
+    // Other control characters it escapes itself. In JSON's own way, which every reader undoes.
+    let mut json = String::with_capacity(text.len() + 1);
+    for c in text.chars() {
+        match c {
+            '\u{7f}'..='\u{9f}' => json += &format!("\\u{:04x}", u32::from(c)),
+            c => json.push(c),
+        }
+    }
+    Ok(json + "\n")
+}
+
+fn yaml<T: Serialize>(item: &T) -> Result<String, Failure> {
+    serde_yaml_ng::to_string(&value(item)?).map_err(Failure::failed)
+}
+
+fn field(value: &Value, path: &str) -> Result<String, Failure> {
+    let mut at = value;
+    let mut steps = path.split('.');
+    while let Some(step) = steps.next() {
+        let next = match at {
+            Value::Object(fields) => fields.get(step),
+            Value::Array(elements) => step.parse::<usize>().ok().and_then(|n| elements.get(n)),
+            _ => None,
+        };
+        let Some(next) = next else {
+            if step == "env"
+                && let Some(Value::Array(names)) = at.get(HIDDEN_ENV)
+            {
+                return hidden(path, names, steps.next());
+            }
+            let there = match at {
+                Value::Object(fields) => {
+                    let names = fields.keys().map(String::as_str);
+                    format!("; there are {}", names.collect::<Vec<_>>().join(", "))
+                }
+                _ => String::new(),
+            };
+            return Err(Failure::usage(format!(
+                "error: -o {}: there is no field '{}' here{there}",
+                path.escape_debug(),
+                step.escape_debug()
+            )));
+        };
+        at = next;
+    }
+    Ok(match at {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    })
+}
+
+/// What there is to see of variables whose values are left out: their names, or no value.
+fn hidden(path: &str, names: &[Value], of: Option<&str>) -> Result<String, Failure> {
+    let names: Vec<&str> = names.iter().filter_map(Value::as_str).collect();
+    match of {
+        None => Ok(format!("{} (hidden: {WHO_SEES_ENV})", names.join(", "))),
+        Some(of) if names.contains(&of) => {
+            let path = path.escape_debug();
+            let text = format!("error: -o {path}: the value is hidden: {WHO_SEES_ENV}");
+            Err(Failure::new(Code::Refused, text))
+        }
+        Some(of) => Err(Failure::usage(format!(
+            "error: -o {}: there is no field '{}' here; there are {}",
+            path.escape_debug(),
+            of.escape_debug(),
+            names.join(", ")
+        ))),
+    }
+}
+
+/// Columns as wide as their widest cell, two spaces between them, nothing at the end of a line.
+pub fn table(headings: &[&str], rows: Vec<Vec<String>>) -> String {
+    let headings = headings.iter().map(|heading| (*heading).to_owned()).collect();
+    let rows: Vec<Vec<String>> = std::iter::once(headings).chain(rows).collect();
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |column: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(column));
+        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let mut text = String::new();
+    for row in &rows {
+        let mut line = String::new();
+        for (cell, width) in row.iter().zip(&widths) {
+            let _infallible = write!(line, "{cell:width$}  ");
+        }
+        text += line.trim_end();
+        text.push('\n');
+    }
+    text
+}
+
+/// Text as it may be shown on a terminal: its control characters are escaped, but for the ends of
+/// lines and tabs.
+fn harmless(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    for c in String::from_utf8_lossy(bytes).chars() {
+        match c {
+            '\n' | '\t' => text.push(c),
+            c if c.is_control() => text.extend(c.escape_default()),
+            c => text.push(c),
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_line_up_and_lines_end_with_their_last_cell() {
+        let row = |cells: &[&str]| cells.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let text = table(&["JOB", "STATE"], vec![row(&["ana/web", "running"]), row(&["b/x", ""])]);
+        assert_eq!(text, "JOB      STATE\nana/web  running\nb/x\n");
+    }
+
+    #[test]
+    fn what_controls_a_terminal_is_escaped() {
+        let shown = harmless(b"a\x1b[31m\tb\r\n\xc2\x9b\x7f\0 \xff \xc3\xa9");
+        assert_eq!(shown, "a\\u{1b}[31m\tb\\r\n\\u{9b}\\u{7f}\\u{0} \u{fffd} é");
+    }
+
+    #[test]
+    fn fields_are_found_by_their_path() {
+        let value = serde_json::json!({"state": "running", "tasks": [{"index": 7}]});
+        assert_eq!(field(&value, "state").expect("there"), "running");
+        assert_eq!(field(&value, "tasks.0.index").expect("there"), "7");
+        assert!(field(&value, "stat").is_err());
+    }
+
+    #[test]
+    fn of_hidden_variables_the_names_are_shown_and_no_value_is_made_up() {
+        let own = serde_json::json!({"hiddenEnv": ["OWN"]});
+        let value = serde_json::json!({
+            "spec": {"hiddenEnv": ["KEY", "MODE"], "overrides": {"1": own, "2": {}}}
+        });
+        let says = |path: &str| match field(&value, path) {
+            Ok(text) => (0, text.replace(WHO_SEES_ENV, "WHO")),
+            Err(failure) => (failure.code as u8, failure.text().replace(WHO_SEES_ENV, "WHO")),
+        };
+        for (path, code, text) in [
+            ("spec.env", 0, "KEY, MODE (hidden: WHO)"),
+            ("spec.overrides.1.env", 0, "OWN (hidden: WHO)"),
+            ("spec.hiddenEnv.0", 0, "KEY"),
+            ("spec.env.KEY", 3, "error: -o spec.env.KEY: the value is hidden: WHO"),
+            (
+                "spec.env.KEYS",
+                2,
+                "error: -o spec.env.KEYS: there is no field 'KEYS' here; there are KEY, MODE",
+            ),
+            (
+                "spec.overrides.2.env",
+                2,
+                "error: -o spec.overrides.2.env: there is no field 'env' here; there are",
+            ),
+        ] {
+            assert_eq!(says(path), (code, text.to_owned()), "{path}");
+        }
+    }
+}

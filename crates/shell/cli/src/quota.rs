@@ -1,0 +1,307 @@
+//! `bourg quota`: who may have how much running in which band.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::{Args, Subcommand};
+use model::{Band, Bytes, Dimension, GrantId, MilliCores, Resources, Time, UserName};
+use proto::v1;
+use proto::v1::change_quota_request::Change;
+
+use super::exit::{Code, Done, Failure};
+use super::moment::{self, When};
+use super::output::{self, Format};
+use super::with_cell;
+use crate::evaluate;
+use client::Connection;
+use client::Target;
+use process::clock::wall_clock;
+
+/// What is done with quota.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Grant a user quota in a band.
+    ///
+    /// Grants of one user and band add up while they run. Production and monitoring together are
+    /// never granted beyond the cell's capacity; the lower bands as far as `bourg quota show` says.
+    Grant(GrantArgs),
+    /// Revoke a grant. It ends no task: it only stops growth.
+    Revoke {
+        /// Its number, from `bourg quota show`.
+        #[arg(value_name = "GRANT")]
+        grant: u64,
+    },
+    /// What users are granted and charged, when grants end, and what the cell has for more.
+    Show(ShowArgs),
+    /// Whether your quota suffices for the jobs of a file, were they submitted now.
+    Check {
+        /// A BCL or JSON file.
+        file: PathBuf,
+    },
+    /// How much of a lower band may be granted: best-effort-batch or mid.
+    Oversell {
+        /// The band.
+        band: Band,
+        /// In percent of the cell's capacity.
+        percent: u32,
+    },
+    /// Whether what has no quota is refused.
+    Meter {
+        /// on or off.
+        #[arg(value_parser = ["on", "off"])]
+        on: String,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct GrantArgs {
+    /// To whom.
+    user: UserName,
+    /// In which band: best-effort-batch, mid, production, monitoring, or a priority in it.
+    band: Band,
+    /// How much: cpu=2 ram=4GiB disk=10GiB disk-rate=10MiB.
+    #[arg(value_name = "AMOUNT", required = true)]
+    amounts: Vec<Amount>,
+    /// From when on: a time (2026-12-01 00:00, UTC), or in how long (2h). Default: now.
+    #[arg(long, value_name = "WHEN")]
+    from: Option<When>,
+    /// Until when, likewise. Default: for ever.
+    #[arg(long, value_name = "WHEN")]
+    until: Option<When>,
+    /// For how long, such as 30d.
+    #[arg(long = "for", value_name = "TIME", value_parser = super::duration, conflicts_with = "until")]
+    lasting: Option<std::time::Duration>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ShowArgs {
+    /// Only this user's. Default: everybody's.
+    user: Option<UserName>,
+    /// table, json, yaml, or a field by its path.
+    #[arg(short, long, default_value = "table")]
+    output: Format,
+}
+
+/// `ram=4GiB`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Amount(Dimension, u64);
+
+impl FromStr for Amount {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let known = |word: &str| Dimension::ALL.into_iter().find(|of| of.word() == word);
+        let split = text.split_once('=').and_then(|(word, amount)| Some((known(word)?, amount)));
+        let Some((dimension, amount)) = split else {
+            return Err(format!(
+                "'{}' is no amount: use cpu=2, ram=4GiB, disk=10GiB or disk-rate=10MiB",
+                text.escape_debug()
+            ));
+        };
+        let read = match dimension {
+            Dimension::Cpu => amount.parse().map(|MilliCores(amount)| amount),
+            _ => amount.parse().map(|Bytes(amount)| amount),
+        };
+        read.map(|amount| Self(dimension, amount)).map_err(|error| error.to_string())
+    }
+}
+
+pub(super) fn quota(cell: Target<'_>, command: &Command) -> Done {
+    match command {
+        Command::Grant(args) => grant(cell, args),
+        Command::Revoke { grant } => with_cell(cell, async |mut connection| {
+            change(&mut connection, Change::Revoke(*grant)).await?;
+            output::say(&format!("grant {grant} is revoked; what runs under it runs on\n"));
+            Ok(())
+        }),
+        Command::Show(args) => show(cell, args),
+        Command::Check { file } => check(cell, file),
+        Command::Oversell { band, percent } => with_cell(cell, async |mut connection| {
+            let oversell = v1::op::Oversell { band: band.to_string(), percent: *percent };
+            change(&mut connection, Change::Oversell(oversell)).await?;
+            output::say(&format!(
+                "{band} quota may be granted up to {percent} % of the cell's capacity\n"
+            ));
+            Ok(())
+        }),
+        Command::Meter { on } => with_cell(cell, async |mut connection| {
+            change(&mut connection, Change::Meter(on == "on")).await?;
+            output::say(match on.as_str() {
+                "on" => "quota is metered: jobs beyond it are refused from now on\n",
+                _ => "quota is not metered: no job is refused for it\n",
+            });
+            Ok(())
+        }),
+    }
+}
+
+/// Changes something, and gives the number of the grant that was made.
+async fn change(connection: &mut Connection, change: Change) -> Result<GrantId, Failure> {
+    let id = Some(connection.request_id().await?);
+    let request = v1::ChangeQuotaRequest { id, change: Some(change) };
+    let answer = connection
+        .ask(request, async |mut client, request| client.change_quota(request).await)
+        .await?;
+    Ok(GrantId(answer.grant))
+}
+
+/// Grants quota from now on and for ever.
+pub(super) async fn grant_all(
+    connection: &mut Connection,
+    user: &str,
+    band: Band,
+    amount: &v1::Resources,
+) -> Done {
+    let (user, band, amount) = (user.to_owned(), band.to_string(), Some(*amount));
+    let grant = v1::op::GrantQuota { user, band, amount, from: None, until: None };
+    change(connection, Change::Grant(grant)).await.map(drop)
+}
+
+fn grant(cell: Target<'_>, args: &GrantArgs) -> Done {
+    let mut amount = Resources::default();
+    for Amount(dimension, of) in &args.amounts {
+        if amount.get(*dimension) > 0 {
+            let word = dimension.word();
+            return Err(Failure::usage(format!("error: {word} is given twice")));
+        }
+        let before = amount;
+        amount = Resources::each(|other| if other == *dimension { *of } else { before.get(other) });
+    }
+    let from = args.from.map(|When(at)| at);
+    let lasting = args.lasting.map(|time| u64::try_from(time.as_micros()).unwrap_or(u64::MAX));
+    let until = args.until.map(|When(at)| at);
+    let until = until.or(lasting.map(|time| from.unwrap_or_else(wall_clock) + model::Span(time)));
+    with_cell(cell, async |mut connection| {
+        let (user, band) = (args.user.to_string(), args.band.to_string());
+        let (from, until) = (from.map(|at| at.0), until.map(|at| at.0));
+        let amount = Some((&amount).into());
+        let asked = v1::op::GrantQuota { user, band, amount, from, until };
+        let grant = change(&mut connection, Change::Grant(asked)).await?;
+        output::print(&format!("{grant}\n"))?;
+        output::say(&format!(
+            "next: bourg quota show {} · bourg quota revoke {grant}\n",
+            args.user
+        ));
+        Ok(())
+    })
+}
+
+fn check(cell: Target<'_>, file: &std::path::Path) -> Done {
+    let jobs = evaluate::evaluate(file)?;
+    with_cell(cell, async |mut connection| {
+        let request = v1::CheckQuotaRequest { jobs: jobs.iter().map(Into::into).collect() };
+        let answer = connection
+            .ask(request, async |mut client, request| client.check_quota(request).await)
+            .await?;
+        let (mut refused, mut text) = (0, String::new());
+        for (job, described) in answer.jobs.iter().zip(&jobs) {
+            if let Some(set) = described.kind.alloc_set().filter(|_| job.refused.is_empty()) {
+                let line = format!("{}: passes; {set}, in which it runs, is charged\n", job.job);
+                text += &line;
+                continue;
+            }
+            let asked = words(job.asked.as_ref());
+            text += &match (job.refused.as_str(), job.band == Band::Free.name()) {
+                ("", true) => format!(
+                    "{}: passes, {asked} in {}, which is never charged\n",
+                    job.job, job.band
+                ),
+                ("", false) => format!("{}: passes, {asked} in {}\n", job.job, job.band),
+                (why, _) => {
+                    refused += 1;
+                    format!("{}: {why}\n", job.job)
+                }
+            };
+        }
+        output::print(&text)?;
+        if !answer.metered {
+            output::say("quota is not metered in this cell: nothing is refused for it\n");
+        }
+        match refused {
+            0 => Ok(()),
+            _ => {
+                let of = answer.jobs.len();
+                let text = format!("error: {refused} of {of} jobs would be refused");
+                Err(Failure::new(Code::Refused, text))
+            }
+        }
+    })
+}
+
+fn show(cell: Target<'_>, args: &ShowArgs) -> Done {
+    with_cell(cell, async |mut connection| {
+        let user = args.user.as_ref().map(ToString::to_string).unwrap_or_default();
+        let request = v1::QuotaRequest { user };
+        let answer = connection
+            .ask(request, async |mut client, request| client.quota(request).await)
+            .await?;
+        output::object(&args.output, &answer, "quota", || describe(&answer))
+    })
+}
+
+fn resources(of: Option<&v1::Resources>) -> Resources {
+    of.and_then(|of| Resources::try_from(*of).ok()).unwrap_or_default()
+}
+
+fn words(of: Option<&v1::Resources>) -> String {
+    resources(of).in_words()
+}
+
+fn describe(answer: &v1::QuotaResponse) -> String {
+    let mut text = match answer.metered {
+        true => "metered: what has no quota is refused\n\n".to_owned(),
+        false => "not metered: nothing is refused; begin with bourg quota meter on\n\n".to_owned(),
+    };
+    let bands = answer.bands.iter().map(|band| {
+        let name = match band.band.as_str() {
+            "production" => "production and monitoring",
+            other => other,
+        };
+        let oversold = match words(band.oversold.as_ref()).as_str() {
+            "nothing" => String::new(),
+            by => format!("oversold by {by}"),
+        };
+        let (allowed, granted) = (words(band.allowed.as_ref()), words(band.granted.as_ref()));
+        vec![name.to_owned(), format!("{} %", band.percent), allowed, granted, oversold]
+    });
+    text += &output::table(&["BAND", "OF CAPACITY", "ALLOWED", "GRANTED", ""], bands.collect());
+    if !answer.users.is_empty() {
+        let users = answer.users.iter().map(user_row);
+        let headings = ["USER", "BAND", "GRANTED", "CHARGED", "LEFT", "ENDS"];
+        text += &format!("\n{}", output::table(&headings, users.collect()));
+    }
+    if !answer.grants.is_empty() {
+        let grants = answer.grants.iter().map(grant_row);
+        let headings = ["GRANT", "USER", "BAND", "AMOUNT", "FROM", "UNTIL", "BY"];
+        text += &format!("\n{}", output::table(&headings, grants.collect()));
+    }
+    text
+}
+
+fn user_row(user: &v1::UserQuota) -> Vec<String> {
+    let ends = match (user.ends, words(user.above_then.as_ref()).as_str()) {
+        (0, _) => String::new(),
+        (at, "nothing") => moment::shown(Time(at)),
+        (at, above) => format!("{}, {above} above it then", moment::shown(Time(at))),
+    };
+    vec![
+        user.user.clone(),
+        user.band.clone(),
+        words(user.granted.as_ref()),
+        words(user.charged.as_ref()),
+        words(user.left.as_ref()),
+        ends,
+    ]
+}
+
+fn grant_row(grant: &v1::Grant) -> Vec<String> {
+    vec![
+        grant.id.to_string(),
+        grant.user.clone(),
+        grant.band.clone(),
+        words(grant.amount.as_ref()),
+        moment::shown(Time(grant.from)),
+        grant.until.map(|until| moment::shown(Time(until))).unwrap_or_default(),
+        grant.by.clone(),
+    ]
+}

@@ -1,0 +1,358 @@
+//! `bourg run`: submits jobs and shows how they come to life.
+
+use std::fmt::Write as _;
+use std::io::IsTerminal;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use model::{Resources, Span};
+use proto::v1;
+use spec::JobSpec;
+
+use super::exit::{Done, Failure};
+use super::{RunArgs, outcome, output, why, with_cell};
+use crate::evaluate;
+use client::Connection;
+use client::Target;
+
+/// How long a task is pending before it is said why.
+const WHY_AFTER: Duration = Duration::from_secs(1);
+/// How long it may take until tasks are healthy, where nothing else is said.
+const HEALTHY_PATIENCE: Duration = Duration::from_secs(300);
+
+/// What jobs are waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wait {
+    /// That every task is healthy, or has finished: so long.
+    Healthy(Duration),
+    /// That every task has ended for good: so long, or as long as it takes.
+    Ended(Option<Duration>),
+}
+
+impl Wait {
+    fn of(args: &RunArgs) -> Option<Self> {
+        match (args.detach, args.wait) {
+            (true, _) => None,
+            (false, true) => Some(Self::Ended(args.timeout)),
+            (false, false) => Some(Self::Healthy(args.timeout.unwrap_or(HEALTHY_PATIENCE))),
+        }
+    }
+
+    fn patience(self) -> Option<Duration> {
+        match self {
+            Self::Healthy(patience) => Some(patience),
+            Self::Ended(patience) => patience,
+        }
+    }
+
+    /// How far tasks are to come, in a word.
+    fn far(self) -> &'static str {
+        match self {
+            Self::Healthy(_) => "healthy",
+            Self::Ended(_) => "finished",
+        }
+    }
+
+    /// What came of a job, once that is known.
+    fn over(self, name: &str, job: &v1::JobStatus) -> Option<Result<(), Failure>> {
+        let (counts, is_dead, waits) = (counts(job), is_dead(job), matches!(self, Self::Ended(_)));
+        let unhappy = counts.failed + counts.killed;
+        let done = counts.finished + if waits { 0 } else { counts.healthy };
+        let over = done + unhappy == counts.tasks;
+        if unhappy > 0 && (is_dead || over) {
+            return Some(Err(outcome::dead(name, job, waits)));
+        }
+        over.then_some(Ok(()))
+    }
+}
+
+pub(super) fn run(cell: Target<'_>, args: &RunArgs) -> Done {
+    let jobs = evaluate::evaluate(&args.file)?;
+    with_cell(cell, async |mut connection| {
+        let wait = Wait::of(args);
+        if let Some(patience) = wait.and_then(Wait::patience) {
+            connection.set_patience(patience);
+        }
+        submit_all(&mut connection, &jobs, wait, &args.file).await.map(drop)
+    })
+}
+
+/// Submits jobs and waits for each. Gives their addresses.
+pub(super) async fn submit_all(
+    connection: &mut Connection,
+    jobs: &[JobSpec],
+    wait: Option<Wait>,
+    file: &Path,
+) -> Result<Vec<String>, Failure> {
+    if jobs.is_empty() {
+        return Err(Failure::usage(format!("error: {} has no jobs", file.display())));
+    }
+    let begun = Instant::now();
+    let cell = connection.cell_status().await?;
+    let mut admitted = Vec::new();
+    for job in jobs {
+        let id = Some(connection.request_id().await?);
+        let request = v1::SubmitRequest { id, spec: Some(job.into()) };
+        let submitted = connection
+            .ask(request, async |mut client, request| client.submit(request).await)
+            .await?;
+        let name = format!("{}/{}", submitted.user, job.name);
+        let (tasks, what) = (count(job.kind.is_alloc_set(), job.tasks), done(&submitted));
+        let kind = if job.kind.is_alloc_set() { "alloc set" } else { "job" };
+        eprintln!("{kind}  {name}   {tasks}  {}  {}{what}", job.priority, job.total());
+        for note in &submitted.notes {
+            output::say(&format!("note: {note}\n"));
+        }
+        admitted.push((name, submitted));
+    }
+    let Some(wait) = wait else { return Ok(admitted.into_iter().map(|(name, _)| name).collect()) };
+    let mut failed = None;
+    for ((name, submitted), job) in admitted.iter().zip(jobs) {
+        let address = v1::JobAddress { user: submitted.user.clone(), job: job.name.to_string() };
+        match (Progress::new(begun).watch(connection, address, name, wait).await, wait) {
+            (Ok(last), _) => print_addresses(&cell.name, &last)?,
+            (Err(failure), Wait::Healthy(_)) => return Err(failure),
+            // The end of the others is waited for, too.
+            (Err(failure), Wait::Ended(_)) if failed.is_none() => failed = Some(failure),
+            (Err(failure), Wait::Ended(_)) => output::say(&format!("{failure}\n")),
+        }
+    }
+    if let Some(failed) = failed {
+        return Err(failed);
+    }
+    Ok(admitted.into_iter().map(|(name, _)| name).collect())
+}
+
+/// What was done for a job that was there before: nothing, or an update, with what is different.
+fn done(submitted: &v1::SubmitResponse) -> String {
+    match (submitted.updated, submitted.changes.as_slice()) {
+        (false, _) if submitted.unchanged => "  unchanged".to_owned(),
+        (false, _) => String::new(),
+        (true, []) => "  updated".to_owned(),
+        (true, changes) => format!("  updated: {}", changes.join(", ")),
+    }
+}
+
+/// How far a job has come, and when it came there.
+struct Progress {
+    begun: Instant,
+    stages: [Option<(u32, Duration)>; STAGES.len()],
+    tasks: u32,
+    live: bool,
+    /// How often each task had failed when that was last looked at.
+    failures: Vec<u32>,
+    /// Of which task it has been said how it failed.
+    said_failure: Option<u32>,
+    /// For which jobs it has been said to wait.
+    said_waiting: Vec<String>,
+}
+
+/// What is said of the stages of a job; an alloc that is in place is healthy.
+const STAGES: [&str; 4] = ["scheduled", "running", "healthy", "finished"];
+
+impl Progress {
+    fn new(begun: Instant) -> Self {
+        let live = std::io::stderr().is_terminal();
+        let (failures, said_failure, said_waiting) = (Vec::new(), None, Vec::new());
+        let stages = [None; STAGES.len()];
+        Self { begun, stages, tasks: 0, live, failures, said_failure, said_waiting }
+    }
+
+    /// Shows progress until what is waited for is so.
+    async fn watch(
+        mut self,
+        connection: &mut Connection,
+        address: v1::JobAddress,
+        name: &str,
+        wait: Wait,
+    ) -> Result<v1::JobStatus, Failure> {
+        let request = v1::WatchJobRequest { job: Some(address.clone()) };
+        let mut statuses = connection
+            .stream(request.clone(), async |mut client, request| client.watch_job(request).await)
+            .await?;
+        let admitted = self.begun.elapsed();
+        let patience = wait.patience();
+        let until = tokio::time::sleep(patience.unwrap_or_default());
+        let mut until = std::pin::pin!(until);
+        let say_why = tokio::time::sleep(WHY_AFTER);
+        let mut say_why = std::pin::pin!(say_why);
+        let mut said_why = false;
+        let mut last: Option<v1::JobStatus> = None;
+        loop {
+            let pending = last.as_ref().is_none_or(|job| counts(job).pending > 0);
+            tokio::select! {
+                message = statuses.message() => match message {
+                    Ok(Some(message)) => last = message.jobs.into_iter().next().or(last),
+                    // The replica was restarted or knows nothing new, or the job is dead and all is
+                    // said.
+                    _ if last.as_ref().is_some_and(is_dead) => {}
+                    _ => {
+                        connection.elsewhere();
+                        tokio::time::sleep(Duration::from_millis(100)).await;
+                        let address = address.clone();
+                        let status = connection.ask(
+                            v1::StatusRequest {
+                                jobs: vec![address],
+                                tasks: true,
+                                dead: true,
+                                ..v1::StatusRequest::default()
+                            },
+                            async |mut client, request| client.status(request).await,
+                        ).await?;
+                        last = status.jobs.into_iter().next();
+                        let again = connection
+                            .stream(request.clone(), async |mut client, request| client.watch_job(request).await);
+                        statuses = again.await?;
+                    }
+                },
+                () = &mut say_why, if pending && !said_why => {
+                    said_why = true;
+                    eprint!("{}", self.end_line(admitted));
+                    output::say(&why::explain(connection, address.clone()).await?);
+                }
+                () = &mut until, if patience.is_some() => {
+                    eprintln!("{}", self.line(admitted));
+                    let patience = patience.unwrap_or_default();
+                    return Err(outcome::late(name, last.as_ref(), patience, wait.far()));
+                }
+            }
+            let Some(job) = &last else { continue };
+            self.note(job);
+            self.say_waiting(job, admitted);
+            if counts(job).queued > 0 {
+                // That it is pending is worth a word only when it has been so for a while.
+                say_why.as_mut().reset(tokio::time::Instant::now() + WHY_AFTER);
+            }
+            let failed = self.failed(job);
+            if let Some(task) = failed.filter(|_| self.said_failure.is_none() && !is_dead(job)) {
+                self.said_failure = Some(task.index);
+                self.say_failure(connection, &address, name, task, admitted).await;
+            }
+            if self.live {
+                eprint!("\r\x1b[K{}", self.line(admitted));
+            }
+            let Some(over) = wait.over(name, job) else { continue };
+            eprintln!("{}{}", if self.live { "\r\x1b[K" } else { "" }, self.line(admitted));
+            let failed = outcome::failed(job).map(|task| task.index);
+            if let Some(task) = failed.filter(|task| self.said_failure != Some(*task)) {
+                output::say(&outcome::last_lines(connection, address, task).await);
+            }
+            return over.map(|()| job.clone());
+        }
+    }
+
+    /// A task that has failed and is tried again, if there is one.
+    fn failed<'a>(&mut self, job: &'a v1::JobStatus) -> Option<&'a v1::TaskStatus> {
+        let now: Vec<u32> = job.tasks.iter().map(|task| task.failures).collect();
+        // Where little is waited before the next life, that is what is seen of the failure.
+        let before = std::mem::replace(&mut self.failures, now);
+        let tasks = job.tasks.iter().enumerate();
+        let failed = |(place, task): &(usize, &v1::TaskStatus)| {
+            let more = before.get(*place).is_some_and(|before| task.failures > *before);
+            task.failures > 0 && (more || task.state == "pending")
+        };
+        tasks.into_iter().find(failed).map(|(_, task)| task)
+    }
+
+    /// Says how a task failed that is tried again, with what it wrote: waiting for it may take long.
+    async fn say_failure(
+        &self,
+        connection: &mut Connection,
+        job: &v1::JobAddress,
+        name: &str,
+        task: &v1::TaskStatus,
+        admitted: Duration,
+    ) {
+        eprint!("{}", self.end_line(admitted));
+        let (index, end) = (task.index, &task.last_end_text);
+        output::say(&format!(" task {index} failed: {end}; it is tried again\n"));
+        output::say(&outcome::last_lines(connection, job.clone(), index).await);
+        eprintln!(" next: bourg logs {name}/{index}");
+    }
+
+    /// Says for which jobs it waits, whenever they are others.
+    fn say_waiting(&mut self, job: &v1::JobStatus, admitted: Duration) {
+        if self.said_waiting != job.waits_for && !job.waits_for.is_empty() {
+            eprint!("{}", self.end_line(admitted));
+            eprintln!(" queued {}", why::until(&job.waits_for));
+        }
+        self.said_waiting.clone_from(&job.waits_for);
+    }
+
+    fn note(&mut self, job: &v1::JobStatus) {
+        let counts = counts(job);
+        self.tasks = counts.tasks;
+        let done = counts.finished;
+        // What serves and has ended was not healthy thereby.
+        let serves =
+            job.spec.as_ref().is_some_and(|spec| spec.appclass() == v1::Appclass::LatencySensitive);
+        let healthy = counts.healthy + if serves { 0 } else { done };
+        let reached = [counts.scheduled + done, counts.running + done, healthy, done];
+        let now = self.begun.elapsed();
+        for (stage, reached) in self.stages.iter_mut().zip(reached) {
+            if stage.is_none_or(|(before, _)| reached != before) {
+                *stage = Some((reached, now));
+            }
+        }
+    }
+
+    /// ` admitted 12 ms · scheduled 3/3 21 ms · running 3/3 80 ms · healthy 3/3 1.1 s`
+    fn line(&self, admitted: Duration) -> String {
+        let shown = |time: Duration| Span(u64::try_from(time.as_micros()).unwrap_or(u64::MAX));
+        let mut line = format!(" admitted {}", shown(admitted));
+        for (name, stage) in STAGES.iter().zip(&self.stages) {
+            if let Some((reached, at)) = stage.filter(|(reached, _)| *reached > 0) {
+                let tasks = self.tasks;
+                let _infallible = write!(line, " · {name} {reached}/{tasks} {}", shown(at));
+            }
+        }
+        line
+    }
+
+    fn end_line(&self, admitted: Duration) -> String {
+        if self.live { format!("\r\x1b[K{}\n", self.line(admitted)) } else { String::new() }
+    }
+}
+
+fn counts(job: &v1::JobStatus) -> v1::JobCounts {
+    job.counts.unwrap_or_default()
+}
+
+/// `3 tasks`.
+pub(super) fn count(allocs: bool, tasks: u32) -> String {
+    let (what, s) = (if allocs { "alloc" } else { "task" }, if tasks == 1 { "" } else { "s" });
+    format!("{tasks} {what}{s}")
+}
+
+/// Whether what is shown is an alloc set.
+pub(super) fn is_alloc_set(job: &v1::JobStatus) -> bool {
+    job.spec.as_ref().is_some_and(|spec| spec.allocs.is_some())
+}
+
+/// Whether nothing of it will run again.
+pub(super) fn is_dead(job: &v1::JobStatus) -> bool {
+    ["finished", "failed", "killed"].contains(&job.state.as_str())
+}
+
+/// The names and addresses of a job's tasks: the first port is the address, others are named.
+fn print_addresses(cell: &str, job: &v1::JobStatus) -> Done {
+    let name = job.spec.as_ref().map(|spec| spec.name.clone()).unwrap_or_default();
+    let mut text = String::new();
+    for task in job.tasks.iter().filter(|task| !task.ports.is_empty()) {
+        let ports = task.ports.iter().map(|port| {
+            let label =
+                if task.ports.len() > 1 { format!("{}=", port.name) } else { String::new() };
+            format!("{label}{}:{}", task.host, port.port)
+        });
+        let ports = ports.collect::<Vec<_>>().join(" ");
+        let _infallible =
+            writeln!(text, "{}.{name}.{}.{cell}.borg → {ports}", task.index, job.user);
+    }
+    output::print(&text)
+}
+
+/// A cell's resources in a few words.
+pub(super) fn capacity(capacity: Option<&v1::Resources>) -> String {
+    let capacity = capacity.and_then(|capacity| Resources::try_from(*capacity).ok());
+    capacity.map(|all| format!("{}, {}", all.cpu, all.ram)).unwrap_or_default()
+}

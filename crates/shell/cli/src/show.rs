@@ -1,0 +1,328 @@
+//! `bourg status`: what there is; and what is common to everything that is shown.
+
+use std::collections::BTreeMap;
+use std::io::IsTerminal;
+use std::time::Duration;
+
+use model::{Priority, Resources, Time};
+use proto::v1;
+
+use super::exit::{Done, Failure};
+use super::output::{self, Format, Listing};
+use super::{ListArgs, StatusArgs, job_address, run, why, with_cell};
+use client::Target;
+
+/// How often something that is watched is looked at.
+const WATCH_INTERVAL: Duration = Duration::from_millis(500);
+
+/// Shows once, or again whenever the index changes.
+pub(super) async fn repeat(
+    args: &ListArgs,
+    mut show: impl AsyncFnMut() -> Result<(u64, Shown), Failure>,
+) -> Done {
+    let mut last = None;
+    loop {
+        let (index, shown) = show().await?;
+        if last != Some(index) {
+            if args.watch && std::io::stdout().is_terminal() {
+                output::print_bytes(b"\x1b[H\x1b[2J")?;
+            }
+            shown()?;
+            last = Some(index);
+        }
+        if !args.watch {
+            return Ok(());
+        }
+        tokio::time::sleep(WATCH_INTERVAL).await;
+    }
+}
+
+/// What writes an answer.
+pub(super) type Shown = Box<dyn FnOnce() -> Done>;
+
+pub(super) fn status(cell: Target<'_>, args: &StatusArgs) -> Done {
+    let some = args.jobs.iter().find(|address| address.tasks != model::TaskSelection::All);
+    if let Some(address) = some.filter(|_| args.jobs.len() > 1) {
+        return Err(Failure::usage(format!("error: give {address} alone")));
+    }
+    with_cell(cell, async |mut connection| {
+        repeat(&args.list, async || {
+            let request = v1::StatusRequest {
+                jobs: args.jobs.iter().map(job_address).collect(),
+                tasks: !args.jobs.is_empty(),
+                dead: args.all,
+                labels: args.list.labels(),
+                at: args.list.at(),
+                mine: false,
+            };
+            let mut answer = connection
+                .ask(request, async |mut client, request| client.status(request).await)
+                .await?;
+            if let [address] = args.jobs.as_slice() {
+                let chosen =
+                    |task: &v1::TaskStatus| address.tasks.contains(model::TaskIndex(task.index));
+                for job in &mut answer.jobs {
+                    are_there(job, &address.tasks)?;
+                    job.tasks.retain(chosen);
+                }
+            }
+            let format = args.list.output.clone();
+            let with_tasks = !args.jobs.is_empty();
+            let shown = move || match (&format, with_tasks) {
+                (Format::Table | Format::Wide, true) => {
+                    answer.jobs.iter().try_for_each(|job| show_job(&format, job, answer.time))
+                }
+                _ => show_jobs(&format, &answer),
+            };
+            Ok((answer_index(&args.list), Box::new(shown) as Shown))
+        })
+        .await
+    })
+}
+
+/// While a job's tasks are watched everything about them may change with time alone.
+fn answer_index(args: &ListArgs) -> u64 {
+    if args.watch { process::clock::wall_clock().0 } else { 0 }
+}
+
+fn priority(number: Option<u32>) -> String {
+    let priority = Priority::new(number.unwrap_or_default().into());
+    priority.map(|priority| priority.to_string()).unwrap_or_default()
+}
+
+fn job_name(job: &v1::JobStatus) -> String {
+    let name = job.spec.as_ref().map(|spec| spec.name.as_str()).unwrap_or_default();
+    format!("{}/{name}", job.user)
+}
+
+fn show_jobs(format: &Format, answer: &v1::StatusResponse) -> Done {
+    output::list(
+        format,
+        &Listing {
+            items: &answer.jobs,
+            name: job_name,
+            headings: &[
+                "JOB", "STATE", "PRIORITY", "TASKS", "PENDING", "RUNNING", "HEALTHY", "ENDED",
+                "ID", "LABELS",
+            ],
+            wide: 2,
+            row: |job| {
+                let counts = job.counts.unwrap_or_default();
+                let ended = counts.finished + counts.failed + counts.killed;
+                vec![
+                    job_name(job),
+                    job.state.clone(),
+                    priority(job.spec.as_ref().and_then(|spec| spec.priority)),
+                    counts.tasks.to_string(),
+                    counts.pending.to_string(),
+                    counts.running.to_string(),
+                    counts.healthy.to_string(),
+                    ended.to_string(),
+                    job.collection.to_string(),
+                    shown_labels(&job_labels(job)),
+                ]
+            },
+        },
+    )
+}
+
+type Labels = BTreeMap<String, String>;
+
+fn job_labels(job: &v1::JobStatus) -> Labels {
+    job.spec.as_ref().map(|spec| spec.labels.clone()).unwrap_or_default()
+}
+
+/// The labels of a task: its job's, and those of its override.
+fn task_labels(job: &v1::JobStatus, index: u32) -> Labels {
+    let own = job.spec.as_ref().and_then(|spec| spec.overrides.get(&index));
+    let mut labels = job_labels(job);
+    labels.extend(own.map(|own| own.labels.clone()).unwrap_or_default());
+    labels
+}
+
+/// `team=search,tier=canary`, as labels are asked for.
+fn shown_labels(labels: &Labels) -> String {
+    let one = |(name, value): (&String, &String)| {
+        format!("{}={}", name.escape_debug(), value.escape_debug())
+    };
+    labels.iter().map(one).collect::<Vec<_>>().join(",")
+}
+
+/// Whether a job has the tasks that are asked for.
+fn are_there(job: &v1::JobStatus, tasks: &model::TaskSelection) -> Done {
+    let of = job.counts.unwrap_or_default().tasks;
+    match tasks.is_within(of) {
+        true => Ok(()),
+        false => {
+            let (name, last) = (job_name(job), of.saturating_sub(1));
+            Err(Failure::usage(format!("error: {name} has tasks 0 to {last} only"))
+                .next(format!("bourg status {name}")))
+        }
+    }
+}
+
+/// How many of a job's tasks are as they should be, or how they ended.
+fn tally(job: &v1::JobStatus) -> String {
+    let counts = job.counts.unwrap_or_default();
+    let good = if run::is_alloc_set(job) { "allocs in place" } else { "healthy" };
+    let alive = (!run::is_dead(job)).then_some((counts.healthy, good));
+    let ended =
+        [(counts.finished, "finished"), (counts.failed, "failed"), (counts.killed, "killed")];
+    let parts = alive.into_iter().chain(ended.into_iter().filter(|(tasks, _)| *tasks > 0));
+    let part = |(place, (tasks, what)): (usize, (u32, &str))| match place {
+        0 => format!("{tasks} of {} {what}", counts.tasks),
+        _ => format!("{tasks} {what}"),
+    };
+    parts.enumerate().map(part).collect::<Vec<_>>().join(", ")
+}
+
+/// One job with its tasks.
+fn show_job(format: &Format, job: &v1::JobStatus, now: u64) -> Done {
+    let priority = priority(job.spec.as_ref().and_then(|spec| spec.priority));
+    let age = Time(now).since(Time(job.submitted));
+    let why = match (job.waits_for.as_slice(), job.reason.as_str()) {
+        ([], "") => String::new(),
+        ([], reason) => format!(" ({reason})"),
+        (jobs, _) => format!(" {}", why::until(jobs)),
+    };
+    let is_alloc_set = run::is_alloc_set(job);
+    let within = match job.alloc_set.as_str() {
+        "" => String::new(),
+        set => format!("  in {set}"),
+    };
+    output::print(&format!(
+        "{}  {}{why}  {priority}{within}  {}  submitted {age} ago\n",
+        job_name(job),
+        job.state,
+        tally(job),
+    ))?;
+    if is_alloc_set {
+        return show_allocs(format, job, now);
+    }
+    let row = |task: &v1::TaskStatus| {
+        let health = match (task.state.as_str(), task.health()) {
+            ("running", v1::Health::Healthy) => "healthy",
+            ("running", v1::Health::Unhealthy) => "unhealthy",
+            ("running", v1::Health::Unknown) => "not yet",
+            _ => "",
+        };
+        let ports = task.ports.iter().map(|port| format!("{}={}", port.name, port.port));
+        let mut row = vec![
+            task.index.to_string(),
+            task.state.clone(),
+            Time(now).since(Time(task.since)).to_string(),
+            health.to_owned(),
+            task.machine.clone(),
+            ports.collect::<Vec<_>>().join(" "),
+            task.failures.to_string(),
+            task.last_end_text.clone(),
+        ];
+        if !job.alloc_set.is_empty() {
+            let index = task.alloc.rsplit_once('/').map(|(_, index)| index.to_owned());
+            row.insert(5, index.unwrap_or_default());
+        }
+        if *format == Format::Wide {
+            row.push(task.generation.to_string());
+            row.push(task.reason.clone());
+            row.push(shown_labels(&task_labels(job, task.index)));
+        }
+        row
+    };
+    let mut headings = vec![
+        "TASK",
+        "STATE",
+        "SINCE",
+        "HEALTH",
+        "MACHINE",
+        "PORTS",
+        "FAILURES",
+        "LAST END",
+        "GENERATION",
+        "REASON",
+        "LABELS",
+    ];
+    let mut shown = if *format == Format::Wide { headings.len() } else { 8 };
+    if !job.alloc_set.is_empty() {
+        headings.insert(5, "ALLOC");
+        shown += 1;
+    }
+    output::print(&output::table(&headings[..shown], job.tasks.iter().map(row).collect()))
+}
+
+/// The allocs of an alloc set, and what runs in them.
+fn show_allocs(format: &Format, job: &v1::JobStatus, now: u64) -> Done {
+    let resources = |of: Option<v1::Resources>| {
+        let known = of.and_then(|of| Resources::try_from(of).ok());
+        known.map(|known| known.to_string()).unwrap_or_default()
+    };
+    let row = |alloc: &v1::TaskStatus| {
+        let taken = match alloc.taken {
+            None => String::new(),
+            some => format!("{} of {}", resources(some), resources(alloc.limit)),
+        };
+        let mut row = vec![
+            alloc.index.to_string(),
+            alloc.state.clone(),
+            Time(now).since(Time(alloc.since)).to_string(),
+            alloc.machine.clone(),
+            taken,
+            alloc.inside.join(" "),
+            alloc.last_end_text.clone(),
+        ];
+        if *format == Format::Wide {
+            row.push(alloc.generation.to_string());
+            row.push(alloc.reason.clone());
+            row.push(shown_labels(&task_labels(job, alloc.index)));
+        }
+        row
+    };
+    let headings = [
+        "ALLOC",
+        "STATE",
+        "SINCE",
+        "MACHINE",
+        "TAKEN",
+        "TASKS",
+        "LAST END",
+        "GENERATION",
+        "REASON",
+        "LABELS",
+    ];
+    let shown = if *format == Format::Wide { headings.len() } else { 7 };
+    output::print(&output::table(&headings[..shown], job.tasks.iter().map(row).collect()))?;
+    match job.jobs.as_slice() {
+        [] => output::print("no job runs in it\n"),
+        jobs => output::print(&format!("jobs in it: {}\n", jobs.join(", "))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_ended_is_counted_by_how_it_ended() {
+        let job = |state: &str, [healthy, finished, failed, killed]: [u32; 4]| v1::JobStatus {
+            state: state.to_owned(),
+            counts: Some(v1::JobCounts {
+                tasks: 20,
+                healthy,
+                finished,
+                failed,
+                killed,
+                ..v1::JobCounts::default()
+            }),
+            ..v1::JobStatus::default()
+        };
+        for (state, counts, says) in [
+            ("running", [20, 0, 0, 0], "20 of 20 healthy"),
+            ("pending", [0, 0, 0, 0], "0 of 20 healthy"),
+            ("running", [4, 15, 0, 1], "4 of 20 healthy, 15 finished, 1 killed"),
+            ("finished", [0, 20, 0, 0], "20 of 20 finished"),
+            ("failed", [0, 17, 2, 1], "17 of 20 finished, 2 failed, 1 killed"),
+            ("killed", [0, 0, 0, 20], "20 of 20 killed"),
+        ] {
+            assert_eq!(tally(&job(state, counts)), says, "{state} {counts:?}");
+        }
+    }
+}

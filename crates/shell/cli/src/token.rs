@@ -1,0 +1,38 @@
+//! Join tokens as administrators ask for them. The key of one is made here, and goes into the token
+//! alone.
+
+use std::time::Duration;
+
+use model::Span;
+use proto::v1;
+use proto::v1::issue_token_request::Joins;
+use rpc::{JoinToken, NewKey};
+
+use super::exit::Failure;
+use client::Connection;
+
+/// Has the cell issue a token; gives it with when it expires, in microseconds since 1970.
+pub(super) async fn issue(
+    connection: &mut Connection,
+    joins: Joins,
+    validity: Duration,
+) -> Result<(JoinToken, u64), Failure> {
+    let unusable = |error: &dyn std::fmt::Display| Failure::failed(format!("error: {error}"));
+    let key = NewKey::generate().map_err(|error| unusable(&error))?;
+    let validity = Span(u64::try_from(validity.as_micros()).unwrap_or(u64::MAX));
+    let request = v1::IssueTokenRequest {
+        id: Some(connection.request_id().await?),
+        joins: Some(joins),
+        signing_request: key.request_pem().map_err(|error| unusable(&error))?,
+        validity: Some(proto::duration(validity)),
+    };
+    let answer = connection
+        .ask(request, async |mut client, request| client.issue_token(request).await)
+        .await?;
+    let (file, ca_pem) = connection.cell_file();
+    let credentials = key.credentials(answer.certificate, ca_pem);
+    let credentials = credentials.map_err(|error| unusable(&error))?;
+    let masters = if answer.masters.is_empty() { file.masters } else { answer.masters };
+    let token = JoinToken::new(masters, credentials).map_err(|error| unusable(&error))?;
+    Ok((token, answer.expires))
+}

@@ -1,0 +1,182 @@
+//! `bourg user`: who may ask a cell anything, with which certificate.
+
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use model::{Span, Time, UserName};
+use proto::v1;
+use rpc::NewKey;
+
+use super::exit::{Done, Failure};
+use super::output::{self, Format, Listing};
+use super::{duration, moment, with_cell};
+use client::Connection;
+use client::Target;
+
+/// What is done about users.
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    /// Give a user a certificate: makes a directory with which they use the cell.
+    ///
+    /// The key is made here and does not leave the directory; the cell certifies it. A user can have
+    /// several certificates, as one for each of their machines.
+    Add(AddArgs),
+    /// The users who were added or revoked, and the administrators.
+    List {
+        #[arg(short, long, default_value = "table")]
+        /// table, wide, json, yaml, name, or a field by its path.
+        output: Format,
+    },
+    /// Refuse every certificate that a user has. What they run, runs on.
+    ///
+    /// What they follow ends at once. Added again, they are accepted with the new certificate, and
+    /// what they may do is as it was.
+    Revoke {
+        /// Whose.
+        name: UserName,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(super) struct AddArgs {
+    /// The user: new, or one who needs another certificate.
+    name: UserName,
+    /// The directory to make. Default: ./NAME.
+    #[arg(long)]
+    dir: Option<PathBuf>,
+    /// How long the certificate is valid, such as 30d: a minute to a year.
+    #[arg(long = "for", value_name = "TIME", default_value = "90d", value_parser = duration)]
+    validity: Duration,
+}
+
+pub(super) fn user(cell: Target<'_>, command: &Command) -> Done {
+    match command {
+        Command::Add(args) => add(cell, args),
+        Command::List { output } => list(cell, output),
+        Command::Revoke { name } => revoke(cell, name),
+    }
+}
+
+fn add(cell: Target<'_>, args: &AddArgs) -> Done {
+    let default = || Path::new(".").join(args.name.as_str());
+    let directory = args.dir.clone().unwrap_or_else(default);
+    with_cell(cell, async |mut connection| {
+        make(&directory, "--dir")?;
+        let added = certify(&mut connection, args, &directory).await;
+        if added.is_err() {
+            // It is empty, but for what of the certificate could be written.
+            let _kept = std::fs::remove_dir(&directory);
+        }
+        let expires = added?;
+        output::say(&format!(
+            "{}: can use the cell with {} until {}: give them the directory, which holds their key\n\
+             next: bourg --cell {} status\n",
+            args.name,
+            directory.display(),
+            moment::shown(Time(expires)),
+            directory.display()
+        ));
+        Ok(())
+    })
+}
+
+/// Makes the directory that a flag names, which is to be new: what is in another one may be somebody's
+/// key.
+pub(super) fn make(directory: &Path, flag: &str) -> Done {
+    let failed = |error: std::io::Error| {
+        let text = format!("error: cannot make {}: {error}", directory.display());
+        Failure::usage(text).next(format!("name another one with {flag}"))
+    };
+    if let Some(parent) = directory.parent() {
+        std::fs::create_dir_all(parent).map_err(failed)?;
+    }
+    std::fs::DirBuilder::new().mode(0o700).create(directory).map_err(failed)
+}
+
+/// Has a new key certified and writes the client directory; gives when it expires.
+async fn certify(
+    connection: &mut Connection,
+    args: &AddArgs,
+    directory: &Path,
+) -> Result<u64, Failure> {
+    let unusable = |error: rpc::Error| Failure::failed(format!("error: {error}"));
+    let key = NewKey::generate().map_err(unusable)?;
+    let validity = Span(u64::try_from(args.validity.as_micros()).unwrap_or(u64::MAX));
+    let request = v1::AddUserRequest {
+        id: Some(connection.request_id().await?),
+        name: args.name.to_string(),
+        signing_request: key.request_pem().map_err(unusable)?,
+        validity: Some(proto::duration(validity)),
+    };
+    let answer =
+        connection.ask(request, async |mut client, request| client.add_user(request).await).await?;
+    let (file, ca_pem) = connection.cell_file();
+    let credentials = key.credentials(answer.certificate, ca_pem).map_err(unusable)?;
+    client::write(directory, &file, &credentials)?;
+    Ok(answer.expires)
+}
+
+fn revoke(cell: Target<'_>, name: &UserName) -> Done {
+    with_cell(cell, async |mut connection| {
+        let id = Some(connection.request_id().await?);
+        let request = v1::RevokeUserRequest { id, name: name.to_string() };
+        let answer = connection
+            .ask(request, async |mut client, request| client.revoke_user(request).await)
+            .await?;
+        let jobs = match answer.jobs {
+            0 => String::new(),
+            1 => "; 1 job of theirs runs on".to_owned(),
+            several => format!("; {several} jobs of theirs run on"),
+        };
+        output::say(&format!("{name}: no certificate of theirs is accepted any more{jobs}\n"));
+        if !answer.known {
+            let near = match answer.nearest.as_str() {
+                "" => String::new(),
+                near => format!(" Did you mean {near}?"),
+            };
+            output::say(&format!("note: nothing was known of {name} before.{near}\n"));
+        }
+        Ok(())
+    })
+}
+
+fn list(cell: Target<'_>, format: &Format) -> Done {
+    with_cell(cell, async |mut connection| {
+        let answer = connection
+            .ask(v1::UsersRequest {}, async |mut client, request| client.users(request).await)
+            .await?;
+        let listing = Listing {
+            items: &answer.users,
+            name: |user| user.name.clone(),
+            headings: &["USER", "ADMINISTRATOR", "ADDED", "CERTIFICATES", "REVOKED", "SERIALS"],
+            wide: 1,
+            row,
+        };
+        output::list(format, &listing)
+    })
+}
+
+fn row(user: &v1::UserStatus) -> Vec<String> {
+    let act = |at: u64, by: &str| match at {
+        0 => "-".to_owned(),
+        at => format!("{} by {by}", moment::shown(Time(at))),
+    };
+    let last = user.certificates.iter().map(|certificate| certificate.expires).max();
+    let certificates = match (last, user.certificates.len()) {
+        (None, _) if user.shut_out => "none".to_owned(),
+        (None, _) => "any of the cell's".to_owned(),
+        (Some(last), 1) => format!("1, until {}", moment::shown(Time(last))),
+        (Some(last), several) => format!("{several}, the last until {}", moment::shown(Time(last))),
+    };
+    let serials = user.certificates.iter().map(|certificate| certificate.serial.as_str());
+    vec![
+        user.name.clone(),
+        if user.administrator { "yes" } else { "-" }.to_owned(),
+        act(user.added, &user.added_by),
+        certificates,
+        act(user.revoked, &user.revoked_by),
+        serials.collect::<Vec<_>>().join(" "),
+    ]
+}

@@ -1,0 +1,194 @@
+//! `bourg why`: why tasks are pending, and what would let them start.
+
+use std::fmt::Write as _;
+
+use model::{Priority, Resources, Time};
+use proto::v1;
+
+use super::choose::{Among, choose};
+use super::exit::{Done, Failure};
+use super::moment::Moment;
+use super::output::{self, Format, Listing};
+use super::{WhyArgs, with_cell};
+use client::Connection;
+use client::Target;
+
+pub(super) fn why(cell: Target<'_>, args: &WhyArgs) -> Done {
+    with_cell(cell, async |mut connection| {
+        let at = args.at.map(Moment::message);
+        let among = Among::Alive(at);
+        let named = args.job.as_slice();
+        let chosen = choose(&mut connection, named, args.labels.as_ref(), &among).await?;
+        let mut answers = Vec::new();
+        for job in chosen {
+            let (tasks, job) = (Some((&job.tasks).into()), Some(job.job));
+            let request = v1::WhyRequest { job, tasks, at, scores: args.scores };
+            answers.push(
+                connection
+                    .ask(request, async |mut client, request| client.why(request).await)
+                    .await?,
+            );
+        }
+        match answers.as_slice() {
+            [answer] if args.labels.is_none() => {
+                output::object(&args.output, answer, &name(answer), || show(answer))
+            }
+            several => show_several(&args.output, several),
+        }
+    })
+}
+
+fn name(answer: &v1::WhyResponse) -> String {
+    format!("{}/{}", answer.user, answer.job)
+}
+
+/// The explanations of several jobs; for people, of those that have something pending.
+fn show_several(format: &Format, answers: &[v1::WhyResponse]) -> Done {
+    if let Format::Table | Format::Wide = format {
+        let waits = |answer: &&v1::WhyResponse| answer.queued > 0 || !answer.groups.is_empty();
+        let text: String = answers.iter().filter(waits).map(show).collect();
+        return match (text.is_empty(), answers) {
+            (true, [one]) => output::print(&show(one)),
+            (true, all) => output::print(&format!("nothing of {} jobs is pending\n", all.len())),
+            (false, _) => output::print(&text),
+        };
+    }
+    let listing = Listing { items: answers, name, headings: &[], wide: 0, row: |_| Vec::new() };
+    output::list(format, &listing)
+}
+
+/// `until ana/extract has finished`.
+pub(super) fn until(waits_for: &[String]) -> String {
+    let have = if waits_for.len() == 1 { "has" } else { "have" };
+    format!("until {} {have} finished", waits_for.join(", "))
+}
+
+/// The explanation of a job, as people read it.
+pub(super) async fn explain(
+    connection: &mut Connection,
+    job: v1::JobAddress,
+) -> Result<String, Failure> {
+    let request = v1::WhyRequest { job: Some(job), ..v1::WhyRequest::default() };
+    let answer =
+        connection.ask(request, async |mut client, request| client.why(request).await).await?;
+    Ok(show(&answer))
+}
+
+fn show(answer: &v1::WhyResponse) -> String {
+    let name = name(answer);
+    if answer.queued > 0 {
+        let (until, s) = (until(&answer.waits_for), if answer.queued == 1 { "" } else { "s" });
+        return format!(
+            "{name}: {} task{s} queued {until}\n true at index {}\n",
+            answer.queued, answer.index
+        );
+    }
+    if answer.groups.is_empty() && answer.scores.is_empty() {
+        return format!("{name}: nothing is pending\n");
+    }
+    let mut text = String::new();
+    for group in &answer.groups {
+        show_group(&mut text, answer, group, &name);
+    }
+    if answer.more > 0 {
+        let more = answer.more;
+        let _infallible = writeln!(
+            text,
+            " {more} more pending, each of which asks for something else: choose some, as in {name}/0-99"
+        );
+    }
+    show_scores(&mut text, answer);
+    let _infallible = writeln!(text, " true at index {}", answer.index);
+    text
+}
+
+fn show_group(text: &mut String, answer: &v1::WhyResponse, group: &v1::PendingGroup, name: &str) {
+    let now = Time(answer.time);
+    let tasks: u32 = group.tasks.iter().map(|range| range.last - range.first + 1).sum();
+    let which = match tasks == answer.tasks {
+        true => String::new(),
+        false => format!(" ({})", ranges(&group.tasks)),
+    };
+    let priority = Priority::new(answer.priority.into());
+    let priority = priority.map(|priority| priority.to_string()).unwrap_or_default();
+    let limit = group.limit.and_then(|limit| Resources::try_from(limit).ok());
+    let limit = limit.map(|limit| limit.to_string()).unwrap_or_default();
+    let _infallible = writeln!(
+        text,
+        "{name}: {tasks} of {} task{} pending{which} for {}, {priority}, asking {limit} each",
+        answer.tasks,
+        if answer.tasks == 1 { "" } else { "s" },
+        now.since(Time(group.since)),
+    );
+    if group.cause != "new" {
+        let _infallible = writeln!(text, " {}", group.cause);
+    }
+    if !group.avoids.is_empty() {
+        let machines = group.avoids.join(", ");
+        let _infallible =
+            writeln!(text, " it crashed on {machines} of late: others come first, where it fits");
+    }
+    if !group.last_end_text.is_empty() {
+        let _infallible = writeln!(text, " its last life ended: {}", group.last_end_text);
+    }
+    if group.not_before > answer.time {
+        let wait = Time(group.not_before).since(now);
+        let _infallible = writeln!(text, " it is tried again in {wait}");
+    }
+    match group.machines {
+        0 => text.push_str(" the cell has no machines\n"),
+        machines => {
+            let s = if machines == 1 { "" } else { "s" };
+            let mut lead = match answer.alloc_set.as_str() {
+                "" => format!(" of {machines} machine{s}"),
+                set => format!(" of {machines} alloc{s} of {set}"),
+            };
+            if group.fits > 0 {
+                let fit = if group.fits == 1 { "fits" } else { "fit" };
+                let _infallible = writeln!(
+                    text,
+                    "{lead}  {} {fit}: the scheduler will place it there",
+                    group.fits
+                );
+                lead = " ".repeat(lead.chars().count());
+            }
+            for misfit in &group.misfits {
+                let nearest = match misfit.nearest.as_str() {
+                    "" => String::new(),
+                    nearest => format!(" ({nearest})"),
+                };
+                let _infallible =
+                    writeln!(text, "{lead}  {} {}{nearest}", misfit.machines, misfit.reason);
+                lead = " ".repeat(lead.chars().count());
+            }
+        }
+    }
+    if !group.smallest_change.is_empty() {
+        let _infallible =
+            writeln!(text, " smallest change that starts one now: {}", group.smallest_change);
+    }
+}
+
+/// ` scores for task 0, lower is better: m1 9214 = packing 4507 × 2 + mixing 200 × 1`, and so on.
+fn show_scores(text: &mut String, answer: &v1::WhyResponse) {
+    if answer.scores.is_empty() {
+        return;
+    }
+    let task = answer.scored_task;
+    let _infallible = writeln!(text, " scores of machines for task {task}, lower is better:");
+    for score in &answer.scores {
+        let terms = score.terms.iter().filter(|term| term.value > 0);
+        let terms = terms.map(|term| format!("{} {} × {}", term.name, term.value, term.weight));
+        let terms: Vec<String> = terms.collect();
+        let sum = if terms.is_empty() { "0".to_owned() } else { terms.join(" + ") };
+        let _infallible = writeln!(text, "  {}  {} = {sum}", score.machine, score.score);
+    }
+}
+
+fn ranges(ranges: &[v1::IndexRange]) -> String {
+    let range = |range: &v1::IndexRange| match range.first == range.last {
+        true => range.first.to_string(),
+        false => format!("{}-{}", range.first, range.last),
+    };
+    ranges.iter().map(range).collect::<Vec<_>>().join(",")
+}

@@ -1,0 +1,39 @@
+//! A core for tests that does nothing by itself.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use cell::Cell;
+use model::LogIndex;
+use tokio::sync::{mpsc, watch};
+
+use super::{Admission, Core, Message, ToLog, View};
+
+impl Core {
+    /// A core that takes nothing out of its queue, of so many places.
+    pub(crate) fn held(queue: usize) -> (Self, mpsc::Receiver<Message>) {
+        // What nobody publishes any more can be read all the same.
+        Self::held_at(queue, watch::channel(Arc::new(View::of(Cell::empty()))).1)
+    }
+
+    /// The same, with views that somebody publishes.
+    pub(crate) fn held_at(
+        queue: usize,
+        view: watch::Receiver<Arc<View>>,
+    ) -> (Self, mpsc::Receiver<Message>) {
+        let (to_core, from_all) = mpsc::channel(queue);
+        let ended = watch::channel(None).1;
+        let limits = crate::admission::Limits { requests: queue, bytes: queue << 20 };
+        let (admission, told) = (Admission::new(limits), Arc::default());
+        (Self { to_core, view, told, ended, to_log: ToLog::idle(), admission }, from_all)
+    }
+
+    /// As if others knew that everything up to an index is committed.
+    pub(crate) fn tells(&self, index: LogIndex) {
+        self.told.store(index.0, Ordering::Release);
+    }
+
+    pub(crate) fn to_core(&self) -> &mpsc::Sender<Message> {
+        &self.to_core
+    }
+}

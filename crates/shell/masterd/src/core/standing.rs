@@ -1,0 +1,125 @@
+//! What the core says of who leads, and whether the cell that this replica is of lives: one that lives
+//! does not give way to a replica that somebody restored from a checkpoint beside it.
+
+use std::time::{Duration, Instant};
+
+use cell::Cell;
+use model::{LogIndex, ReplicaId, Term};
+
+use super::Metrics;
+use crate::itself::Dismissed;
+
+/// A cell lives that had a leader so long ago, in this process, ...
+const LED_FOR: Duration = Duration::from_secs(10);
+/// ... and has one, or had one not longer ago than this.
+const LED_LATELY: Duration = Duration::from_secs(10);
+/// How often it is said that another replica is refused.
+const SAY_EVERY: Duration = Duration::from_secs(30);
+
+/// When this replica first and last knew of a leader.
+#[derive(Debug, Default)]
+pub(super) struct Standing {
+    first_led: Option<Instant>,
+    last_led: Option<Instant>,
+    said: Option<Instant>,
+}
+
+impl Standing {
+    /// Who leads has changed.
+    pub(super) fn led_by(&mut self, now: Instant, leader: Option<ReplicaId>, term: Term) {
+        match leader {
+            Some(leader) => tracing::info!("replica {leader} leads in term {term}"),
+            None => tracing::warn!("no replica leads in term {term}"),
+        }
+        if leader.is_some() {
+            self.first_led.get_or_insert(now);
+        }
+        self.last_led = Some(now);
+    }
+
+    /// A replica says that the cell was restored and goes on without this one. Refused, and said, where
+    /// the cell that this one is of lives.
+    pub(super) fn superseded(
+        &mut self,
+        now: Instant,
+        (by, why): (ReplicaId, String),
+        leader: Option<ReplicaId>,
+        metrics: &Metrics,
+    ) -> anyhow::Result<()> {
+        if !self.lives(now, leader) {
+            return Err(Dismissed(why).into());
+        }
+        metrics.core.restored_refused.inc();
+        if self.said.is_none_or(|said| now.duration_since(said) >= SAY_EVERY) {
+            self.said = Some(now);
+            tracing::error!(
+                "replica {by} goes on from a restored checkpoint while this cell lives, and is refused \
+                 ({why}). Machines that it reaches obey it. Stop it, and bring replica {by} back as a new \
+                 one, with an empty directory: bourg master remove {by}, bourg master add"
+            );
+        }
+        Ok(())
+    }
+
+    fn lives(&self, now: Instant, leader: Option<ReplicaId>) -> bool {
+        let since = |at: Option<Instant>| at.map(|at| now.duration_since(at));
+        let lately = leader.is_some() || since(self.last_led).is_some_and(|ago| ago < LED_LATELY);
+        since(self.first_led).is_some_and(|ago| ago >= LED_FOR) && lately
+    }
+}
+
+/// Says that this replica leads, and of which state: nobody waits for the digest of a large cell.
+pub(super) fn say_leads(term: Term, cell: &Cell) {
+    let cell = cell.clone();
+    let say = move || {
+        let (index, hash) = (cell.index(), proto::image::state_hash(&cell));
+        tracing::info!("leads in term {term} at index {index}, state {}", hash.short());
+    };
+    // Without a thread it goes unsaid.
+    let _unsaid = std::thread::Builder::new().name("says".to_owned()).spawn(say);
+}
+
+/// Says that records of this replica were replaced.
+pub(super) fn say_replaced(from: LogIndex, records: usize) {
+    tracing::warn!(
+        "{records} records from {from} on are replaced by the leader's: they were not committed, unless \
+         a replica lost what it had acknowledged"
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cell_that_lives_gives_way_to_nobody() {
+        let begin = Instant::now();
+        let at = |seconds| begin + Duration::from_secs(seconds);
+        let leader = Some(ReplicaId(1));
+        // When somebody began and ceased to lead, and whether the cell lives a moment later.
+        for (led, ceased, now, lives) in [
+            (None, None, 100, false),
+            (Some(1), None, 5, false),
+            (Some(1), None, 11, true),
+            (Some(1), None, 1_000, true),
+            (Some(1), Some(50), 55, true),
+            (Some(1), Some(50), 61, false),
+            (Some(1), Some(2), 8, false),
+        ] {
+            let mut standing = Standing::default();
+            if let Some(led) = led {
+                standing.led_by(at(led), leader, Term(1));
+            }
+            if let Some(ceased) = ceased {
+                standing.led_by(at(ceased), None, Term(2));
+            }
+            let leads = leader.filter(|_| led.is_some() && ceased.is_none());
+            assert_eq!(standing.lives(at(now), leads), lives, "{led:?} {ceased:?} {now}");
+            let metrics = Metrics::default();
+            let by = (ReplicaId(3), "replica 3 says so".to_owned());
+            let refused = standing.superseded(at(now), by, leads, &metrics);
+            assert_eq!(refused.is_ok(), lives);
+            assert_eq!(metrics.core.restored_refused.get(), u64::from(lives));
+        }
+    }
+}

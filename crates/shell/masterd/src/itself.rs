@@ -1,0 +1,257 @@
+//! Which replica a data directory is of, and where it finds the others before it has the cell:
+//! `replica.toml`. The replica that founds the cell needs none: it is the first.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Context, ensure};
+use model::ReplicaId;
+use replica::ReplicaError;
+use serde::{Deserialize, Serialize};
+use store::DataDirectory;
+
+use process::joining;
+
+const FILE: &str = "replica.toml";
+/// The replica that founds a cell.
+pub const FIRST: ReplicaId = ReplicaId(1);
+
+/// Why it is of no use to start this replica again as it is: it is none of the cell's any more, or what
+/// is in its directory must not be used.
+#[derive(Clone, Debug)]
+pub struct Dismissed(pub(crate) String);
+
+impl Dismissed {
+    /// What ended a replica: nothing but another directory helps where its own must not be used.
+    pub(super) fn or(error: ReplicaError) -> anyhow::Error {
+        match error {
+            ReplicaError::Forgot { .. }
+            | ReplicaError::AnotherDirectory { .. }
+            | ReplicaError::Contradicted { .. } => Self(error.to_string()).into(),
+            ReplicaError::UnknownOperation(_) | ReplicaError::Consensus(_) => error.into(),
+        }
+    }
+}
+
+impl std::fmt::Display for Dismissed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Dismissed {}
+
+/// A replica, as its directory says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Itself {
+    /// Its id.
+    id: u64,
+    /// Where others answer, by their id.
+    #[serde(default)]
+    replicas: BTreeMap<String, String>,
+    /// To which restore epoch this one was restored, and where the replicas of the cell answered before
+    /// that, by their id: it serves only after it was seen that they are gone. Neither is there after
+    /// that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    restored: Option<u64>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    former: BTreeMap<String, String>,
+    /// The crc32c of all else, in hexadecimal; empty in a file of an older build, or made by hand.
+    #[serde(default)]
+    checksum: String,
+}
+
+impl Itself {
+    /// A replica that finds others at these addresses.
+    pub fn new(id: ReplicaId, replicas: impl IntoIterator<Item = (ReplicaId, String)>) -> Self {
+        let replicas = named(replicas);
+        Self {
+            id: id.0,
+            replicas,
+            restored: None,
+            former: BTreeMap::new(),
+            checksum: String::new(),
+        }
+    }
+
+    /// The same of a cell that was restored, whose replicas answered at these addresses before.
+    pub fn restored(
+        mut self,
+        restore_epoch: u64,
+        former: impl IntoIterator<Item = (ReplicaId, String)>,
+    ) -> Self {
+        (self.restored, self.former) = (Some(restore_epoch), named(former));
+        self
+    }
+
+    /// Reads it from a data directory.
+    pub fn read(directory: &Path) -> anyhow::Result<Self> {
+        let path = directory.join(FILE);
+        let text = match std::fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                return Ok(Self::new(FIRST, []));
+            }
+            Err(error) => {
+                return Err(error).with_context(|| format!("cannot read {}", path.display()));
+            }
+        };
+        let damaged = |why: &dyn std::fmt::Display| {
+            let path = path.display();
+            format!(
+                "{path} is damaged, so that it is not known which replica this is ({why}): {ANEW}"
+            )
+        };
+        let read: Self =
+            toml::from_str(&text).map_err(|error| Dismissed(damaged(&error.message())))?;
+        if !read.checksum.is_empty() && read.checksum != read.digest()? {
+            return Err(Dismissed(damaged(&"its checksum does not match")).into());
+        }
+        ensure!(read.id > 0, "in {}: replicas count from 1", path.display());
+        for id in read.replicas.keys().chain(read.former.keys()) {
+            ensure!(id.parse::<u64>().is_ok(), "in {}: '{id}' is no replica's id", path.display());
+        }
+        Ok(read)
+    }
+
+    /// The checksum of all but itself.
+    fn digest(&self) -> anyhow::Result<String> {
+        let rest = Self { checksum: String::new(), ..self.clone() };
+        Ok(format!("{:08x}", crc32c::crc32c(toml::to_string(&rest)?.as_bytes())))
+    }
+
+    /// Writes it into a data directory.
+    pub fn write(&self, directory: &Path) -> anyhow::Result<()> {
+        let path = directory.join(FILE);
+        let text = toml::to_string(&Self { checksum: self.digest()?, ..self.clone() })?;
+        let written = joining::replace(&path, &directory.join("replica.toml.tmp"), &text);
+        written.with_context(|| format!("cannot write {}", path.display()))
+    }
+
+    /// Its id.
+    pub fn id(&self) -> ReplicaId {
+        ReplicaId(self.id)
+    }
+
+    /// Where others answer.
+    pub fn replicas(&self) -> BTreeMap<ReplicaId, Arc<str>> {
+        numbered(&self.replicas)
+    }
+
+    /// Refuses to found a cell in a directory that has nothing of one, where that had one: its replica
+    /// would be the first of another cell, at the address of the one that was there.
+    pub(super) fn check_founds(&self, directory: &DataDirectory) -> Result<(), Dismissed> {
+        let path = directory.path();
+        let why = if self.replicas.is_empty() {
+            let modified = |path: &Path| std::fs::metadata(path)?.modified();
+            let authority = modified(&directory.tls().join("ca.pem"));
+            let made = modified(&path.join("directory-id"));
+            let older = authority.is_ok_and(|authority| made.is_ok_and(|made| authority < made));
+            older.then_some("the authority of a cell is in it, from before it was made")
+        } else {
+            Some("it is of a cell with other replicas")
+        };
+        why.map_or(Ok(()), |why| {
+            let path = path.display();
+            Err(Dismissed(format!(
+                "{path} was emptied: there is nothing in it of the cell, and {why}. Where the cell has other \
+                 replicas, {ANEW}. If all of them are lost, go on from a saved checkpoint (bourg checkpoint \
+                 load)"
+            )))
+        })
+    }
+
+    /// Whether it was restored, and has not served since.
+    pub fn is_restored(&self) -> bool {
+        self.restored.is_some()
+    }
+
+    /// Where the replicas answered of the cell that this one was restored from, with this restore epoch,
+    /// as long as it is not known that they are gone.
+    pub(super) fn former(&self, restore_epoch: u64) -> BTreeMap<ReplicaId, Arc<str>> {
+        match self.restored == Some(restore_epoch) {
+            true => numbered(&self.former),
+            // It was interrupted before it was restored.
+            false => BTreeMap::new(),
+        }
+    }
+}
+
+/// Opens a data directory that has to be there.
+pub(super) fn existing(path: &Path) -> anyhow::Result<DataDirectory> {
+    DataDirectory::open(path).map_err(|error| match error {
+        store::Error::NotADataDirectory { .. } => Dismissed(format!(
+            "the data directory of this replica is gone: {error}. A new one would be another replica: where \
+             the cell has others, {ANEW}"
+        ))
+        .into(),
+        error => error.into(),
+    })
+}
+
+/// Refuses a directory that has been used and may lack what was written to it since.
+pub(super) fn check(directory: &DataDirectory, id: ReplicaId) -> Result<(), Dismissed> {
+    let Some(doubt) = directory.doubt().filter(|_| directory.log_begun()) else { return Ok(()) };
+    let path = directory.path().display();
+    Err(Dismissed(format!(
+        "{path} is not to be used as it is: {doubt}. It may lack what replica {id} has acknowledged, and \
+         replica {id} may run elsewhere. Where the cell has other replicas, {ANEW}. If this is all that \
+         is left of the cell, or its only replica in another place, go on from it with bourg master \
+         restore --dir {path}"
+    )))
+}
+
+/// What to do about a replica that cannot go on with what is in its directory.
+const ANEW: &str = "remove this replica and add a new one with an empty directory (bourg master \
+                    remove, bourg master add)";
+
+fn named(replicas: impl IntoIterator<Item = (ReplicaId, String)>) -> BTreeMap<String, String> {
+    let replicas = replicas.into_iter();
+    replicas.map(|(id, address)| (id.to_string(), address)).collect()
+}
+
+fn numbered(replicas: &BTreeMap<String, String>) -> BTreeMap<ReplicaId, Arc<str>> {
+    let id = |id: &String| id.parse().ok().map(ReplicaId);
+    let replicas = replicas.iter();
+    replicas.filter_map(|(text, at)| Some((id(text)?, Arc::from(at.as_str())))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_without_the_file_is_the_first_replicas() {
+        let place = tempfile::tempdir().expect("a directory");
+        assert_eq!(Itself::read(place.path()).expect("none is needed").id(), FIRST);
+        let third = Itself::new(ReplicaId(3), [(FIRST, "m1:7800".to_owned())]);
+        third.write(place.path()).expect("there is room");
+        let read = Itself::read(place.path()).expect("it is there");
+        assert_eq!((read.id(), read.former(0)), (ReplicaId(3), BTreeMap::new()));
+        assert_eq!(read.replicas(), [(FIRST, Arc::from("m1:7800"))].into());
+        let former = [(FIRST, "m1:7800".to_owned())];
+        Itself::new(FIRST, []).restored(7, former).write(place.path()).expect("there is room");
+        let restored = Itself::read(place.path()).expect("it is there");
+        assert_eq!([6, 7].map(|epoch| restored.former(epoch).len()), [0, 1]);
+        third.write(place.path()).expect("there is room");
+        let text = std::fs::read_to_string(place.path().join(FILE)).expect("it is there");
+        for (what, with) in
+            [("m1:7800", "m2:7800"), ("id = 3", "id = 1"), ("[replicas]", "[former]")]
+        {
+            let changed = text.replace(what, with);
+            assert_ne!(changed, text);
+            std::fs::write(place.path().join(FILE), changed).expect("there is room");
+            let said = Itself::read(place.path()).expect_err("it was changed").to_string();
+            assert!(said.contains("its checksum does not match"), "{said}");
+            assert!(said.ends_with("(bourg master remove, bourg master add)"), "{said}");
+        }
+        std::fs::write(place.path().join(FILE), "id = ").expect("there is room");
+        let said = Itself::read(place.path()).expect_err("it is cut").to_string();
+        assert!(said.contains("is damaged, so that it is not known which replica"), "{said}");
+        std::fs::write(place.path().join(FILE), "id = 0").expect("there is room");
+        let said = Itself::read(place.path()).expect_err("no id").to_string();
+        assert!(said.ends_with("replicas count from 1"), "{said}");
+    }
+}

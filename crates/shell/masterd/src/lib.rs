@@ -1,0 +1,300 @@
+//! The Borgmaster's process: sockets, disk and threads around one [`replica::Replica`].
+//!
+//! Threads (design, section 2): `core` takes every step of the replica; `log` writes and syncs its
+//! records; `agents` polls the machines; `serve` answers requests from views of the cell. The
+//! queues between them are bounded; what does not fit is refused to whoever asks.
+
+mod admission;
+mod agents;
+mod arguments;
+mod asking;
+pub mod beside;
+mod bounds;
+mod changes;
+mod checkpointer;
+mod core;
+mod enrolment;
+mod events;
+mod following;
+mod former;
+mod front;
+mod gate;
+mod health;
+#[cfg(test)]
+mod held;
+pub mod itself;
+mod log;
+mod logs;
+mod lots;
+mod machines;
+mod metrics;
+pub mod past;
+mod peers;
+mod quota;
+mod reads;
+mod records;
+pub mod recover;
+mod rejections;
+mod replicas;
+mod replication;
+mod rescheduling;
+mod restarts;
+mod routes;
+mod saving;
+mod scheduling;
+mod service;
+mod settling;
+mod silence;
+mod streams;
+mod summary;
+mod tally;
+mod tasks;
+mod threads;
+mod users;
+mod view;
+mod views;
+mod watching;
+
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use itself::Itself;
+use model::{CellName, DirectoryId, Level, LogIndex, UserName};
+use replica::Founding;
+use rpc::{Authority, Identity, Rotating, Validity};
+use store::{DataDirectory, Retention};
+use tokio::sync::mpsc;
+
+use process::joining::{Given, Joining};
+use process::{notify, renewal, shutdown};
+
+pub use self::arguments::{MasterArgs, ReplicaArgs, start};
+pub use self::itself::Dismissed;
+pub use self::records::Records;
+pub use self::silence::SilenceArgs;
+
+/// How a master is started.
+#[derive(Clone, Debug)]
+struct Options {
+    /// Its data directory.
+    pub(crate) directory: PathBuf,
+    /// Whether that has to be there: one that was deleted is not made anew.
+    pub(crate) existing: bool,
+    /// The cell that it founds; nothing where it joined another, or has been there before.
+    pub(crate) founds: Option<Founds>,
+    /// The token with which it joins.
+    pub(crate) join: Option<Given>,
+    /// Where other replicas and clients reach it, as `host:port`.
+    pub(crate) address: String,
+    /// The highest level of the state machine that it may be at.
+    pub(crate) level: Level,
+    /// What the master is set to.
+    pub(crate) settings: master::Settings,
+    /// How much of the log and its checkpoints is kept.
+    pub(crate) history: Retention,
+    /// How much of the events is kept.
+    pub(crate) events: Retention,
+    /// How long the certificates are valid that it issues to itself, machines and schedulers.
+    pub(crate) validity: Duration,
+}
+
+/// A cell that is new.
+#[derive(Clone, Debug)]
+struct Founds {
+    /// Its name.
+    pub(crate) cell: CellName,
+    /// Who administers it.
+    pub(crate) administrator: UserName,
+}
+
+/// How many messages may wait for the core, and requests for their answer.
+const CORE_QUEUE: usize = 16_384;
+/// How many bytes of requests may wait for their answer.
+const WAITING_BYTES: usize = 256 << 20;
+
+/// Runs a master until it is told to stop.
+fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()> {
+    let directory = match options.existing {
+        true => itself::existing(&options.directory)?,
+        false => DataDirectory::open_or_create(&options.directory)?,
+    };
+    join(&directory, options.join.as_ref())?;
+    let itself = Itself::read(&options.directory)?;
+    let founds = itself.id() == itself::FIRST;
+    let authority = authority(&directory, options.founds.as_ref(), founds)?;
+    let authority = Arc::new(authority);
+    let validity = Validity::lasting(options.validity);
+    let credentials = Rotating::new(authority.issue(&Identity::Master, validity)?)?;
+    let refusals = rpc::transport::Refusals::default();
+    let (log, recovered) = recover::recover(&directory)?;
+    itself::check(&directory, itself.id())?;
+    if founds && recovered.is_nothing() {
+        itself.check_founds(&directory)?;
+    }
+    let epoch = recovered.restore_epoch;
+    former::wait_until_gone(directory.path(), &itself, epoch, &credentials)?;
+    let began = recovered.checkpoint.as_ref().map(|(cell, _)| cell.clone());
+    let metrics = Arc::<metrics::Metrics>::default();
+    metrics.restarts.inc_by(restarts::count(directory.path()));
+
+    let (to_core, from_all) = mpsc::channel(CORE_QUEUE);
+    let begins = directory.log_begins();
+    let (to_log, log_thread) = log::start(log, begins, to_core.clone(), Arc::clone(&metrics))?;
+    let agents =
+        agents::start(&credentials, refusals.clone(), to_core.clone(), Arc::clone(&metrics))?;
+    let me = (itself.id(), options.address.as_str());
+    let peers = peers::start(&credentials, me, itself.replicas(), to_core.clone())?;
+    let founding = options.founds.clone().filter(|_| founds);
+    let founding = founding.map(|Founds { cell: name, administrator }| Founding {
+        name,
+        administrator,
+        quota: true,
+    });
+    let settings = replica::Settings {
+        id: itself.id(),
+        address: options.address.as_str().into(),
+        directory: DirectoryId(directory.id()),
+        level: options.level,
+        master: options.settings,
+        waiting_max: CORE_QUEUE,
+        ..replica::Settings::default()
+    };
+    let limits = admission::Limits { requests: CORE_QUEUE, bytes: WAITING_BYTES };
+    let next = LogIndex(recovered.checkpoint.as_ref().map_or(0, |(cell, _)| cell.index().0) + 1);
+    let (recorder, keeper) = events::start(
+        &directory.events(),
+        next,
+        options.events,
+        to_core.clone(),
+        Arc::clone(&metrics),
+    )?;
+    let checkpoints = checkpointer::Checkpoints::new(
+        directory.checkpoints(),
+        directory.log(),
+        options.history,
+        to_core.clone(),
+        Arc::clone(&metrics),
+    );
+    if let Some(cell) = began {
+        checkpointer::check_beside(cell, to_core.clone())?;
+    }
+    let core = core::start(core::Parts {
+        settings,
+        recovered,
+        founding,
+        from_all,
+        to_core,
+        to_log,
+        agents: agents.handle(),
+        peers: peers.handle(),
+        checkpoints,
+        recorder,
+        admission: admission::Admission::new(limits),
+        metrics: Arc::clone(&metrics),
+    })?;
+
+    let serve = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .thread_name("serve")
+        .enable_all()
+        .build()
+        .context("cannot start the threads that serve")?;
+    let service = service::Service::new(
+        core.clone(),
+        (agents.handle(), peers.handle()),
+        (Arc::clone(&authority), options.validity),
+        past::Past::of(directory.path()),
+        watching::Kept::new(&directory.events(), keeper.kept()),
+        refusals.clone(),
+        metrics,
+    );
+    let replicas = replication::Replicas::server(service.clone(), directory.checkpoints());
+    let routes = service.routes(replicas)?;
+    let limits = rpc::transport::Limits { drain: Duration::from_millis(200), ..Default::default() };
+    let served = serve.block_on(async {
+        let stopped = async {
+            tokio::select! {
+                () = shutdown::requested() => core.hand_over().await,
+                () = core.stopped() => {}
+            }
+            notify::stopping();
+        };
+        let serving =
+            rpc::transport::serve(listener, &credentials, routes, limits, &refusals, stopped);
+        let ready = async {
+            if core.caught_up().await {
+                notify::ready();
+            }
+            std::future::pending().await
+        };
+        tokio::select! {
+            served = serving => served,
+            never = ready => never,
+            never = renewal::of_authority(&credentials, &authority, options.validity) => never,
+        }
+    });
+    serve.shutdown_timeout(Duration::from_millis(200));
+    drop(agents);
+    drop(peers);
+    let ended = core.stop();
+    log_thread.join().map_err(|_| anyhow::anyhow!("the thread that writes the log panicked"))?;
+    keeper.join()?;
+    served?;
+    ended
+}
+
+/// Joins the cell of a token that was not used here yet.
+fn join(directory: &DataDirectory, given: Option<&Given>) -> anyhow::Result<()> {
+    let (path, tls) = (directory.path(), directory.tls());
+    if let Some(joining) = Joining::new(path, given)? {
+        anyhow::ensure!(
+            joining.has_begun() || !tls.join("ca.pem").exists(),
+            "{} is of a cell already: give another directory to the replica that joins {}",
+            path.display(),
+            joining.cell()
+        );
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        return runtime.block_on(async {
+            tokio::select! {
+                joined = joining.as_replica(&tls, |id, others| Itself::new(id, others).write(path)) => joined,
+                () = shutdown::requested() => anyhow::bail!("it was told to stop before it joined"),
+            }
+        });
+    }
+    // It would found a cell of its own, with nobody's wish.
+    anyhow::ensure!(
+        given.is_none() || tls.join("ca.pem").exists(),
+        "there is no join token where --join says, and {} is of no cell yet: an administrator gets one \
+         by bourg master add",
+        path.display()
+    );
+    Ok(())
+}
+
+/// The cell's certificate authority: made at the first start of the replica that founds the cell.
+fn authority(
+    directory: &DataDirectory,
+    named: Option<&Founds>,
+    founds: bool,
+) -> anyhow::Result<Authority> {
+    let path = directory.tls();
+    let authority = match named.filter(|_| founds && !path.join("ca.pem").exists()) {
+        Some(Founds { cell, .. }) => Authority::create(&path, cell.as_str())?,
+        None => Authority::open(&path).context(
+            "this directory is of no cell: found one with --name and --administrator, or join one \
+             with --join and a token, which an administrator gets by bourg master add",
+        )?,
+    };
+    let other = named.filter(|named| named.cell.as_str() != authority.cell());
+    anyhow::ensure!(
+        other.is_none(),
+        "{} belongs to cell {}, not to {}: use another data directory",
+        directory.path().display(),
+        authority.cell(),
+        other.map(|named| named.cell.to_string()).unwrap_or_default()
+    );
+    Ok(authority)
+}

@@ -1,0 +1,176 @@
+//! What a master counts, and its registry: one for each master, of which a process may have several.
+//!
+//! The threads count in [`Metrics`], by atomics alone. What the newest view, the queues and admission
+//! hold is looked up by `serving` when somebody scrapes.
+
+mod requests;
+mod serving;
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+use rpc::transport::Refusals;
+
+use super::core::Core;
+use super::threads::Threads;
+use process::metrics::{Durations, Process, Sizes};
+
+pub(super) use requests::{Requests, measure};
+use serving::Serving;
+
+/// A number that goes up and down.
+pub(super) type Value = Gauge<u64, AtomicU64>;
+
+/// What the threads of a master count.
+#[derive(Debug, Default)]
+pub(crate) struct Metrics {
+    /// Which of the threads live.
+    pub(super) threads: Threads,
+    pub(super) core: CoreMetrics,
+    pub(super) log: LogMetrics,
+    pub(super) polls: PollMetrics,
+    pub(super) checkpoints: CheckpointMetrics,
+    pub(super) events: EventMetrics,
+    /// Requests refused because nothing can be made durable.
+    pub(super) no_room: Counter,
+    /// How often this data directory's master was started again.
+    pub(super) restarts: Counter,
+}
+
+/// What the core counts.
+#[derive(Debug, Default)]
+pub(super) struct CoreMetrics {
+    pub(super) step: Durations,
+    pub(super) applied: Sizes,
+    pub(super) commit: Durations,
+    pub(super) elections_won: Counter,
+    pub(super) leaderships_lost: Counter,
+    pub(super) term: Value,
+    pub(super) commit_index: Value,
+    /// How often a replica was refused that was restored while this cell lives.
+    pub(super) restored_refused: Counter,
+    /// Records that another leader's replaced.
+    pub(super) replaced: Counter,
+}
+
+/// What the thread counts that writes the log.
+#[derive(Debug, Default)]
+pub(super) struct LogMetrics {
+    pub(super) fsync: Durations,
+    pub(super) records: Counter,
+    pub(super) written_bytes: Counter,
+    pub(super) bytes: Value,
+    pub(super) segments: Value,
+    /// What waits for the thread.
+    pub(super) queue: Value,
+}
+
+/// What the threads count that poll machines.
+#[derive(Debug, Default)]
+pub(super) struct PollMetrics {
+    pub(super) made: Counter,
+    pub(super) failed: Counter,
+}
+
+/// What is counted of checkpoints.
+#[derive(Debug, Default)]
+pub(super) struct CheckpointMetrics {
+    pub(super) written: Counter,
+    pub(super) failed: Counter,
+    /// When the newest was made, in microseconds since 1970; 0 where there is none.
+    pub(super) newest: Value,
+}
+
+/// What is counted of events on their way to the disk.
+#[derive(Debug, Default)]
+pub(super) struct EventMetrics {
+    pub(super) written: Counter,
+    pub(super) lost: Counter,
+    /// Bytes that the thread has not written yet.
+    pub(super) waiting_bytes: Value,
+    /// The cell's time of the newest operation with events, and of the newest whose events are written.
+    pub(super) recorded: Value,
+    pub(super) kept: Value,
+    /// What waits for the thread, in steps.
+    pub(super) queue: Value,
+}
+
+impl Metrics {
+    /// Everything that a master exports.
+    pub(super) fn registry(
+        self: &Arc<Self>,
+        core: Core,
+        refusals: Refusals,
+        requests: Arc<Requests>,
+    ) -> Registry {
+        let mut registry = Registry::default();
+        registry.register_collector(Box::new(Process::this()));
+        self.register_core(&mut registry);
+        self.register_log(&mut registry);
+        self.register_kept(&mut registry);
+        let restarts = self.restarts.clone();
+        let help = "How often the master of this data directory was started again";
+        registry.register("bourg_restarts", help, restarts);
+        registry.register_collector(Box::new(requests));
+        let serving = Serving { core, refusals, metrics: Arc::clone(self) };
+        registry.register_collector(Box::new(serving));
+        registry
+    }
+
+    fn register_core(&self, registry: &mut Registry) {
+        let core = &self.core;
+        let help = "How long a step of the core took, with what it handed over";
+        registry.register("bourg_step_duration_seconds", help, core.step.clone());
+        let help = "How many operations a step applied, where it applied any";
+        registry.register("bourg_apply_batch_operations", help, core.applied.clone());
+        let help =
+            "How long a request took from when it was taken until it was committed and applied";
+        registry.register("bourg_commit_duration_seconds", help, core.commit.clone());
+        let help = "Elections that this replica won";
+        registry.register("bourg_elections_won", help, core.elections_won.clone());
+        let help = "How often this replica stopped leading";
+        registry.register("bourg_leaderships_lost", help, core.leaderships_lost.clone());
+        let help = "The term of consensus that this replica is in";
+        registry.register("bourg_term", help, core.term.clone());
+        let help = "The newest operation that this replica knows to be committed";
+        registry.register("bourg_commit_index", help, core.commit_index.clone());
+        let help = "How often a replica was refused that was restored while this cell lives";
+        registry.register("bourg_restored_replicas_refused", help, core.restored_refused.clone());
+        let help = "Records not known to be committed that were replaced by another leader's";
+        registry.register("bourg_log_records_replaced", help, core.replaced.clone());
+    }
+
+    fn register_log(&self, registry: &mut Registry) {
+        let log = &self.log;
+        let help = "How long it took to make what was appended to the log durable";
+        registry.register("bourg_fsync_duration_seconds", help, log.fsync.clone());
+        let help = "Records appended to the log";
+        registry.register("bourg_log_records", help, log.records.clone());
+        let help = "Bytes of the records appended to the log, without their headers";
+        registry.register("bourg_log_written_bytes", help, log.written_bytes.clone());
+        let help = "Bytes of records in the segments of the log that are kept";
+        registry.register("bourg_log_bytes", help, log.bytes.clone());
+        let help = "Segments of the log that are kept";
+        registry.register("bourg_log_segments", help, log.segments.clone());
+    }
+
+    fn register_kept(&self, registry: &mut Registry) {
+        let help = "Polls of machines that were made, and were answered or failed";
+        registry.register("bourg_polls", help, self.polls.made.clone());
+        let help = "Polls of machines that failed";
+        registry.register("bourg_polls_failed", help, self.polls.failed.clone());
+        let help = "Checkpoints written since the start";
+        registry.register("bourg_checkpoints_written", help, self.checkpoints.written.clone());
+        let help = "Checkpoints that could not be written";
+        registry.register("bourg_checkpoints_failed", help, self.checkpoints.failed.clone());
+        let help = "Events written to their files";
+        registry.register("bourg_events_written", help, self.events.written.clone());
+        let help = "Events given up because the disk was too slow";
+        registry.register("bourg_events_lost", help, self.events.lost.clone());
+        let help = "Bytes of events that are not written yet";
+        registry.register("bourg_events_waiting_bytes", help, self.events.waiting_bytes.clone());
+    }
+}

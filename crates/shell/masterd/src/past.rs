@@ -1,0 +1,288 @@
+//! Moments of the past. A master does not rebuild them itself: it starts a process that reads its data
+//! directory, without lock and without changing anything, rebuilds the cell as it was, and answers the
+//! one question (design, section 3). So a question about the past takes no memory and no time of the
+//! serving process, and however it fares harms nobody.
+//!
+//! The child writes its answers one after the other, each preceded by its length in four bytes,
+//! little-endian. A question has one answer, but for that after a checkpoint, which comes in pieces.
+
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use cell::Cell;
+use model::{LogIndex, Term, Time, UserName};
+use prost::Message;
+use proto::v1;
+use proto::v1::moment::At;
+use proto::v1::past_answer::{Answer, Refused};
+use proto::v1::past_question::Question;
+use store::history::{History, Start};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::process::{Child, ChildStdout};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tonic::{Code, Status};
+
+use super::reads::Reads;
+use super::saving;
+use checkpoint::{self, Origin};
+
+/// The name of the hidden command that the child runs.
+pub const COMMAND: &str = "answer-from-the-past";
+/// How long an answer may take.
+const TIME_MAX: Duration = Duration::from_secs(60);
+/// How many moments may be rebuilt at once.
+const AT_ONCE: usize = 2;
+/// How long an answer may be.
+const ANSWER_BYTES_MAX: u32 = 256 << 20;
+
+/// Asks about the past.
+#[derive(Clone)]
+pub(super) struct Past {
+    directory: PathBuf,
+    slots: Arc<Semaphore>,
+}
+
+impl Past {
+    /// Of a data directory.
+    pub(super) fn of(directory: &Path) -> Self {
+        Self { directory: directory.to_owned(), slots: Arc::new(Semaphore::new(AT_ONCE)) }
+    }
+
+    /// The right to look at the past, for as long as it is kept.
+    pub(super) fn slot(&self) -> Result<OwnedSemaphorePermit, Status> {
+        Arc::clone(&self.slots).try_acquire_owned().map_err(|_| {
+            Status::resource_exhausted(format!(
+                "{AT_ONCE} moments of the past or checkpoints are being made already: ask again \
+                 in a moment"
+            ))
+        })
+    }
+
+    /// Asks a question about a moment.
+    pub(super) async fn ask(&self, question: v1::PastQuestion) -> Result<Answer, Status> {
+        let _slot = self.slot()?;
+        let answered = async {
+            let (mut child, mut answers) = self.child(&question).await?;
+            let answer = next(&mut answers).await?;
+            ended(&mut child).await?;
+            Ok(answer)
+        };
+        let answer = in_time(answered).await?;
+        answered_or_refused(answer)
+    }
+
+    /// Asks for the pieces of a checkpoint, and hands each over as soon as it is there.
+    pub(super) async fn pieces(
+        &self,
+        user: &UserName,
+        newest: LogIndex,
+        at: v1::Moment,
+        to_client: &mpsc::Sender<Result<v1::SaveCheckpointResponse, Status>>,
+    ) -> Result<(), Status> {
+        let asked = Question::Checkpoint(v1::SaveCheckpointRequest { at: Some(at) });
+        let (user, newest) = (user.to_string(), newest.0);
+        let question = v1::PastQuestion {
+            user,
+            at: Some(at),
+            newest,
+            question: Some(asked),
+            administers_jobs: false,
+        };
+        let (mut child, mut answers) = in_time(self.child(&question)).await?;
+        while let Some(answer) = in_time(next(&mut answers)).await? {
+            match answered_or_refused(Some(answer))? {
+                Answer::Checkpoint(piece) => {
+                    if !saving::send(to_client, piece).await {
+                        return Ok(());
+                    }
+                }
+                _ => return Err(Status::internal("that is no piece of a checkpoint")),
+            }
+        }
+        in_time(ended(&mut child)).await
+    }
+
+    /// The process that answers a question, and where its answers come.
+    async fn child(&self, question: &v1::PastQuestion) -> anyhow::Result<(Child, ChildStdout)> {
+        // The program that runs, whatever was installed in its place since.
+        let mut child = tokio::process::Command::new("/proc/self/exe")
+            .arg0("bourg")
+            .arg(COMMAND)
+            .arg(&self.directory)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .context("cannot start a process of this program")?;
+        let mut asks = child.stdin.take().context("the child has no stdin")?;
+        asks.write_all(&question.encode_to_vec()).await?;
+        let answers = child.stdout.take().context("the child has no stdout")?;
+        Ok((child, answers))
+    }
+}
+
+async fn in_time<T>(work: impl Future<Output = anyhow::Result<T>>) -> Result<T, Status> {
+    let done = tokio::time::timeout(TIME_MAX, work).await.map_err(|_| {
+        let seconds = TIME_MAX.as_secs();
+        Status::deadline_exceeded(format!("that moment was not rebuilt within {seconds} s"))
+    })?;
+    done.map_err(|error| Status::internal(format!("the past cannot be read: {error:#}")))
+}
+
+/// The next answer of the child; none when it gives no more.
+async fn next(answers: &mut ChildStdout) -> anyhow::Result<Option<v1::PastAnswer>> {
+    let length = match answers.read_u32_le().await {
+        Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(None),
+        length => length?,
+    };
+    anyhow::ensure!(length <= ANSWER_BYTES_MAX, "an answer of {length} bytes is too long");
+    let mut bytes = Vec::new();
+    answers.take(length.into()).read_to_end(&mut bytes).await?;
+    anyhow::ensure!(bytes.len() as u64 == u64::from(length), "an answer is cut off");
+    Ok(Some(v1::PastAnswer::decode(bytes.as_slice())?))
+}
+
+async fn ended(child: &mut Child) -> anyhow::Result<()> {
+    let status = child.wait().await?;
+    anyhow::ensure!(status.success(), "the process that reads it ended with {status}");
+    Ok(())
+}
+
+fn answered_or_refused(answer: Option<v1::PastAnswer>) -> Result<Answer, Status> {
+    match answer.and_then(|answer| answer.answer) {
+        Some(Answer::Refused(Refused { code, message })) => {
+            Err(Status::new(Code::from_i32(code), message))
+        }
+        Some(answer) => Ok(answer),
+        None => Err(Status::internal("the past gave no answer")),
+    }
+}
+
+/// What the child does: reads a question, answers it.
+pub fn answer(directory: &Path) -> anyhow::Result<()> {
+    let mut question = Vec::new();
+    std::io::stdin().lock().read_to_end(&mut question)?;
+    let question = v1::PastQuestion::decode(question.as_slice())?;
+    let answer = match answered(directory, question) {
+        Ok(Answered::Whole(answer)) => *answer,
+        Ok(Answered::Pieces(cell, origin)) => {
+            return saving::pieces(&cell, origin, |piece| {
+                say(Answer::Checkpoint(v1::SaveCheckpointResponse { piece: Some(piece) }))
+            });
+        }
+        Err(status) => {
+            let (code, message) = (i32::from(status.code()), status.message().to_owned());
+            Answer::Refused(Refused { code, message })
+        }
+    };
+    say(answer)
+}
+
+fn say(answer: Answer) -> anyhow::Result<()> {
+    let answer = v1::PastAnswer { answer: Some(answer) }.encode_to_vec();
+    let length = u32::try_from(answer.len()).context("an answer is too long")?;
+    let mut stdout = std::io::stdout().lock();
+    stdout.write_all(&length.to_le_bytes())?;
+    stdout.write_all(&answer)?;
+    Ok(stdout.flush()?)
+}
+
+/// How a question is answered.
+enum Answered {
+    Whole(Box<Answer>),
+    /// With the pieces of this cell.
+    Pieces(Box<Cell>, Origin),
+}
+
+fn answered(directory: &Path, asked: v1::PastQuestion) -> Result<Answered, Status> {
+    let invalid = |what: &str| Status::invalid_argument(what.to_owned());
+    let user = UserName::new(&asked.user).map_err(|error| invalid(&error.to_string()))?;
+    let at = asked.at.and_then(|moment| moment.at).ok_or_else(|| invalid("no moment"))?;
+    let (cell, origin) = rebuild(directory, &at, LogIndex(asked.newest))?;
+    let now = match at {
+        At::Time(time) => Time(time),
+        At::Index(_) => cell.time(),
+    };
+    let administers_jobs = asked.administers_jobs;
+    let reads = Reads { cell: &cell, now, me: &user, administers_jobs };
+    let answer = match asked.question.ok_or_else(|| invalid("no question"))? {
+        Question::Status(asked) => Answer::Status(reads.status(&asked)?),
+        Question::Why(asked) => Answer::Why(reads.why(&asked)?),
+        Question::Machines(asked) => Answer::Machines(reads.machines(&asked)?),
+        Question::Cell(_) => Answer::Cell(v1::CellStatusResponse {
+            term: origin.term.0,
+            violations: cell.check().len() as u64,
+            ..reads.cell_status()
+        }),
+        Question::Checkpoint(_) => return Ok(Answered::Pieces(Box::new(cell), origin)),
+    };
+    Ok(Answered::Whole(Box::new(answer)))
+}
+
+/// The cell as it was at a moment.
+pub fn rebuild(directory: &Path, at: &At, newest: LogIndex) -> Result<(Cell, Origin), Status> {
+    let history = History::of_data_directory(directory).map_err(refused)?;
+    let index = match at {
+        At::Index(index) => *index,
+        // Later than the last operation is as the last one left it.
+        At::Time(time) => history.last_at(*time, time_of).map_err(refused)?.min(newest.0),
+    };
+    if index > newest.0 {
+        return Err(Status::out_of_range(format!(
+            "index {index} is not there yet: the newest is {newest}"
+        )));
+    }
+    let mut failed = None;
+    for start in history.starts(index).map_err(refused)? {
+        match from(&history, &start) {
+            Ok(rebuilt) => return Ok(rebuilt),
+            Err(error) => failed = Some(error),
+        }
+    }
+    let failed = failed.unwrap_or_else(|| anyhow::anyhow!("there is no checkpoint before it"));
+    Err(Status::data_loss(format!("the cell as of index {index} cannot be rebuilt: {failed:#}")))
+}
+
+fn from(history: &History, start: &Start<'_>) -> anyhow::Result<(Cell, Origin)> {
+    let (mut cell, mut origin) = match start.checkpoint {
+        Some(checkpoint) => checkpoint::read(&checkpoint.path)?,
+        None => (Cell::empty(), Origin::default()),
+    };
+    history.for_each(start.records.clone(), |record| {
+        let (index, level) = (record.index, record.level);
+        anyhow::ensure!(index == cell.index().0 + 1, "a record before {index} is missing");
+        anyhow::ensure!(
+            level <= cell::LEVEL.0,
+            "record {index} needs level {level}, and this build has up to {}: use a newer bourg",
+            cell::LEVEL
+        );
+        let (at, op) = match record.payload {
+            [] => (cell.time(), cell::Op::Nothing),
+            payload => proto::log::decode_record(payload)?,
+        };
+        cell.apply(at, &op);
+        origin.term = Term(record.term);
+        Ok::<(), anyhow::Error>(())
+    })?;
+    let (has, wanted) = (cell.index(), start.records.end());
+    anyhow::ensure!(has.0 == *wanted, "the log ends with {has}, and not with {wanted}");
+    Ok((cell, origin))
+}
+
+/// When a record was; the entry with which a leader begins its term does not say.
+fn time_of(record: store::log::Record<'_>) -> Result<Option<u64>, store::Error> {
+    Ok(proto::log::record_time(record.payload).map(|time| time.0))
+}
+
+fn refused(error: store::Error) -> Status {
+    match error {
+        store::Error::TooEarly { .. } | store::Error::NotYet { .. } => {
+            Status::out_of_range(error.to_string())
+        }
+        error => Status::data_loss(error.to_string()),
+    }
+}

@@ -1,0 +1,603 @@
+//! The other replicas: what is said to them. Each has a queue of its own and a stream that stays
+//! open; what does not fit, or does not arrive, is lost, and consensus makes up for it. Snapshots
+//! and what is asked of the leader go in calls of their own.
+//!
+//! Where the others are is state of the cell. A replica that is behind may hear of somebody whom its
+//! own state does not have yet, and has to answer: so each says where it is when it begins to talk.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::Context;
+use model::{MachineId, ReplicaId};
+use proto::v1;
+use proto::v1::install_request::Part;
+use replica::{Body, Input, Message as ReplicaMessage, Snapshot};
+use rpc::service::replication_client::ReplicationClient;
+use rpc::service::scheduling_client::SchedulingClient;
+use rpc::{Expect, Role, Rotating};
+use tokio::runtime::Runtime;
+use tokio::sync::{mpsc, watch};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::transport::Channel;
+use tonic::{Code, Status};
+
+use super::core::Message;
+use super::itself::Dismissed;
+use super::replication::SUPERSEDED;
+
+/// How many messages may wait for a replica.
+const QUEUE: usize = 4_096;
+/// How many messages go together at most, and how many bytes of records; one message's more, but
+/// not two.
+const TOGETHER: usize = 256;
+const TOGETHER_BYTES: usize = 2 << 20;
+/// How many such parcels may be on their way.
+const PARCELS: usize = 4;
+/// The largest parcel: one record of the largest size and what may go with it.
+pub(super) const PARCEL_BYTES_MAX: usize = 128 << 20;
+/// How long a replica that cannot be reached is left alone.
+const PAUSE: Duration = Duration::from_millis(100);
+/// How long one may take to answer when it is connected to, and to take in what is sent.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// How long a snapshot may take on its way, to be taken in included.
+const SNAPSHOT_PATIENCE: Duration = Duration::from_secs(600);
+/// Of how many replicas it is kept where they say that they are, before the cell says it.
+const SAID_MAX: usize = 64;
+/// How many pieces of a snapshot may wait for a slow reader.
+const SNAPSHOT_QUEUE: usize = 4;
+
+/// The threads that talk to the others; they end when this is dropped.
+pub(crate) struct Peers {
+    handle: Handle,
+    runtime: Option<Runtime>,
+}
+
+/// A handle on them.
+#[derive(Clone)]
+pub(crate) struct Handle(Arc<Inner>);
+
+struct Inner {
+    runtime: tokio::runtime::Handle,
+    credentials: Rotating,
+    me: ReplicaId,
+    to_core: mpsc::Sender<Message>,
+    /// Where replicas were said to be when this process was started.
+    hints: BTreeMap<ReplicaId, Arc<str>>,
+    /// Replicas in this very process, by whose queues they are reached.
+    beside: BTreeMap<ReplicaId, mpsc::Sender<Message>>,
+    /// Where this replica answers.
+    own: watch::Sender<Arc<str>>,
+    known: Mutex<Known>,
+    told: Arc<AtomicU64>,
+}
+
+/// The other replicas, and how it is known where they are.
+#[derive(Default)]
+struct Known {
+    /// By the cell.
+    recorded: BTreeMap<ReplicaId, Arc<str>>,
+    /// By themselves, where the cell does not say it yet.
+    said: BTreeMap<ReplicaId, Arc<str>>,
+    peers: BTreeMap<ReplicaId, Peer>,
+}
+
+/// Another replica.
+struct Peer {
+    messages: mpsc::Sender<ReplicaMessage>,
+    addresses: watch::Sender<Vec<Arc<str>>>,
+    /// A channel for calls, and where it leads.
+    channel: Option<(Arc<str>, Channel)>,
+}
+
+/// Starts them for a replica that answers at an address; one that is empty is what the cell says.
+pub(crate) fn start(
+    credentials: &Rotating,
+    (me, own): (ReplicaId, &str),
+    hints: BTreeMap<ReplicaId, Arc<str>>,
+    to_core: mpsc::Sender<Message>,
+) -> anyhow::Result<Peers> {
+    start_with(credentials, (me, own), hints, BTreeMap::new(), to_core)
+}
+
+/// The same for replicas that are all in this process, each with a queue.
+pub(super) fn start_beside(
+    credentials: &Rotating,
+    me: ReplicaId,
+    beside: BTreeMap<ReplicaId, mpsc::Sender<Message>>,
+    to_core: mpsc::Sender<Message>,
+) -> anyhow::Result<Peers> {
+    start_with(credentials, (me, ""), BTreeMap::new(), beside, to_core)
+}
+
+fn start_with(
+    credentials: &Rotating,
+    (me, own): (ReplicaId, &str),
+    hints: BTreeMap<ReplicaId, Arc<str>>,
+    beside: BTreeMap<ReplicaId, mpsc::Sender<Message>>,
+    to_core: mpsc::Sender<Message>,
+) -> anyhow::Result<Peers> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .thread_name("peers")
+        .enable_all()
+        .build()
+        .context("cannot start the thread that talks to the other replicas")?;
+    let inner = Inner {
+        runtime: runtime.handle().clone(),
+        credentials: credentials.clone(),
+        me,
+        to_core,
+        hints,
+        beside,
+        own: watch::Sender::new(own.into()),
+        known: Mutex::default(),
+        told: Arc::default(),
+    };
+    let handle = Handle(Arc::new(inner));
+    handle.know(std::iter::empty(), ReplicaId(0));
+    Ok(Peers { handle, runtime: Some(runtime) })
+}
+
+impl Peers {
+    pub(crate) fn handle(&self) -> Handle {
+        self.handle.clone()
+    }
+}
+
+impl Drop for Peers {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+impl Handle {
+    /// Who the replicas are from now on, and the last that there ever was. Those that were given at the
+    /// start are known besides: a replica that has nothing of the log yet knows of no others.
+    pub(crate) fn know<'a>(
+        &self,
+        recorded: impl Iterator<Item = (ReplicaId, &'a Arc<str>)>,
+        last: ReplicaId,
+    ) {
+        let mut known = self.known();
+        known.recorded = recorded.map(|(id, address)| (id, Arc::clone(address))).collect();
+        known.said.retain(|id, _| *id > last);
+        if let Some(own) = known.recorded.get(&self.0.me) {
+            self.0.own.send_if_modified(|said| {
+                let unsaid = said.is_empty();
+                if unsaid {
+                    said.clone_from(own);
+                }
+                unsaid
+            });
+        }
+        self.meet(&mut known);
+    }
+
+    /// A replica says where it is.
+    pub(super) fn hear(&self, from: ReplicaId, address: &str) {
+        let mut known = self.known();
+        let is_known = known.recorded.contains_key(&from) || from == self.0.me;
+        let has_room = known.said.len() < SAID_MAX || known.said.contains_key(&from);
+        if is_known || !has_room {
+            return;
+        }
+        known.said.insert(from, address.into());
+        self.meet(&mut known);
+    }
+
+    /// Goes on with those that are known now, at the addresses that are.
+    fn meet(&self, known: &mut Known) {
+        if !self.0.beside.is_empty() {
+            return;
+        }
+        let Known { recorded, said, peers } = known;
+        let hinted = self.0.hints.keys().filter(|_| recorded.is_empty());
+        let ids: BTreeSet<_> = recorded.keys().chain(said.keys()).chain(hinted).copied().collect();
+        peers.retain(|id, _| ids.contains(id));
+        for id in ids.into_iter().filter(|id| *id != self.0.me) {
+            let by_the_cell = recorded.get(&id).filter(|address| !address.is_empty());
+            let ways = [by_the_cell, said.get(&id), self.0.hints.get(&id)];
+            let mut addresses: Vec<_> = ways.into_iter().flatten().cloned().collect();
+            addresses.dedup();
+            let peer = peers.entry(id).or_insert_with(|| self.begin(id));
+            peer.addresses.send_if_modified(|before| {
+                let differs = *before != addresses;
+                before.clone_from(&addresses);
+                differs
+            });
+        }
+    }
+
+    fn begin(&self, id: ReplicaId) -> Peer {
+        let (messages, queued) = mpsc::channel(QUEUE);
+        let (addresses, watched) = watch::channel(Vec::new());
+        let stream = Stream {
+            id,
+            credentials: self.0.credentials.clone(),
+            to_core: self.0.to_core.clone(),
+            addresses: watched,
+            own: self.0.own.subscribe(),
+            tried: 0,
+        };
+        self.0.runtime.spawn(stream.run(queued));
+        Peer { messages, addresses, channel: None }
+    }
+
+    /// Up to which index the others were told that everything is committed.
+    pub(super) fn told(&self) -> &Arc<AtomicU64> {
+        &self.0.told
+    }
+
+    /// Says something to another replica, if it can hear it.
+    pub(crate) fn send(&self, message: ReplicaMessage) {
+        if let Body::Consensus(says) = &message.body {
+            self.0.told.fetch_max(says.committed().0, Ordering::AcqRel);
+        }
+        if let Some(core) = self.0.beside.get(&message.to) {
+            let _lost = core.try_send(Message::Input(Input::Received(message)));
+            return;
+        }
+        let snapshot = match &message.body {
+            Body::Consensus(consensus) => consensus.snapshot.clone(),
+            _ => None,
+        };
+        if let Some(snapshot) = snapshot {
+            let (to, handle) = (message.to, self.clone());
+            self.0.runtime.spawn(async move {
+                let sent =
+                    tokio::time::timeout(SNAPSHOT_PATIENCE, handle.install(message, snapshot));
+                let sent =
+                    sent.await.unwrap_or_else(|_| Err(Status::deadline_exceeded("too slow")));
+                if let Err(status) = &sent {
+                    let said = rpc::transport::explain(status);
+                    tracing::warn!("replica {to} did not take the snapshot: {said}");
+                }
+                let input = Input::SnapshotSent(to, sent.is_ok());
+                let _gone = handle.0.to_core.send(Message::Input(input)).await;
+            });
+        } else if let Some(peer) = self.known().peers.get(&message.to) {
+            // Where there is no room it is as if it were lost.
+            let _lost = peer.messages.try_send(message);
+        }
+    }
+
+    /// Sends the cell to a replica that is too far behind.
+    async fn install(&self, message: ReplicaMessage, snapshot: Snapshot) -> Result<(), Status> {
+        tracing::info!("sends replica {} the cell of index {}", message.to, snapshot.cell.index());
+        // On a connection of its own: it is not given up because the other does nothing for a moment.
+        let address = self.address(message.to)?;
+        let mut client = client(connected(rpc::transport::connect(
+            &address,
+            &self.0.credentials,
+            &Expect::Role(Role::Master),
+        ))?);
+        let (pieces, stream) = mpsc::channel(SNAPSHOT_QUEUE);
+        let head = Part::Message((&message).into());
+        let runtime = tokio::runtime::Handle::current();
+        let write = move || {
+            let send = |part| {
+                let request = v1::InstallRequest { part: Some(part) };
+                runtime.block_on(pieces.send(request)).map_err(drop)
+            };
+            send(head)?;
+            checkpoint::pieces(&snapshot.cell.image(), |piece| send(Part::Image(piece.to_vec())))
+        };
+        let _given_up = tokio::task::spawn_blocking(write);
+        client.install(ReceiverStream::new(stream)).await.map(drop)
+    }
+
+    /// Asks the leader in somebody's name.
+    pub(crate) async fn forward(
+        &self,
+        leader: ReplicaId,
+        request: v1::ForwardRequest,
+        patience: Duration,
+    ) -> Result<v1::ForwardResponse, Status> {
+        let mut request = tonic::Request::new(request);
+        request.set_timeout(patience);
+        self.client(leader)?.forward(request).await.map(tonic::Response::into_inner)
+    }
+
+    /// Asks the leader to let another lead.
+    pub(crate) async fn yield_to(
+        &self,
+        leader: ReplicaId,
+        to: Option<ReplicaId>,
+    ) -> Result<(), Status> {
+        let mut request = tonic::Request::new(v1::YieldRequest { to: to.map_or(0, |to| to.0) });
+        request.set_timeout(PATIENCE);
+        self.client(leader)?.r#yield(request).await.map(drop)
+    }
+
+    /// What the leader sees of the replicas.
+    pub(crate) async fn progress(
+        &self,
+        leader: ReplicaId,
+    ) -> Result<Vec<v1::ReplicaProgress>, Status> {
+        let mut request = tonic::Request::new(v1::ProgressRequest {});
+        request.set_timeout(PATIENCE);
+        Ok(self.client(leader)?.progress(request).await?.into_inner().replicas)
+    }
+
+    /// Why another replica does not reach a machine; empty where it does, or does not poll it.
+    pub(crate) async fn trouble(
+        &self,
+        replica: ReplicaId,
+        machine: MachineId,
+    ) -> Result<String, Status> {
+        let mut request = tonic::Request::new(v1::TroubleRequest { machine: machine.0 });
+        request.set_timeout(PATIENCE);
+        Ok(self.client(replica)?.trouble(request).await?.into_inner().why)
+    }
+
+    /// Asks the leader in a scheduler's name.
+    pub(crate) async fn propose(
+        &self,
+        leader: ReplicaId,
+        request: v1::ProposeRequest,
+    ) -> Result<v1::ProposeResponse, Status> {
+        let most = rpc::transport::MAX_STREAM_MESSAGE_BYTES;
+        let client = SchedulingClient::new(self.channel(leader)?);
+        let mut client = client.max_decoding_message_size(most).max_encoding_message_size(most);
+        client.propose(request).await.map(tonic::Response::into_inner)
+    }
+
+    fn client(&self, id: ReplicaId) -> Result<ReplicationClient<Channel>, Status> {
+        Ok(client(self.channel(id)?))
+    }
+
+    fn channel(&self, id: ReplicaId) -> Result<Channel, Status> {
+        let mut known = self.known();
+        let peer = known.peers.get_mut(&id).ok_or_else(|| nowhere(id))?;
+        let address = peer.address().ok_or_else(|| nowhere(id))?;
+        if let Some((known, channel)) = &peer.channel
+            && *known == address
+        {
+            return Ok(channel.clone());
+        }
+        let _inside = self.0.runtime.enter();
+        let channel = connect(&address, &self.0.credentials)?;
+        peer.channel = Some((address, channel.clone()));
+        Ok(channel)
+    }
+
+    /// Where another replica is, as far as that is known.
+    fn address(&self, id: ReplicaId) -> Result<Arc<str>, Status> {
+        self.known().peers.get(&id).and_then(Peer::address).ok_or_else(|| nowhere(id))
+    }
+
+    fn known(&self) -> std::sync::MutexGuard<'_, Known> {
+        self.0.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Peer {
+    fn address(&self) -> Option<Arc<str>> {
+        self.addresses.borrow().first().cloned()
+    }
+}
+
+fn nowhere(id: ReplicaId) -> Status {
+    Status::unavailable(format!("nobody has said where replica {id} is"))
+}
+
+fn connect(address: &str, credentials: &Rotating) -> Result<Channel, Status> {
+    let expect = Expect::Role(Role::Master);
+    connected(rpc::transport::connect_within(PATIENCE, address, credentials, &expect))
+}
+
+fn connected(channel: rpc::Result<Channel>) -> Result<Channel, Status> {
+    channel.map_err(|error| Status::unavailable(error.to_string()))
+}
+
+fn client(channel: Channel) -> ReplicationClient<Channel> {
+    ReplicationClient::new(channel)
+        .max_decoding_message_size(PARCEL_BYTES_MAX)
+        .max_encoding_message_size(PARCEL_BYTES_MAX)
+}
+
+/// What is said to one replica.
+struct Stream {
+    id: ReplicaId,
+    credentials: Rotating,
+    to_core: mpsc::Sender<Message>,
+    addresses: watch::Receiver<Vec<Arc<str>>>,
+    /// Where this replica answers.
+    own: watch::Receiver<Arc<str>>,
+    /// Counts up: where several addresses are known, they are tried in turn.
+    tried: usize,
+}
+
+impl Stream {
+    async fn run(mut self, mut queued: mpsc::Receiver<ReplicaMessage>) {
+        while let Some(message) = queued.recv().await {
+            let Some(address) = self.next_address() else { continue };
+            if let Err(status) = self.talk(&address, message, &mut queued).await {
+                let said = rpc::transport::explain(&status);
+                tracing::debug!("replica {} at {address}: {said}", self.id);
+                let why = format!("replica {} at {address} says: {}", self.id, status.message());
+                match status.code() {
+                    Code::FailedPrecondition => {
+                        let _gone = self.to_core.send(Message::Fail(Dismissed(why).into())).await;
+                        return;
+                    }
+                    SUPERSEDED => {
+                        let _gone = self.to_core.send(Message::Superseded(self.id, why)).await;
+                    }
+                    _ => {}
+                }
+            }
+            self.tried += 1;
+            let unreachable = Input::Unreachable(self.id);
+            let _gone = self.to_core.send(Message::Input(unreachable)).await;
+            tokio::time::sleep(PAUSE).await;
+            // What waited meanwhile is old.
+            while queued.try_recv().is_ok() {}
+        }
+    }
+
+    fn next_address(&self) -> Option<Arc<str>> {
+        let addresses = self.addresses.borrow();
+        addresses.get(self.tried.checked_rem(addresses.len())?).cloned()
+    }
+
+    /// Says what there is to say, until the other end, or the way there, does not go on.
+    async fn talk(
+        &mut self,
+        address: &str,
+        first: ReplicaMessage,
+        queued: &mut mpsc::Receiver<ReplicaMessage>,
+    ) -> Result<(), Status> {
+        let mut client = client(connect(address, &self.credentials)?);
+        let (parcels, stream) = mpsc::channel(PARCELS);
+        let call = async move { client.talk(ReceiverStream::new(stream)).await.map(drop) };
+        let mut call = std::pin::pin!(call);
+        let mut next = Some(first);
+        let mut own = self.own.borrow().to_string();
+        loop {
+            let Some(message) = next.take() else {
+                tokio::select! {
+                    ended = &mut call => return ended,
+                    message = queued.recv() => next = message,
+                    changed = self.addresses.changed() => {
+                        if changed.is_err() || !self.addresses.borrow().iter().any(|a| **a == *address) {
+                            return Ok(());
+                        }
+                        continue;
+                    }
+                }
+                if next.is_none() {
+                    return Ok(());
+                }
+                continue;
+            };
+            let messages = together(message, queued);
+            let parcel = v1::Talking { messages, address: std::mem::take(&mut own) };
+            let sending = tokio::time::timeout(PATIENCE, parcels.send(parcel));
+            tokio::select! {
+                ended = &mut call => return ended,
+                sent = sending => {
+                    if !matches!(sent, Ok(Ok(()))) {
+                        return Err(Status::deadline_exceeded("it takes in nothing"));
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// As much of what waits as goes together.
+fn together(
+    first: ReplicaMessage,
+    queued: &mut mpsc::Receiver<ReplicaMessage>,
+) -> Vec<v1::ReplicaMessage> {
+    let mut bytes = 0;
+    let mut messages = Vec::new();
+    let mut next = Some(first);
+    while let Some(message) = next {
+        bytes += size(&message);
+        messages.push((&message).into());
+        let full = messages.len() >= TOGETHER || bytes >= TOGETHER_BYTES;
+        next = if full { None } else { queued.try_recv().ok() };
+    }
+    messages
+}
+
+fn size(message: &ReplicaMessage) -> usize {
+    match &message.body {
+        Body::Consensus(consensus) => consensus.entries.iter().map(|entry| entry.data.len()).sum(),
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::{DirectoryId, LogIndex};
+    use replica::{Consensus, ConsensusKind};
+    use rpc::{Authority, Identity, Validity};
+
+    use super::*;
+
+    fn peers(hints: &[(u64, &str)]) -> Peers {
+        let place = tempfile::tempdir().expect("a directory");
+        let authority = Authority::create(place.path(), "test").expect("an authority");
+        let validity = Validity::lasting(Duration::from_secs(60));
+        let credentials = authority.issue(&Identity::Master, validity).expect("a certificate");
+        let credentials = Rotating::new(credentials).expect("a certificate");
+        let hints = hints.iter().map(|(id, at)| (ReplicaId(*id), Arc::from(*at))).collect();
+        start(&credentials, (ReplicaId(7), ""), hints, mpsc::channel(1).0).expect("a thread")
+    }
+
+    impl Handle {
+        /// Where somebody is, as far as that is known.
+        fn at(&self, id: u64) -> Vec<String> {
+            let known = self.known();
+            let addresses =
+                known.peers.get(&ReplicaId(id)).map(|peer| peer.addresses.borrow().clone());
+            addresses.unwrap_or_default().iter().map(ToString::to_string).collect()
+        }
+
+        fn knows(&self, recorded: &[(u64, &str)], last: u64) {
+            let recorded: Vec<(ReplicaId, Arc<str>)> =
+                recorded.iter().map(|(id, at)| (ReplicaId(*id), Arc::from(*at))).collect();
+            self.know(recorded.iter().map(|(id, at)| (*id, at)), ReplicaId(last));
+        }
+    }
+
+    #[test]
+    fn what_others_are_told_is_noted_before_they_can_hear_it() {
+        let peers = peers(&[(6, "f:1")]);
+        let handle = peers.handle();
+        let says = |consensus| {
+            let body = Body::Consensus(Box::new(consensus));
+            handle.send(ReplicaMessage {
+                from: ReplicaId(7),
+                to: ReplicaId(6),
+                restore_epoch: 0,
+                directory: DirectoryId::default(),
+                body,
+            });
+            handle.told().load(Ordering::Acquire)
+        };
+        // Messages to one that is behind say less than what another heard.
+        let record = |commit| Consensus { commit: LogIndex(commit), ..Consensus::default() };
+        assert_eq!([3, 9, 4].map(|commit| says(record(commit))), [3, 9, 9]);
+        // The answer to a read has it in another place.
+        let (kind, index) = (ConsensusKind::ReadIndexResponse, LogIndex(12));
+        assert_eq!(says(Consensus { kind, index, ..Consensus::default() }), 12);
+        let (kind, index) = (ConsensusKind::Append, LogIndex(20));
+        assert_eq!(says(Consensus { kind, index, ..Consensus::default() }), 12);
+    }
+
+    #[test]
+    fn whom_the_cell_does_not_know_yet_is_where_they_say() {
+        let peers = peers(&[(6, "f:1")]);
+        let handle = peers.handle();
+        assert_eq!(handle.at(6), ["f:1"], "as was said at the start");
+        // It catches up, and of the first records nobody is left but the second.
+        handle.knows(&[(1, "a:1"), (2, "b:1")], 2);
+        assert_eq!((handle.at(2), handle.at(6)), (vec!["b:1".to_owned()], Vec::new()));
+        handle.hear(ReplicaId(6), "f:2");
+        handle.hear(ReplicaId(2), "elsewhere:1");
+        assert_eq!(
+            (handle.at(2), handle.at(6)),
+            (vec!["b:1".to_owned()], vec!["f:2".into(), "f:1".into()])
+        );
+        handle.knows(&[(1, "a:1"), (2, "b:1"), (5, "e:1")], 5);
+        assert_eq!(handle.at(6), ["f:2", "f:1"], "still not known");
+        // It is known now, and then it is removed.
+        handle.knows(&[(2, "b:1"), (6, "f:3"), (7, "g:1")], 7);
+        assert_eq!(handle.at(6), ["f:3", "f:1"]);
+        assert_eq!(&**handle.0.own.borrow(), "g:1", "and this replica says where it is itself");
+        handle.knows(&[(2, "b:1"), (7, "g:1")], 7);
+        assert!(handle.at(6).is_empty());
+        // Nobody fills the memory with names.
+        (100..300).for_each(|id| handle.hear(ReplicaId(id), "x:1"));
+        assert_eq!(handle.known().said.len(), SAID_MAX);
+    }
+}

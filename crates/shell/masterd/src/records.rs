@@ -1,0 +1,27 @@
+//! The form of operations in the log, for the replica: protobuf.
+
+use cell::{Applied, Cell, Op};
+use model::Time;
+
+use super::events;
+
+/// The form of operations in the log: protobuf.
+pub struct Records;
+
+impl replica::Codec for Records {
+    fn encode(&self, at: Time, op: &Op) -> Vec<u8> {
+        proto::log::encode_record(at, op)
+    }
+
+    fn decode(&self, payload: &[u8]) -> Result<(Time, Op), String> {
+        proto::log::decode_record(payload).map_err(|error| error.to_string())
+    }
+
+    fn is_membership(&self, payload: &[u8]) -> bool {
+        proto::log::is_membership(payload)
+    }
+
+    fn events(&self, cell: &Cell, applied: &Applied) -> Vec<u8> {
+        events::encode(cell, applied)
+    }
+}

@@ -1,0 +1,601 @@
+//! What the master serves to users and tools. Reads are answered from the newest view, with its
+//! index; mutations go through the core and are answered when they are committed.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use cell::{Machine, Mutation, Outcome, Reply, Submission};
+use model::{Capability, InstanceId, MachineId, MachineName, Time, UserName};
+use prometheus_client::registry::Registry;
+use prost::Message as _;
+use proto::v1;
+use proto::v1::past_answer::Answer as PastAnswer;
+use proto::v1::past_question::Question;
+use rpc::service::borgmaster_server::Borgmaster;
+use rpc::transport::{Cause, Places, Refusals};
+use rpc::{Authority, Identity};
+use tokio::sync::{Semaphore, mpsc};
+use tokio::task::JoinSet;
+use tokio_stream::Stream;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Request, Response, Status};
+
+use super::core::{Ask, Core, View};
+use super::logs::{newest_life, relay, say_not_kept};
+use super::metrics::{Metrics, Requests};
+use super::past::Past;
+use super::reads::{Reads, few, selection, selection_of};
+use super::rejections::rejected;
+use super::streams::{Streams, holding};
+use super::summary::Summary;
+use super::tasks::{self, split};
+use super::users::Caller;
+use super::watching::Kept;
+use super::{agents, changes, following, gate, peers, quota, routes};
+
+/// The services of a master.
+#[derive(Clone)]
+pub(crate) struct Service {
+    pub(super) core: Core,
+    pub(super) peers: peers::Handle,
+    pub(super) agents: agents::Handle,
+    pub(super) cell: String,
+    pub(super) past: Past,
+    pub(super) events: Kept,
+    watchers: Streams,
+    log_readers: Streams,
+    log_readers_there: Places<(MachineId, UserName)>,
+    pub(super) health_watchers: Places<Identity>,
+    pub(super) authority: Arc<Authority>,
+    /// How long the certificates are valid that machines and schedulers get.
+    pub(super) validity: Duration,
+    pub(super) metrics: Arc<Metrics>,
+    pub(super) requests: Arc<Requests>,
+    pub(super) registry: Arc<Registry>,
+    summary: Summary,
+    /// Who wait for what may be as large as the cell, and who get it.
+    askers: Streams,
+    much: Arc<Semaphore>,
+}
+
+pub(super) type Answer<T> = Result<Response<T>, Status>;
+pub(super) type Streamed<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
+
+/// How many may watch its health at once, and how many of them one's.
+const HEALTH_WATCHERS_MAX: usize = 256;
+const HEALTH_WATCHERS_OF_ONE: usize = 16;
+/// What a request counts for at least, in bytes: with its message goes what is known of who asked.
+pub(super) const SMALL_BYTES: usize = 256;
+/// How many answers that may be as large as the cell are made at once, how many may wait for theirs, and
+/// how many of those one user's.
+const MUCH_AT_ONCE: usize = 2;
+const ASKERS_MAX: usize = 1_024;
+const ASKERS_OF_ONE: usize = 128;
+/// A job of so many tasks is looked at beside the threads that serve.
+const TASKS_BESIDE: u32 = 1_000;
+/// How many messages of a stream may wait for a slow reader.
+pub(super) const STREAM_QUEUE: usize = 64;
+/// The same of logs, in pieces of 64 KiB.
+const LOG_QUEUE: usize = 8;
+/// How many may watch a job at once, and how many of them one user's: each `bourg run` does. One of a
+/// thousand tasks more counts as one more.
+const WATCHERS_MAX: usize = 2_048;
+const WATCHERS_OF_ONE: usize = 512;
+/// Of how many tasks logs may be read at once, of how many by one user, and of how many on one machine:
+/// there is one connection to it, with room for 1,024.
+const LOG_READERS_MAX: usize = 8_192;
+const LOG_READERS_OF_ONE: usize = 2_048;
+const LOG_READERS_OF_ONE_THERE: usize = 256;
+
+impl Service {
+    pub(super) fn new(
+        core: Core,
+        (agents, peers): (agents::Handle, peers::Handle),
+        (authority, validity): (Arc<Authority>, Duration),
+        past: Past,
+        events: Kept,
+        refusals: Refusals,
+        metrics: Arc<Metrics>,
+    ) -> Self {
+        let cell = authority.cell().to_owned();
+        let requests = routes::requests();
+        let registry = Arc::new(metrics.registry(core.clone(), refusals, Arc::clone(&requests)));
+        Self {
+            core,
+            peers,
+            agents,
+            cell,
+            past,
+            events,
+            watchers: Streams::new("watch jobs", WATCHERS_MAX, WATCHERS_OF_ONE),
+            log_readers: Streams::new("read logs", LOG_READERS_MAX, LOG_READERS_OF_ONE),
+            log_readers_there: Places::new(LOG_READERS_MAX, LOG_READERS_OF_ONE_THERE),
+            health_watchers: Places::new(HEALTH_WATCHERS_MAX, HEALTH_WATCHERS_OF_ONE),
+            authority,
+            validity,
+            metrics,
+            requests,
+            registry,
+            summary: Summary::default(),
+            askers: Streams::new("ask for much of the cell", ASKERS_MAX, ASKERS_OF_ONE),
+            much: Arc::new(Semaphore::new(MUCH_AT_ONCE)),
+        }
+    }
+
+    pub(super) fn scheduler<T>(&self, request: &Request<T>) -> Result<String, Status> {
+        match rpc::transport::peer_identity(request, &self.cell)? {
+            Identity::Scheduler(name) => Ok(name),
+            other => {
+                let why = format!("{other} is not a scheduler");
+                Err(rpc::transport::refuse(request, Cause::WrongRole, why))
+            }
+        }
+    }
+
+    /// Answers from the newest view.
+    fn read<T>(
+        &self,
+        by: &Caller,
+        answer: impl FnOnce(&Reads<'_>) -> Result<T, Status>,
+    ) -> Answer<T> {
+        answer(&Reads::of(&self.core.view(), by)).map(Response::new)
+    }
+
+    /// The same where the answer may be as large as the cell: a few at a time, on threads of their own. Those
+    /// that serve hear the other replicas, too.
+    async fn read_much<T: Send + 'static>(
+        &self,
+        by: &Caller,
+        answer: impl FnOnce(&Reads<'_>) -> Result<T, Status> + Send + 'static,
+    ) -> Answer<T> {
+        let place = self.askers.begin(&by.user)?;
+        let turn = Arc::clone(&self.much).acquire_owned().await;
+        let turn = turn.map_err(|_| Status::unavailable("the master stops"))?;
+        let (view, by) = (self.core.view(), by.clone());
+        let answered = tokio::task::spawn_blocking(move || {
+            // Kept by a question whose client is gone, too.
+            let _held = (turn, place);
+            answer(&Reads::of(&view, &by))
+        });
+        answered.await.map_err(|error| Status::internal(error.to_string()))?.map(Response::new)
+    }
+
+    /// Answers from a moment of the past.
+    async fn past(
+        &self,
+        by: &Caller,
+        at: v1::Moment,
+        question: Question,
+    ) -> Result<PastAnswer, Status> {
+        let asked = {
+            let view = self.core.view();
+            v1::PastQuestion {
+                user: by.user.to_string(),
+                administers_jobs: by.administers_jobs(&view.cell),
+                at: Some(at),
+                newest: view.cell.index().0,
+                question: Some(question),
+            }
+        };
+        self.past.ask(asked).await
+    }
+}
+
+/// When a machine was revoked last, if it was.
+fn revoked(machine: &Arc<Machine>) -> Option<Time> {
+    let credentials = machine.credentials.as_ref()?;
+    credentials.revoked.as_ref().map(|act| act.at)
+}
+
+pub(super) fn unexpected(outcome: &impl std::fmt::Debug) -> Status {
+    Status::internal(format!("unexpected outcome {outcome:?}"))
+}
+
+pub(super) fn malformed(error: &proto::Malformed) -> Status {
+    Status::invalid_argument(error.to_string())
+}
+
+#[tonic::async_trait]
+impl Borgmaster for Service {
+    type WatchJobStream = Streamed<v1::StatusResponse>;
+    type EventsStream = Streamed<v1::EventsResponse>;
+    type LogsStream = Streamed<v1::LogChunk>;
+    type SaveCheckpointStream = Streamed<v1::SaveCheckpointResponse>;
+
+    async fn open_session(
+        &self,
+        request: Request<v1::OpenSessionRequest>,
+    ) -> Answer<v1::OpenSessionResponse> {
+        let by = self.anyone(&request).await?;
+        match self.ask(Ask::OpenSession(by), SMALL_BYTES).await?.1 {
+            Outcome::Request(Ok(Reply::Session(session))) => {
+                Ok(Response::new(v1::OpenSessionResponse { session: session.0 }))
+            }
+            Outcome::Request(Err(rejection)) => Err(rejected(&self.core.view().cell, &rejection)),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    async fn submit(&self, request: Request<v1::SubmitRequest>) -> Answer<v1::SubmitResponse> {
+        let by = self.anyone(&request).await?;
+        let user = by.user.clone();
+        let bytes = request.get_ref().encoded_len();
+        let (v1::SubmitRequest { id, spec }, asked) = split(request);
+        let spec = spec.ok_or_else(|| Status::invalid_argument("no job description"))?;
+        let spec: spec::JobSpec = spec.try_into().map_err(|error| malformed(&error))?;
+        self.own(&by, &asked, || tasks::may_submit(&user, &spec))?;
+        let view = self.core.view();
+        let before = view.cell.job_named(&user, &spec.name).filter(|job| job.is_alive());
+        let changes = before.map(|job| changes::changes(&job.spec, &spec)).unwrap_or_default();
+        drop(view);
+        let mutation = Mutation::Submit(Arc::new(spec));
+        match self.mutate(id, by, mutation, bytes).await? {
+            (index, Reply::Submitted { collection, submission }) => {
+                Ok(Response::new(v1::SubmitResponse {
+                    index: index.0,
+                    collection: collection.0,
+                    notes: quota::notes(&self.core.view(), collection),
+                    user: user.to_string(),
+                    unchanged: submission == Submission::Unchanged,
+                    updated: submission == Submission::Updated,
+                    changes: match submission {
+                        Submission::Updated => changes,
+                        Submission::New | Submission::Unchanged => Vec::new(),
+                    },
+                }))
+            }
+            (_, other) => Err(unexpected(&other)),
+        }
+    }
+
+    async fn kill(&self, request: Request<v1::KillRequest>) -> Answer<v1::KillResponse> {
+        let by = self.anyone(&request).await?;
+        let bytes = request.get_ref().encoded_len();
+        let (v1::KillRequest { id, job, tasks }, asked) = split(request);
+        let (tasks, address) = (selection(tasks)?, job.unwrap_or_default());
+        let me = by.user.clone();
+        let find = |view: &View| Reads::of(view, &by).find(&address).map(Arc::clone);
+        let kill = |job: &Arc<cell::Job>| {
+            self.own(&by, &asked, || tasks::may_touch(&me, job))?;
+            Ok(Mutation::Kill { collection: job.id, tasks: tasks.clone() })
+        };
+        match self.kill_found(id, by.clone(), bytes, find, kill).await? {
+            (job, index, Reply::Killed { tasks }) => Ok(Response::new(v1::KillResponse {
+                index: index.0,
+                killed: tasks,
+                user: job.map_or_else(|| me.to_string(), |job| job.owner.to_string()),
+            })),
+            (_, _, other) => Err(unexpected(&other)),
+        }
+    }
+
+    async fn add_machine(
+        &self,
+        request: Request<v1::AddMachineRequest>,
+    ) -> Answer<v1::AddMachineResponse> {
+        let by = self.caller(&request)?;
+        let bytes = request.get_ref().encoded_len();
+        let v1::AddMachineRequest { id, name, address } = request.into_inner();
+        let name =
+            MachineName::new(&name).map_err(|error| Status::invalid_argument(error.to_string()))?;
+        match self.mutate(id, by, Mutation::AddMachine { name, address }, bytes).await? {
+            (index, Reply::MachineAdded(machine)) => {
+                Ok(Response::new(v1::AddMachineResponse { index: index.0, machine: machine.0 }))
+            }
+            (_, other) => Err(unexpected(&other)),
+        }
+    }
+
+    async fn change_machine(
+        &self,
+        request: Request<v1::ChangeMachineRequest>,
+    ) -> Answer<v1::ChangeMachineResponse> {
+        let by = self.caller(&request)?;
+        self.change_a_machine(by, request.into_inner()).await
+    }
+
+    async fn set_platform(
+        &self,
+        request: Request<v1::SetPlatformRequest>,
+    ) -> Answer<v1::SetPlatformResponse> {
+        let by = self.caller(&request)?;
+        self.set_a_platform(by, request.into_inner()).await
+    }
+
+    async fn resume_rescheduling(
+        &self,
+        request: Request<v1::ResumeReschedulingRequest>,
+    ) -> Answer<v1::ResumeReschedulingResponse> {
+        let by = self.caller(&request)?;
+        self.resume(by, request.into_inner()).await
+    }
+
+    async fn add_user(&self, request: Request<v1::AddUserRequest>) -> Answer<v1::AddUserResponse> {
+        let by = self.caller(&request)?;
+        self.add_a_user(by, request.into_inner()).await
+    }
+
+    async fn revoke_user(
+        &self,
+        request: Request<v1::RevokeUserRequest>,
+    ) -> Answer<v1::RevokeUserResponse> {
+        let by = self.caller(&request)?;
+        self.revoke_a_user(by, request.into_inner()).await
+    }
+
+    async fn issue_token(
+        &self,
+        request: Request<v1::IssueTokenRequest>,
+    ) -> Answer<v1::IssueTokenResponse> {
+        let by = self.caller(&request)?;
+        self.issue_a_token(by, request.into_inner()).await
+    }
+
+    async fn revoke_machine(
+        &self,
+        request: Request<v1::RevokeMachineRequest>,
+    ) -> Answer<v1::RevokeMachineResponse> {
+        let by = self.caller(&request)?;
+        self.revoke_a_machine(by, request.into_inner()).await
+    }
+
+    async fn change_replicas(
+        &self,
+        request: Request<v1::ChangeReplicasRequest>,
+    ) -> Answer<v1::ChangeReplicasResponse> {
+        let by = self.caller(&request)?;
+        self.change_the_replicas(by, request.into_inner()).await
+    }
+
+    async fn transfer_leader(
+        &self,
+        request: Request<v1::TransferLeaderRequest>,
+    ) -> Answer<v1::TransferLeaderResponse> {
+        let by = self.caller(&request)?;
+        self.transfer(&by, request.into_inner().to).await
+    }
+
+    async fn replicas(
+        &self,
+        request: Request<v1::ReplicasRequest>,
+    ) -> Answer<v1::ReplicasResponse> {
+        self.anyone(&request).await?;
+        self.the_replicas().await
+    }
+
+    async fn users(&self, request: Request<v1::UsersRequest>) -> Answer<v1::UsersResponse> {
+        let by = self.anyone(&request).await?;
+        self.read(&by, |reads| Ok(reads.users()))
+    }
+
+    async fn change_quota(
+        &self,
+        request: Request<v1::ChangeQuotaRequest>,
+    ) -> Answer<v1::ChangeQuotaResponse> {
+        let by = self.caller(&request)?;
+        self.change_the_quota(by, request.into_inner()).await
+    }
+
+    async fn change_capability(
+        &self,
+        request: Request<v1::ChangeCapabilityRequest>,
+    ) -> Answer<v1::ChangeCapabilityResponse> {
+        let by = self.caller(&request)?;
+        self.change_a_capability(by, request.into_inner()).await
+    }
+
+    async fn quota(&self, request: Request<v1::QuotaRequest>) -> Answer<v1::QuotaResponse> {
+        let (by, asked) = (self.anyone(&request).await?, request.into_inner());
+        self.read(&by, |reads| reads.quota(&asked))
+    }
+
+    async fn check_quota(
+        &self,
+        request: Request<v1::CheckQuotaRequest>,
+    ) -> Answer<v1::CheckQuotaResponse> {
+        let (by, asked) = (self.anyone(&request).await?, request.into_inner());
+        self.read(&by, |reads| reads.check_quota(asked))
+    }
+
+    async fn capabilities(
+        &self,
+        request: Request<v1::CapabilitiesRequest>,
+    ) -> Answer<v1::CapabilitiesResponse> {
+        let (by, asked) = (self.anyone(&request).await?, request.into_inner());
+        self.read(&by, |reads| Ok(reads.capabilities(&asked)))
+    }
+
+    async fn platforms(
+        &self,
+        request: Request<v1::PlatformsRequest>,
+    ) -> Answer<v1::PlatformsResponse> {
+        let by = self.anyone(&request).await?;
+        self.read(&by, |reads| Ok(reads.platforms()))
+    }
+
+    async fn status(&self, request: Request<v1::StatusRequest>) -> Answer<v1::StatusResponse> {
+        let (by, asked) = (self.anyone(&request).await?, request.into_inner());
+        few("jobs", asked.jobs.len())?;
+        if let Some(at) = asked.at {
+            return match self.past(&by, at, Question::Status(asked)).await? {
+                PastAnswer::Status(answer) => Ok(Response::new(answer)),
+                other => Err(unexpected(&other)),
+            };
+        }
+        let is_small = match asked.jobs.as_slice() {
+            [job] => {
+                let view = self.core.view();
+                Reads::of(&view, &by).find(job)?.spec.tasks <= TASKS_BESIDE
+            }
+            _ => false,
+        };
+        match is_small {
+            true => self.read(&by, |reads| reads.status(&asked)),
+            false => self.read_much(&by, move |reads| reads.status(&asked)).await,
+        }
+    }
+
+    async fn watch_job(
+        &self,
+        request: Request<v1::WatchJobRequest>,
+    ) -> Answer<Self::WatchJobStream> {
+        let caller = self.anyone(&request).await?;
+        let asked = request.into_inner().job.unwrap_or_default();
+        let view = self.core.view();
+        let reads = Reads::of(&view, &caller);
+        let (job, tasks) = reads.find(&asked).map(|job| (job.id, job.spec.tasks))?;
+        drop(view);
+        let thousands = usize::try_from(tasks / 1_000).unwrap_or(usize::MAX);
+        let place = self.watchers.begin_as(&caller.user, thousands.saturating_add(1))?;
+        let stream = holding(place, following::follow(self.core.watch(), job, caller.clone())?);
+        Ok(self.while_accepted(caller, Response::new(stream)))
+    }
+
+    async fn why(&self, request: Request<v1::WhyRequest>) -> Answer<v1::WhyResponse> {
+        let (by, asked) = (self.anyone(&request).await?, request.into_inner());
+        if let Some(at) = asked.at {
+            return match self.past(&by, at, Question::Why(asked)).await? {
+                PastAnswer::Why(answer) => Ok(Response::new(answer)),
+                other => Err(unexpected(&other)),
+            };
+        }
+        self.read_much(&by, move |reads| reads.why(&asked)).await
+    }
+
+    async fn machines(
+        &self,
+        request: Request<v1::MachinesRequest>,
+    ) -> Answer<v1::MachinesResponse> {
+        let (by, asked) = (self.anyone(&request).await?, request.into_inner());
+        few("machines", asked.names.len())?;
+        if let Some(at) = asked.at {
+            return match self.past(&by, at, Question::Machines(asked)).await? {
+                PastAnswer::Machines(answer) => Ok(Response::new(answer)),
+                other => Err(unexpected(&other)),
+            };
+        }
+        let mut answer = match asked.names.as_slice() {
+            [_] => self.read(&by, |reads| reads.machines(&asked))?,
+            _ => self.read_much(&by, move |reads| reads.machines(&asked)).await?,
+        };
+        self.tell_of_links(&mut answer.get_mut().machines).await;
+        Ok(answer)
+    }
+
+    async fn cell_status(
+        &self,
+        request: Request<v1::CellStatusRequest>,
+    ) -> Answer<v1::CellStatusResponse> {
+        let (by, asked) = (self.anyone(&request).await?, request.into_inner());
+        if let Some(at) = asked.at {
+            return match self.past(&by, at, Question::Cell(asked)).await? {
+                PastAnswer::Cell(answer) => Ok(Response::new(answer)),
+                other => Err(unexpected(&other)),
+            };
+        }
+        let (asked_at, core, asker) =
+            (self.core.view().cell.index(), self.core.clone(), by.clone());
+        let make = move || {
+            let view = core.view();
+            Reads::of(&view, &asker).cell_status()
+        };
+        let answer = self.summary.since(asked_at, make).await?;
+        // What changes while nothing is done, and who asks.
+        let view = self.core.view();
+        let is_newest = view.cell.index().0 == answer.index;
+        Ok(Response::new(v1::CellStatusResponse {
+            time: if is_newest { view.now().0 } else { answer.time },
+            schedulers: u32::try_from(view.followers).unwrap_or(u32::MAX),
+            term: view.term.0,
+            violations: view.violations,
+            machines_heard: view.machines_heard,
+            user: by.user.to_string(),
+            ..answer
+        }))
+    }
+
+    async fn events(&self, request: Request<v1::EventsRequest>) -> Answer<Self::EventsStream> {
+        let (caller, asked) = (self.anyone(&request).await?, request.into_inner());
+        let stream = self.follow_events(&caller, &asked)?;
+        Ok(self.while_accepted(caller, stream))
+    }
+
+    async fn save_checkpoint(
+        &self,
+        request: Request<v1::SaveCheckpointRequest>,
+    ) -> Answer<Self::SaveCheckpointStream> {
+        let (caller, asked) = (self.caller(&request)?, request.into_inner());
+        let stream = self.save(&caller.user, asked)?;
+        Ok(self.while_accepted(caller, stream))
+    }
+
+    async fn logs(&self, request: Request<v1::LogsRequest>) -> Answer<Self::LogsStream> {
+        gate::led(&self.core).await?;
+        let caller = self.anyone(&request).await?;
+        let user = &caller.user;
+        let (asked, asks) = split(request);
+        let view = self.core.view();
+        let reads = Reads::of(&view, &caller);
+        let job = reads.find(&asked.job.clone().unwrap_or_default())?;
+        self.own(&caller, &asks, || tasks::may_touch(user, job))?;
+        if job.owner != *user && !caller.administers_jobs(&view.cell) {
+            return Err(Status::permission_denied(format!(
+                "{user} may not read the logs of {}/{}: {}, an administrator or a user with the \
+                 capability {} may",
+                job.owner,
+                job.spec.name,
+                job.owner,
+                Capability::AdministerJobs
+            )));
+        }
+        if job.spec.kind.is_alloc_set() {
+            let name = format!("{}/{}", job.owner, job.spec.name);
+            return Err(Status::invalid_argument(format!(
+                "{name} is an alloc set, which runs nothing itself: bourg status {name} says which \
+                 jobs run in it"
+            )));
+        }
+        if job.owner != *user {
+            self.record_use(&caller, Capability::AdministerJobs, job.id).await?;
+        }
+        let tasks = selection_of(job, asked.tasks)?;
+        let lives: Vec<(InstanceId, MachineId)> = job
+            .tasks()
+            .filter(|(index, _)| tasks.contains(*index))
+            .filter_map(|(index, _)| newest_life(job, index))
+            .collect();
+        let place = self.log_readers.begin_as(user, lives.len().max(1))?;
+        let mut places = Vec::new();
+        for (_, machine) in &lives {
+            places.push(self.log_readers_there.take((*machine, user.clone())).map_err(|_| {
+                Status::resource_exhausted(format!(
+                    "{user} may read {LOG_READERS_OF_ONE_THERE} logs of one machine at once: ask for fewer \
+                     tasks, or end others"
+                ))
+            })?);
+        }
+        let (to_client, stream) = mpsc::channel(LOG_QUEUE);
+        let mut relays = JoinSet::new();
+        for (instance, machine) in lives {
+            let Some(machine) = view.cell.machine(machine) else { continue };
+            let client = self
+                .agents
+                .client_for_logs(machine)
+                .map_err(|error| Status::aborted(error.to_string()))?;
+            let request = v1::ReadLogRequest {
+                instance: Some(instance.into()),
+                stream: asked.stream,
+                start: asked.start,
+                follow: asked.follow,
+            };
+            let (core, id, was) = (self.core.clone(), machine.id, revoked(machine));
+            let is_believed = move || core.view().cell.machine(id).map(revoked) == Some(was);
+            relays.spawn(relay(client, request, to_client.clone(), is_believed));
+        }
+        let name = format!("{}/{}", job.owner, job.spec.name);
+        tokio::spawn(say_not_kept(name, relays, to_client));
+        let stream = holding((place, places), ReceiverStream::new(stream));
+        Ok(self.while_accepted(caller, Response::new(stream)))
+    }
+}

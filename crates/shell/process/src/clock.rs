@@ -1,0 +1,67 @@
+//! The moments that are given to everything that decides.
+
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use model::Time;
+
+/// A clock that starts at some time and then only goes forward, at the pace of the machine's
+/// monotonic clock: a wall clock that is set back or forth changes no timer.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock {
+    began: Time,
+    at: Instant,
+}
+
+impl Clock {
+    /// A clock that shows the wall clock's time now.
+    pub fn start() -> Self {
+        Self::showing(wall_clock())
+    }
+
+    /// A clock that shows a time now.
+    pub fn showing(time: Time) -> Self {
+        Self { began: time, at: Instant::now() }
+    }
+
+    /// Puts it forward to a time, unless that is past.
+    pub fn advance_to(&mut self, time: Time) {
+        if self.now() < time {
+            *self = Self::showing(time);
+        }
+    }
+
+    /// What it shows.
+    pub fn now(&self) -> Time {
+        self.began + model::Span(u64::try_from(self.at.elapsed().as_micros()).unwrap_or(u64::MAX))
+    }
+
+    /// The moment of a time as the runtime's timers know it.
+    pub fn instant(&self, time: Time) -> tokio::time::Instant {
+        tokio::time::Instant::from_std(self.at + time.since(self.began).to_std())
+    }
+}
+
+/// What the wall clock says.
+pub fn wall_clock() -> Time {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Time(u64::try_from(since.as_micros()).unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::Span;
+
+    #[test]
+    fn it_is_put_forward_and_never_back() {
+        let mut clock = Clock::showing(Time(5_000_000));
+        let later = Time::ZERO + Span::from_secs(5 * 3_600);
+        clock.advance_to(later);
+        assert!(later <= clock.now() && clock.now() < later + Span::from_secs(3_600));
+        clock.advance_to(Time::ZERO);
+        assert!(later <= clock.now());
+        // A timer is as far away as before.
+        let wait = clock.instant(clock.now() + Span::from_secs(60)) - tokio::time::Instant::now();
+        assert!(wait.as_secs() < 61, "{wait:?}");
+    }
+}

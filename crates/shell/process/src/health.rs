@@ -1,0 +1,117 @@
+//! What a process answers to those who ask whether it lives and is ready: `/livez`, `/readyz` and
+//! `/readyz?verbose`, over the same port and the same certificates as everything else. Beside them
+//! `/metrics`. What is checked is the process's own.
+
+use axum::extract::Request;
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, StatusCode, Uri, header};
+use axum::response::{IntoResponse, Response};
+use tonic::metadata::MetadataMap;
+
+/// The paths of the pages that a process has.
+pub const PAGES: [&str; 3] = ["/livez", "/readyz", "/metrics"];
+
+/// Something that has to be so, and why it is not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Check {
+    /// What is looked at, in a word or two.
+    pub name: &'static str,
+    /// What is wrong with it.
+    pub found: Result<(), String>,
+}
+
+impl Check {
+    /// What was found of something.
+    pub fn new(name: &'static str, found: Result<(), String>) -> Self {
+        Self { name, found }
+    }
+
+    fn line(&self) -> String {
+        match &self.found {
+            Ok(()) => format!("[+] {} ok\n", self.name),
+            Err(why) => format!("[-] {} failed: {why}\n", self.name),
+        }
+    }
+}
+
+/// Whether all is as it has to be.
+pub fn all_ok(checks: &[Check]) -> bool {
+    checks.iter().all(|check| check.found.is_ok())
+}
+
+/// The answer to whoever asks at this address: 200 and `ok`, or 503 and a line for each check that
+/// failed. With `?verbose` a line for each check.
+pub fn answer(uri: &Uri, checks: &[Check]) -> Response {
+    let parameters = uri.query().unwrap_or_default();
+    let verbose = parameters.split('&').any(|word| word == "verbose" || word == "verbose=true");
+    let ok = all_ok(checks);
+    let shown = checks.iter().filter(|check| verbose || check.found.is_err());
+    let mut text: String = shown.map(Check::line).collect();
+    if ok {
+        text += "ok\n";
+    }
+    let status = if ok { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    plain(status, text)
+}
+
+/// A page that nobody has to keep.
+pub fn plain(status: StatusCode, text: String) -> Response {
+    let kind =
+        [(header::CONTENT_TYPE, "text/plain; charset=utf-8"), (header::CACHE_CONTROL, "no-store")];
+    (status, kind, text).into_response()
+}
+
+/// A request as the transport knows who sent it.
+pub fn asked(parts: &Parts) -> tonic::Request<()> {
+    tonic::Request::from_parts(MetadataMap::new(), parts.extensions.clone(), ())
+}
+
+/// Whether a request is a call of gRPC, whose errors are in a language of their own.
+pub fn is_grpc(headers: &HeaderMap) -> bool {
+    let kind = headers.get(header::CONTENT_TYPE);
+    kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc"))
+}
+
+/// The answer where there is nothing: a probe of a page that does not exist must not succeed.
+pub async fn not_found(request: Request) -> Response {
+    if is_grpc(request.headers()) {
+        let nothing = tonic::Status::unimplemented("there is no such service");
+        return nothing.into_http::<axum::body::Body>();
+    }
+    let pages = PAGES.join(", ");
+    plain(StatusCode::NOT_FOUND, format!("there is no such page; there are {pages}\n"))
+}
+
+/// That whoever asked may not.
+pub fn refused(status: &tonic::Status) -> Response {
+    plain(StatusCode::FORBIDDEN, format!("{}\n", status.message()))
+}
+
+/// The metrics of a registry.
+pub fn metrics(registry: &prometheus_client::registry::Registry) -> Response {
+    let kind = [(header::CONTENT_TYPE, crate::metrics::CONTENT_TYPE)];
+    (kind, crate::metrics::text(registry)).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn what_fails_is_told_and_everything_to_whoever_asks_for_it() {
+        let good = || vec![Check::new("disk", Ok(())), Check::new("leader", Ok(()))];
+        let bad = || vec![Check::new("disk", Err("it is full".to_owned())), good().remove(1)];
+        for (address, checks, status, text) in [
+            ("/readyz", good(), 200, "ok\n"),
+            ("/readyz?verbose", good(), 200, "[+] disk ok\n[+] leader ok\nok\n"),
+            ("/readyz", bad(), 503, "[-] disk failed: it is full\n"),
+            ("/readyz?verbose", bad(), 503, "[-] disk failed: it is full\n[+] leader ok\n"),
+            ("/readyz?verbosely", bad(), 503, "[-] disk failed: it is full\n"),
+        ] {
+            let answer = answer(&address.parse().expect("an address"), &checks);
+            assert_eq!(answer.status().as_u16(), status, "{address}");
+            let body = axum::body::to_bytes(answer.into_body(), 1 << 20).await.expect("a body");
+            assert_eq!(body, text.as_bytes(), "{address}");
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! What a process tells of itself in numbers, in Prometheus' text format.
+//!
+//! A registry belongs to an object, a master or a Borglet, and never to the process: several
+//! replicas may share one. What happens often is counted in atomics; what a view of the cell holds is
+//! looked up when somebody asks. Names begin with `bourg_` and end in their base unit, and no label has
+//! as many values as there are users, jobs, tasks or machines: docs/operations.md lists all of them.
+
+mod histogram;
+mod process;
+mod text;
+
+use std::fmt;
+
+use prometheus_client::encoding::{DescriptorEncoder, EncodeGaugeValue, EncodeMetric};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+
+pub use histogram::{Durations, Sizes};
+pub use process::Process;
+pub use text::{CONTENT_TYPE, text};
+
+/// A label with its value.
+pub type Label = (&'static str, &'static str);
+
+/// Writes a gauge without labels.
+pub fn gauge<T: EncodeGaugeValue>(
+    encoder: &mut DescriptorEncoder<'_>,
+    name: &str,
+    help: &str,
+    value: T,
+) -> fmt::Result {
+    let gauge = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+    ConstGauge::new(value).encode(gauge)
+}
+
+/// Writes a gauge with a value for each combination of labels.
+pub fn gauges<const N: usize>(
+    encoder: &mut DescriptorEncoder<'_>,
+    name: &str,
+    help: &str,
+    values: impl IntoIterator<Item = ([Label; N], u64)>,
+) -> fmt::Result {
+    let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+    for (labels, value) in values {
+        ConstGauge::new(value).encode(family.encode_family(&labels)?)?;
+    }
+    Ok(())
+}
+
+/// Writes a counter with a value for each combination of labels; its name has no `_total`
+/// yet.
+pub fn counters<const N: usize>(
+    encoder: &mut DescriptorEncoder<'_>,
+    name: &str,
+    help: &str,
+    values: impl IntoIterator<Item = ([Label; N], u64)>,
+) -> fmt::Result {
+    let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+    for (labels, value) in values {
+        ConstCounter::new(value).encode(family.encode_family(&labels)?)?;
+    }
+    Ok(())
+}
