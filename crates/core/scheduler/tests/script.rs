@@ -561,6 +561,7 @@ fn tasks_that_wait_for_different_moments_are_explained_together() {
 
 /// Comparing each task with each group, or looking at the machines for each, took hours.
 #[test]
+#[expect(clippy::disallowed_methods, reason = "it is measured that this takes no hours")]
 fn a_hundred_thousand_tasks_are_explained_in_a_moment() {
     let cell = cell("m1 1000 1000 0", "ana/web 100000 200 100 2000 0");
     let job = cell.job(CollectionId(1)).expect("the job");

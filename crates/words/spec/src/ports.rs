@@ -183,6 +183,7 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::disallowed_methods, reason = "it is measured that this is soon done")]
     fn many_overrides_over_long_texts_are_validated_in_a_moment() {
         let mut job = job();
         job.tasks = limits::TASKS_MAX;
