@@ -16,7 +16,7 @@ use crate::cgroup::{CgroupError, TaskCgroup};
 use crate::error::At;
 use crate::tree::Used;
 
-/// What a file that is replaced has of the disk at least.
+/// A file that is replaced has a multiple of this length: of every file system whole blocks.
 const REPLACED_BYTES: u16 = 4096;
 /// How many open files of one task are looked at.
 const OPEN_FILES_MAX: usize = 100_000;
@@ -78,10 +78,11 @@ pub fn reserve(path: &Path, bytes: u16) -> Result<File, FileError> {
     Ok(file)
 }
 
-/// Replaces a file by another content, durably: whoever reads it sees all of the one or of the other.
+/// Replaces a file by another text, durably: whoever reads it sees all of the one or of the other. After
+/// the text it has ends of lines, up to a length that does not change with every text.
 ///
 /// After the first time this takes no room: what is replaced becomes the file that is written next, and
-/// keeps its place on the disk. That is called as the file is, in front of it a dot and behind it `.new`.
+/// keeps its place on the disk, all of it as long as it is not cut. That is called as the file is, in front of it a dot and behind it `.new`.
 ///
 /// # Errors
 /// When the disk is full the first time, or fails.
@@ -89,8 +90,10 @@ pub fn replace(path: &Path, content: &[u8]) -> Result<(), FileError> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let next = path.with_file_name(format!(".{name}.new"));
     let mut file = reserve(&next, REPLACED_BYTES)?;
-    file.write_all(content).at("write", &next)?;
-    file.set_len(content.len() as u64).at("write", &next)?;
+    let mut text = content.to_vec();
+    text.resize(content.len().next_multiple_of(REPLACED_BYTES.into()), b'\n');
+    file.write_all(&text).at("write", &next)?;
+    file.set_len(text.len() as u64).at("write", &next)?;
     file.sync_all().at("sync", &next)?;
     let exchanged = renameat2(AT_FDCWD, &next, AT_FDCWD, path, RenameFlags::RENAME_EXCHANGE);
     match exchanged {

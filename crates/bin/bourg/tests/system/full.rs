@@ -121,10 +121,25 @@ fn fill(disk: &Path) {
 #[test]
 fn a_borglet_that_starts_on_a_full_disk_adopts_kills_and_goes_on() {
     let disk = SmallDisk::mount("size=450m,nr_inodes=20k");
-    let mut cell = Cell::start_in(Terminal::new(), &disk.path("cell"), &[]);
+    starts_on_a_full_disk(Terminal::new(), &disk.path(""));
+}
+
+/// What a file has of such a disk is less than what was reserved for it, once it is cut.
+#[test]
+fn a_borglet_that_starts_on_a_full_disk_of_small_blocks_does_as_well() {
+    let terminal = Terminal::new();
+    let (image, at) = (terminal.path("image"), terminal.path("disk"));
+    let volume = Volume::with_files(image, at, 400, Some(6_000));
+    let blocks = statvfs(volume.path()).expect("it is mounted").block_size();
+    assert_eq!(blocks, 1_024, "mkfs makes blocks of a small disk small");
+    starts_on_a_full_disk(terminal, volume.path());
+}
+
+fn starts_on_a_full_disk(terminal: Terminal, disk: &Path) {
+    let mut cell = Cell::start_in(terminal, &disk.join("cell"), &[]);
     cell.ok("bourg run $EXAMPLES/hello.bcl");
     let before = cell.tasks("hello");
-    fill(&disk.path(""));
+    fill(disk);
     let borglet = eventually("the Borglet runs", || cell.pid(Role::Borglet));
     cell.kill(Role::Borglet);
     let borglet =
@@ -141,7 +156,7 @@ fn a_borglet_that_starts_on_a_full_disk_adopts_kills_and_goes_on() {
         job["tasks"][0]["lastEndText"].as_str().is_some_and(|end| end.contains("no room"))
     });
     assert_eq!(cell.status("another")["tasks"][0]["failures"], 0);
-    cell.ok(&format!("rm {}*", disk.path("ballast").display()));
+    cell.ok(&format!("rm {}*", disk.join("ballast").display()));
     cell.is_healthy("another");
     assert_eq!(cell.pid(Role::Borglet), Some(borglet), "it is the same: {}", cell.said());
     cell.stop();
