@@ -50,29 +50,31 @@ struct Seen {
     since: Time,
     last: Time,
     /// It is a task, which is being ended.
-    ends: bool,
+    ends: Option<InstanceId>,
 }
 
 impl Ports {
     /// Something holds a port that it was not given: a task, which is ended for it, or something else.
-    pub(crate) fn see(&mut self, now: Time, port: u16, by: Arc<str>, ends: bool) {
-        let seen = self.seen.entry(port).or_insert_with(|| Seen {
-            by: Arc::clone(&by),
-            since: now,
-            last: now,
-            ends,
-        });
-        (seen.by, seen.last, seen.ends) = (by, now, ends);
+    /// Each task has its own time to end: one after the other is not one that does not end.
+    pub(crate) fn see(&mut self, now: Time, port: u16, by: Arc<str>, ends: Option<InstanceId>) {
+        let new = Seen { by, since: now, last: now, ends };
+        let before = self.seen.get(&port).filter(|before| before.ends == ends);
+        let since = before.map_or(now, |before| before.since);
+        self.seen.insert(port, Seen { since, ..new });
     }
 
-    /// What nobody was seen to hold for long enough is free again.
-    pub(crate) fn forget(&mut self, now: Time) {
-        self.seen.retain(|_, seen| now.since(seen.last) < KEPT_FOR);
+    /// What nobody was seen to hold for long enough is free again; what a task held, as soon as that has
+    /// ended.
+    pub(crate) fn forget(&mut self, now: Time, is_here: impl Fn(InstanceId) -> bool) {
+        self.seen.retain(|_, seen| {
+            let is_gone = seen.last < now && seen.ends.is_some_and(|task| !is_here(task));
+            !is_gone && now.since(seen.last) < KEPT_FOR
+        });
     }
 
     /// What of a range is to be reported.
     pub(crate) fn reported(&self, now: Time, range: PortRange) -> Vec<HeldPorts> {
-        let counts = |seen: &Seen| !seen.ends || now.since(seen.since) >= ENDING_FOR;
+        let counts = |seen: &Seen| seen.ends.is_none() || now.since(seen.since) >= ENDING_FOR;
         let within = self.seen.iter().filter(|(port, seen)| range.contains(**port) && counts(seen));
         let mut reported: Vec<HeldPorts> = Vec::new();
         for (port, seen) in within {
@@ -129,7 +131,7 @@ impl Borglet {
         for HeldPort { port, by } in held {
             let id = match by {
                 Holder::Other(name) => {
-                    self.ports.see(now, *port, Arc::clone(name), false);
+                    self.ports.see(now, *port, Arc::clone(name), None);
                     continue;
                 }
                 Holder::Instance(id) => id,
@@ -137,7 +139,7 @@ impl Borglet {
             let local = self.tasks.get(id);
             if local.is_none_or(|local| local.port_name(*port).is_none()) {
                 let name = self.name_of(*id).into();
-                self.ports.see(now, *port, name, local.is_some());
+                self.ports.see(now, *port, name, local.map(|local| local.launch.instance));
                 offenders.entry(*id).or_default().push(*port);
             }
         }
@@ -149,7 +151,8 @@ impl Borglet {
                 local.broke_rule(now, self.settings.kill_again, reason, effects);
             }
         }
-        self.ports.forget(now);
+        let tasks = &self.tasks;
+        self.ports.forget(now, |task| tasks.get(&task).is_some_and(Local::is_here));
     }
 
     /// What an instance is told that holds these ports; one that is another's is named first.
@@ -218,7 +221,7 @@ mod tests {
         for (port, by) in
             [(9, "a"), (10, "a"), (11, "a"), (12, "b"), (14, "b"), (19, "a"), (20, "a")]
         {
-            ports.see(at(0), port, by.into(), false);
+            ports.see(at(0), port, by.into(), None);
         }
         assert_eq!(shown(&ports, 0), "10-11 by a, 12 by b, 14 by b, 19 by a");
     }
@@ -226,10 +229,10 @@ mod tests {
     #[test]
     fn a_port_is_free_again_when_nobody_was_seen_to_hold_it_for_a_while() {
         let mut ports = Ports::default();
-        ports.see(at(0), 10, "a".into(), false);
-        ports.see(at(4_000), 10, "b".into(), false);
+        ports.see(at(0), 10, "a".into(), None);
+        ports.see(at(4_000), 10, "b".into(), None);
         for (ms, expected) in [(13_999, "10 by b"), (14_000, "")] {
-            ports.forget(at(ms));
+            ports.forget(at(ms), |_| true);
             assert_eq!(shown(&ports, ms), expected, "after {ms} ms");
         }
     }
@@ -237,18 +240,32 @@ mod tests {
     #[test]
     fn what_a_task_holds_that_is_being_ended_counts_only_if_it_lives_on() {
         let mut ports = Ports::default();
+        let life = |generation: u32| format!("1-0-{generation}").parse::<InstanceId>().ok();
         for ms in [0, 1_000, 4_999] {
-            ports.see(at(ms), 10, "ana/hog/0".into(), true);
+            ports.see(at(ms), 10, "ana/hog/0".into(), life(1));
             assert_eq!(shown(&ports, ms), "", "after {ms} ms");
         }
-        ports.see(at(5_000), 10, "ana/hog/0".into(), true);
+        ports.see(at(5_000), 10, "ana/hog/0".into(), life(1));
         assert_eq!(shown(&ports, 5_000), "10 by ana/hog/0");
+        ports.forget(at(5_001), |_| false);
+        assert_eq!(shown(&ports, 5_001), "", "it has ended");
+    }
+
+    #[test]
+    fn tasks_that_are_ended_one_after_the_other_hold_nothing_for_long() {
+        let mut ports = Ports::default();
+        for second in 0..60 {
+            let life = format!("1-0-{second}").parse::<InstanceId>().ok();
+            ports.see(at(second * 1_000), 10, "ana/hog/0".into(), life);
+            ports.forget(at(second * 1_000 + 900), |_| second % 2 == 0);
+            assert_eq!(shown(&ports, second * 1_000 + 900), "", "after {second} s");
+        }
     }
 
     #[test]
     fn the_report_has_an_end() {
         let mut ports = Ports::default();
-        (1..2_000_u16).for_each(|port| ports.see(at(0), port * 2, "a".into(), false));
+        (1..2_000_u16).for_each(|port| ports.see(at(0), port * 2, "a".into(), None));
         let all = PortRange { first: 1, last: u16::MAX };
         assert_eq!(ports.reported(at(0), all).len(), REPORTED_MAX);
     }
