@@ -57,6 +57,12 @@ fn is_short(disk: &Disk) -> bool {
     free.bytes < reserve.bytes || free.files < reserve.files
 }
 
+/// How many bytes are missing of what is to stay free of the disk of a Borglet.
+pub(super) fn missing(files: &Files) -> Bytes {
+    let Ok(disk) = Disk::of(&files.directory) else { return Bytes(0) };
+    Bytes(reserve(&disk).bytes.0.saturating_sub(disk.free_bytes))
+}
+
 /// Why nothing can be started on the disk of a Borglet now, in words.
 pub(super) fn no_room(files: &Files) -> Option<String> {
     let disk = Disk::of(&files.directory).ok()?;
@@ -64,7 +70,10 @@ pub(super) fn no_room(files: &Files) -> Option<String> {
     let short =
         free.bytes.0 < reserve.bytes.0 / START_PART || free.files < reserve.files / START_PART;
     short.then(|| {
-        format!("its machine's disk has no room: {} and {} files are free", free.bytes, free.files)
+        format!(
+            "no room on the disk of its machine: {} and {} files are free",
+            free.bytes, free.files
+        )
     })
 }
 

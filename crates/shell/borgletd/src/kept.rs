@@ -10,11 +10,14 @@ use linux::tree::{Measure, Used};
 use model::{Bytes, InstanceId, Span, UserName};
 use nix::sys::statvfs::{Statvfs, statvfs};
 
+use super::disk;
 use super::remover::Remover;
 use super::tasks::Files;
 
-/// How often they are looked through.
-const INTERVAL: Duration = Duration::from_secs(10);
+/// How often they are looked through, in looks at the disk, ...
+const INTERVAL: u32 = 10;
+/// ... and how often that is: where it is short of room, they are looked through at once.
+const LOOK: Duration = Duration::from_secs(1);
 /// How long logs are kept at most.
 const AGE_MAX: Span = Span::from_secs(24 * 3_600);
 /// How many bytes they take at most, and which part of a small disk.
@@ -64,13 +67,17 @@ pub(crate) fn explained(at_most: &KeepAtMost) -> String {
 
 /// Discards what is not to be kept any longer, for ever.
 pub(crate) async fn clean(files: Files, remover: Remover) {
-    let mut interval = tokio::time::interval(INTERVAL);
+    let mut interval = tokio::time::interval(LOOK);
     let mut kept = Kept::default();
-    loop {
+    for look in 0_u32.. {
         interval.tick().await;
         let files = files.clone();
         let cleaned = tokio::task::spawn_blocking(move || {
-            if let Err(error) = kept.clean(&files, &at_most(&files.directory)) {
+            let missing = disk::missing(&files);
+            if missing == Bytes(0) && !look.is_multiple_of(INTERVAL) {
+                return kept;
+            }
+            if let Err(error) = kept.clean(&files, at_most(&files.directory), missing) {
                 tracing::error!("the logs of ended tasks cannot be listed: {error:#}");
             }
             kept
@@ -81,7 +88,13 @@ pub(crate) async fn clean(files: Files, remover: Remover) {
 }
 
 impl Kept {
-    fn clean(&mut self, files: &Files, at_most: &KeepAtMost) -> anyhow::Result<()> {
+    /// Discards what is too much, and as much as is missing of what is to stay free of the disk.
+    fn clean(
+        &mut self,
+        files: &Files,
+        mut at_most: KeepAtMost,
+        missing: Bytes,
+    ) -> anyhow::Result<()> {
         let now = Instant::now();
         let mut there = files.retired()?;
         let found: HashMap<InstanceId, SystemTime> = there.iter().copied().collect();
@@ -104,7 +117,11 @@ impl Kept {
             Some(borglet::Kept { instance: *instance, user, age: Span(age), bytes })
         };
         let kept: Vec<_> = there.iter().filter_map(kept).collect();
-        for instance in outdated(&kept, at_most) {
+        if missing > Bytes(0) {
+            let all = kept.iter().fold(0, |sum: u64, kept| sum.saturating_add(kept.bytes.0));
+            at_most.bytes = at_most.bytes.min(Bytes(all.saturating_sub(missing.0)));
+        }
+        for instance in outdated(&kept, &at_most) {
             // It is tried again, and is no reason to keep the others.
             if let Err(error) = files.discard(instance) {
                 tracing::error!("{instance} cannot be removed: {error:#}");
@@ -159,14 +176,19 @@ mod tests {
         directory("2-0-1");
         let there = || linux::task::scan(&files.tasks()).expect("a list").join(" ");
         let mut kept = Kept::default();
-        let mut clean = |at_most| kept.clean(&files, &at_most).expect("it can be cleaned");
+        let mut clean_for = |at_most, missing| {
+            kept.clean(&files, at_most, Bytes(missing)).expect("it can be cleaned");
+        };
+        let mut clean = |at_most| clean_for(at_most, 0);
         clean(AT_MOST);
         assert_eq!(there(), "1-0-1 1-0-2 1-0-3 1-0-4 2-0-1", "nobody knows since when");
         clean(KeepAtMost { bytes: Bytes(64 << 10), ..AT_MOST });
         assert_eq!(there(), "1-0-2 1-0-3 1-0-4 2-0-1", "the large one");
         clean(KeepAtMost { instances: 2, ..AT_MOST });
         assert_eq!(there(), "1-0-3 1-0-4 2-0-1", "the oldest is one too many");
-        clean(KeepAtMost { age: Span::ZERO, ..AT_MOST });
+        clean_for(AT_MOST, 1);
+        assert_eq!(there(), "1-0-4 2-0-1", "a byte is missing of what is to stay free");
+        clean_for(KeepAtMost { age: Span::ZERO, ..AT_MOST }, 0);
         assert_eq!(there(), "2-0-1", "known for longer than no time");
         assert_eq!(files.discarded().expect("a list").len(), 4);
     }
