@@ -249,7 +249,8 @@ impl Progress {
         let tasks = job.tasks.iter().enumerate();
         let failed = |(place, task): &(usize, &v1::TaskStatus)| {
             let more = before.get(*place).is_some_and(|before| task.failures > *before);
-            task.failures > 0 && (more || task.state == "pending")
+            let is_over = ["failed", "killed", "finished"].contains(&task.state.as_str());
+            task.failures > 0 && !is_over && (more || task.state == "pending")
         };
         tasks.into_iter().find(failed).map(|(_, task)| task)
     }

@@ -53,10 +53,7 @@ impl Replicas {
         if theirs < mine {
             return Err(Status::new(
                 SUPERSEDED,
-                format!(
-                    "the cell was restored since (restore epoch {mine}, yours is {theirs}): remove this \
-                     replica's directory and add it anew with bourg master add"
-                ),
+                format!("the cell was restored since (restore epoch {mine}, yours is {theirs})"),
             ));
         }
         let known = view.cell.replica(id).map(|known| known.directory).unwrap_or_default();

@@ -3,7 +3,7 @@
 //! its configuration, never was: it is shown as healthy when it has run for a moment. A task with a health
 //! check is as healthy as the check says, and one of a batch job may end at any time.
 
-use cell::{Health, Job, Phase, TaskState};
+use cell::{Health, Job, Phase, Placement, TaskState};
 use model::{Appclass, Span, TaskIndex, Time};
 
 /// For how long a task without a health check that serves has to run.
@@ -16,9 +16,10 @@ fn settles(job: &Job, index: TaskIndex, started: Time) -> Option<Time> {
     has_to.then_some(started + SETTLING)
 }
 
-/// A task's health at a time, as it is shown.
-pub(super) fn shown(job: &Job, index: TaskIndex, phase: &Phase, now: Time) -> Health {
-    match *phase {
+/// A task's health at a time, as it is shown: of one that stops nobody is to count on it.
+pub(super) fn shown(job: &Job, index: TaskIndex, placement: &Placement, now: Time) -> Health {
+    match placement.phase {
+        _ if placement.stop.is_some() => Health::Unknown,
         Phase::Started { at, health: Health::Healthy }
             if settles(job, index, at).is_some_and(|settled| now < settled) =>
         {

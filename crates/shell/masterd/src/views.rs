@@ -103,7 +103,7 @@ fn count(counts: &mut v1::JobCounts, job: &Job, index: TaskIndex, state: &TaskSt
             counts.scheduled += 1;
             if let Phase::Started { .. } = placement.phase {
                 counts.running += 1;
-                let health = settling::shown(job, index, &placement.phase, now);
+                let health = settling::shown(job, index, placement, now);
                 counts.healthy += u32::from(health == Health::Healthy);
             }
         }
@@ -182,7 +182,7 @@ fn task_status(cell: &Cell, job: &Job, index: TaskIndex, now: Time) -> v1::TaskS
                 .map(|(name, port)| v1::NamedPort { name: name.to_string(), port: port.into() })
                 .collect::<Vec<_>>();
             if let Phase::Started { .. } = placement.phase {
-                status.health = match settling::shown(job, index, &placement.phase, now) {
+                status.health = match settling::shown(job, index, placement, now) {
                     Health::Unknown => v1::Health::Unknown,
                     Health::Healthy => v1::Health::Healthy,
                     Health::Unhealthy => v1::Health::Unhealthy,

@@ -173,8 +173,9 @@ pub(super) fn certify(
         match Itself::read(&replica.directory) {
             // It looks first whether the others are gone.
             Ok(itself) if itself.is_restored() => {}
-            // The master says what is wrong with it.
+            // The master says what is wrong with it, or that it is of another replica.
             Err(_) => {}
+            Ok(itself) if itself.id() != replica.id => {}
             Ok(_) => Itself::new(replica.id, others).write(&replica.directory)?,
         }
     }

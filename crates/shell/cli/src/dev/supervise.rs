@@ -159,7 +159,10 @@ impl Process {
                             "error: the {name} cannot be started again as it is, and is the only one"
                         ));
                     }
-                    eprintln!("the {name} cannot be started again as it is, and stays ended");
+                    eprintln!(
+                        "the {name} cannot be started again as it is, and stays ended. To have another one in \
+                         its place, stop the cell, remove the directory {name}, and start it again"
+                    );
                     // Nobody waits there for it to take a connection.
                     self.listener = None;
                     return std::future::pending().await;

@@ -47,7 +47,8 @@ impl Standing {
         metrics: &Metrics,
     ) -> anyhow::Result<()> {
         if !self.lives(now, leader) {
-            return Err(Dismissed(why).into());
+            let anew = "remove this replica's directory and add it anew with bourg master add";
+            return Err(Dismissed(format!("{why}: {anew}")).into());
         }
         metrics.core.restored_refused.inc();
         if self.said.is_none_or(|said| now.duration_since(said) >= SAY_EVERY) {
