@@ -48,15 +48,24 @@ fn a_torn_tail_is_cut_off_and_said() {
     cell.ok("bourg run $EXAMPLES/hello.bcl");
 }
 
+/// What a cell's copy of the program takes of its disk, in MiB.
+pub(crate) fn program_mib() -> u64 {
+    let program = fs::metadata(env!("CARGO_BIN_EXE_bourg")).expect("it is built");
+    program.len().div_ceil(1 << 20)
+}
+
 /// A small filesystem of its own, unmounted in the end.
 pub(crate) struct SmallDisk(tempfile::TempDir);
 
 impl SmallDisk {
-    /// In memory, with these options of tmpfs.
-    pub(crate) fn mount(options: &str) -> Self {
+    /// In memory, with room for so many MiB beside a cell's copy of the program, and with these options of
+    /// tmpfs.
+    pub(crate) fn mount(mib: u64, options: &str) -> Self {
         let place = tempfile::Builder::new().prefix("bourg-test-").tempdir();
         let place = place.expect("a temporary directory");
-        let (flags, options) = (nix::mount::MsFlags::empty(), format!("mode=700,{options}"));
+        let size = mib + program_mib();
+        let options = format!("mode=700,size={size}m{options}");
+        let flags = nix::mount::MsFlags::empty();
         nix::mount::mount(Some("tmpfs"), place.path(), Some("tmpfs"), flags, Some(&*options))
             .expect("root can mount");
         Self(place)
@@ -75,7 +84,7 @@ impl Drop for SmallDisk {
 
 #[test]
 fn a_full_disk_refuses_changes_and_serves_reads_until_there_is_room() {
-    let disk = SmallDisk::mount("size=320m");
+    let disk = SmallDisk::mount(153, "");
     let mut cell = Cell::start_in(Terminal::new(), &disk.path("cell"), &[]);
     let ballast = disk.path("ballast").display().to_string();
     cell.ok("bourg run $EXAMPLES/hello.bcl");

@@ -69,7 +69,9 @@ fn a_machine_joins_with_a_token_and_needs_none_again() {
     assert_eq!(modes, [0o600, 0o644]);
     assert!(!file("joining.key").exists(), "the key is the certificate's by now");
     let text = cell.ok("bourg machine show m1");
-    assert!(text.contains("\ncertificate  until "), "{text}");
+    // Tasks of other cells here may hold ports of its range, and the columns are as wide as that is.
+    let words: Vec<_> = text.split_whitespace().collect();
+    assert!(words.join(" ").contains(" certificate until "), "{text}");
     let events = cell.ok("bourg events --all");
     for expected in ["ISSUE_TOKEN", "ENROL"] {
         assert!(events.contains(expected), "{expected} is not in\n{events}");

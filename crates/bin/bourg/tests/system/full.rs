@@ -7,7 +7,7 @@ use std::path::Path;
 use nix::sys::statvfs::statvfs;
 
 use crate::cell::{Cell, Role};
-use crate::disk::SmallDisk;
+use crate::disk::{SmallDisk, program_mib};
 use crate::eventually::{eventually, until};
 use crate::faults::volume::Volume;
 use crate::terminal::Terminal;
@@ -81,7 +81,7 @@ fn is_ended_for_it(cell: &Cell, disk: &Path, script: &str, words: &[&str]) {
 fn a_task_that_takes_all_files_is_ended_and_the_machine_goes_on() {
     let terminal = Terminal::new();
     let (image, at) = (terminal.path("image"), terminal.path("disk"));
-    let volume = Volume::with_files(image, at, 400, Some(6_000));
+    let volume = Volume::with_files(image, at, 232 + program_mib(), Some(6_000));
     let mut cell = Cell::start_in(terminal, &volume.path().join("cell"), &[]);
     is_ended_for_it(&cell, volume.path(), FILES, &["files", "its request of 1 MiB of disk"]);
     cell.stop();
@@ -89,7 +89,7 @@ fn a_task_that_takes_all_files_is_ended_and_the_machine_goes_on() {
 
 #[test]
 fn a_task_that_takes_all_bytes_is_ended_and_the_machine_goes_on() {
-    let disk = SmallDisk::mount("size=450m");
+    let disk = SmallDisk::mount(282, "");
     let mut cell = Cell::start_in(Terminal::new(), &disk.path("cell"), &[]);
     is_ended_for_it(&cell, &disk.path(""), BYTES, &["MiB of disk, its request is 1 MiB"]);
     cell.stop();
@@ -97,7 +97,7 @@ fn a_task_that_takes_all_bytes_is_ended_and_the_machine_goes_on() {
 
 #[test]
 fn a_file_without_a_name_hides_nothing() {
-    let disk = SmallDisk::mount("size=450m");
+    let disk = SmallDisk::mount(282, "");
     let mut cell = Cell::start_in(Terminal::new(), &disk.path("cell"), &[]);
     is_ended_for_it(&cell, &disk.path(""), HIDDEN, &["MiB of disk, its request is 1 MiB"]);
     cell.stop();
@@ -120,7 +120,7 @@ fn fill(disk: &Path) {
 
 #[test]
 fn a_borglet_that_starts_on_a_full_disk_adopts_kills_and_goes_on() {
-    let disk = SmallDisk::mount("size=450m,nr_inodes=20k");
+    let disk = SmallDisk::mount(282, ",nr_inodes=20k");
     starts_on_a_full_disk(Terminal::new(), &disk.path(""));
 }
 
@@ -129,7 +129,7 @@ fn a_borglet_that_starts_on_a_full_disk_adopts_kills_and_goes_on() {
 fn a_borglet_that_starts_on_a_full_disk_of_small_blocks_does_as_well() {
     let terminal = Terminal::new();
     let (image, at) = (terminal.path("image"), terminal.path("disk"));
-    let volume = Volume::with_files(image, at, 400, Some(6_000));
+    let volume = Volume::with_files(image, at, 232 + program_mib(), Some(6_000));
     let blocks = statvfs(volume.path()).expect("it is mounted").block_size();
     assert_eq!(blocks, 1_024, "mkfs makes blocks of a small disk small");
     starts_on_a_full_disk(terminal, volume.path());
@@ -164,7 +164,7 @@ fn starts_on_a_full_disk(terminal: Terminal, disk: &Path) {
 
 #[test]
 fn what_tasks_have_of_a_disk_is_no_less_of_it_after_a_restart() {
-    let disk = SmallDisk::mount("size=450m");
+    let disk = SmallDisk::mount(282, "");
     let mut cell = Cell::start_in(Terminal::new(), &disk.path("cell"), &[]);
     let has = || {
         let machines = cell.ok("bourg machines -o json");
@@ -187,7 +187,7 @@ fn what_tasks_have_of_a_disk_is_no_less_of_it_after_a_restart() {
 
 #[test]
 fn an_alloc_that_fills_the_disk_is_emptied_and_its_tasks_begin_again_in_it() {
-    let disk = SmallDisk::mount("size=450m");
+    let disk = SmallDisk::mount(282, "");
     let mut cell = Cell::start_in(Terminal::new(), &disk.path("cell"), &[]);
     cell.write(
         "room.bcl",

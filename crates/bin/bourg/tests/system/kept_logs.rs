@@ -3,7 +3,7 @@
 use nix::sys::signal::Signal;
 
 use crate::cell::{Cell, Role};
-use crate::disk::SmallDisk;
+use crate::disk::{SmallDisk, program_mib};
 use crate::eventually::{eventually, until};
 use crate::processes;
 use crate::terminal::Terminal;
@@ -11,7 +11,7 @@ use crate::terminal::Terminal;
 #[test]
 fn one_users_many_ends_do_not_take_anothers_logs() {
     // A disk of so few files keeps the logs of 60 tasks.
-    let disk = SmallDisk::mount("size=400m,nr_inodes=6000");
+    let disk = SmallDisk::mount(400 - program_mib(), ",nr_inodes=6000");
     let cell = Cell::start_in(Terminal::new(), &disk.path("cell"), &[]);
     cell.write(
         "mine.bcl",
