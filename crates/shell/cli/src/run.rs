@@ -357,3 +357,29 @@ pub(super) fn capacity(capacity: Option<&v1::Resources>) -> String {
     let capacity = capacity.and_then(|capacity| Resources::try_from(*capacity).ok());
     capacity.map(|all| format!("{}, {}", all.cpu, all.ram)).unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_is_told_while_the_task_goes_on() {
+        for (before, failures, state, told) in [
+            (0, 1, "pending", true),
+            (1, 1, "pending", true),
+            (0, 1, "running", true),
+            (1, 1, "running", false),
+            (0, 0, "pending", false),
+            // It is not tried again.
+            (0, 1, "failed", false),
+            (1, 1, "killed", false),
+        ] {
+            let mut progress = Progress::new(Instant::now());
+            progress.failures = vec![before];
+            let task =
+                v1::TaskStatus { failures, state: state.to_owned(), ..v1::TaskStatus::default() };
+            let job = v1::JobStatus { tasks: vec![task], ..v1::JobStatus::default() };
+            assert_eq!(progress.failed(&job).is_some(), told, "{before} {failures} {state}");
+        }
+    }
+}

@@ -100,6 +100,22 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn nobody_counts_on_a_task_that_stops() {
+        let mut cell = started(Appclass::Batch, false);
+        let counts = |cell: &Cell| {
+            let job = cell.jobs().next().expect("the job");
+            job_status(cell, job, true, STARTED).counts.expect("counts")
+        };
+        assert_eq!(counts(&cell).healthy, 1);
+        let id = RequestId { session: SessionId(1), sequence: 3 };
+        let tasks = model::TaskSelection::All;
+        let mutation = Mutation::Kill { collection: CollectionId(1), tasks };
+        let by = "ana".parse().expect("a name");
+        cell.apply(STARTED, &Op::Request { id, by, mutation });
+        assert_eq!((counts(&cell).running, counts(&cell).healthy), (1, 0));
+    }
+
+    #[test]
     fn a_task_that_serves_without_a_check_is_healthy_when_it_has_run_for_a_moment() {
         let (before, settled) = (Time(STARTED.0 + SETTLING.0 - 1), STARTED + SETTLING);
         use Appclass::{Batch, LatencySensitive};
