@@ -15,6 +15,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 use cell::{Assignment, Cell, Mutation, Observation, Op, Outcome, Reply, RequestId};
+use checkpoint::Origin;
+use cli::Done;
+use cli::output::{self, Format};
 use model::{
     Bytes, CellName, CollectionId, End, Generation, InstanceId, JobName, MachineId, MachineName,
     MachineReport, MilliCores, Resources, SessionId, Span, TaskId, TaskIndex, Term, Time, UserName,
@@ -24,9 +27,6 @@ use spec::{JobSpec, TaskSpec};
 use store::DataDirectory;
 
 use super::thread_time;
-use checkpoint::{self, Origin};
-use cli::Done;
-use cli::output::{self, Format};
 
 /// What is to be measured.
 #[derive(Clone, Copy, Debug)]

@@ -9,6 +9,10 @@ use std::time::Instant;
 
 use anyhow::Context;
 use cell::{Assignment, Cell, Mutation, Observation, Op, RequestId};
+use checkpoint::Origin;
+use cli::Done;
+use cli::output::{self, Format};
+use masterd::past;
 use model::{
     Bytes, CellName, CollectionId, End, Generation, InstanceId, LogIndex, MachineId, MachineName,
     MachineReport, MilliCores, Resources, SessionId, Span, TaskIndex, Term, Time, UserName,
@@ -19,11 +23,6 @@ use serde::Serialize;
 use spec::{JobSpec, TaskSpec};
 use store::log::{Kind, Log, Options, RecordRef};
 use store::{DataDirectory, Retention};
-
-use checkpoint::{self, Origin};
-use cli::Done;
-use cli::output::{self, Format};
-use masterd::past;
 
 /// How many operations are in one write of the log that is made.
 const BATCH: usize = 10_000;

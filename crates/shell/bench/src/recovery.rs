@@ -11,15 +11,15 @@ mod tests;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use cli::Done;
+use cli::output::{self, Format};
+use masterd::{Records, recover};
 use model::{Bytes, Time};
 use replica::{Input, Output, Replica};
 use serde::Serialize;
 use store::DataDirectory;
 
 use super::history::write_history;
-use cli::Done;
-use cli::output::{self, Format};
-use masterd::{Records, recover};
 
 /// What was found.
 #[derive(Debug, Serialize)]

@@ -8,6 +8,9 @@
 use std::path::Path;
 
 use anyhow::ensure;
+use cli::Done;
+use cli::output::{self, Format};
+use masterd::Records;
 use model::Span;
 use replica::Settings;
 use serde::Serialize;
@@ -16,9 +19,6 @@ use trace::PerMille;
 use trace::google2011::{START, Scale, slice};
 
 use super::{thread_time, trace_files};
-use cli::Done;
-use cli::output::{self, Format};
-use masterd::Records;
 
 /// What is to be measured.
 #[derive(Debug)]

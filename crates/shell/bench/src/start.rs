@@ -2,13 +2,12 @@
 
 use std::time::{Duration, Instant};
 
+use cli::output::{self, Format};
+use cli::{Client, DevCell, DevOptions, Done, Failure, grant_the_machine};
 use model::CellName;
 use proto::v1;
 use serde::Serialize;
 use spec::{JobSpec, TaskSpec};
-
-use cli::output::{self, Format};
-use cli::{Client, DevCell, DevOptions, Done, Failure, grant_the_machine};
 
 /// What `bench start` found, in milliseconds.
 #[derive(Debug, Serialize)]

@@ -14,9 +14,11 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, bail, ensure};
 use borglet::CLIENT_DIRECTORY;
+use client::{CELL_FILE, CellFile, USER_STEM};
 use linux::Isolation;
 use linux::record::Bind;
 use model::InstanceId;
+use process::renewal::{self, Masters, explained};
 use proto::v1;
 use rpc::service::enrolment_client::EnrolmentClient;
 use rpc::{Credentials, NewKey, Rotating};
@@ -26,8 +28,6 @@ use tonic::transport::Channel;
 use tonic::{Code, Status};
 
 use super::tasks::Files;
-use client::{CELL_FILE, CellFile, USER_STEM};
-use process::renewal::{self, Masters, explained};
 
 /// Where they are: in memory on every Linux, and open to every user for directories of their own.
 const MEMORY: &str = "/dev/shm";

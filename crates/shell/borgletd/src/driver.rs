@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use borglet::{Borglet, Effect, Input, Order, Report, Settings};
+use process::clock::{Clock, wall_clock};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::Described;
@@ -14,7 +15,6 @@ use super::kept;
 use super::ports;
 use super::remover::Remover;
 use super::tasks::Files;
-use process::clock::{Clock, wall_clock};
 
 /// Something for the driver.
 pub(crate) enum Message {

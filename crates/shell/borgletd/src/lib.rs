@@ -32,14 +32,13 @@ use anyhow::Context;
 use linux::Isolation;
 use linux::machine::Machine;
 use model::{Bytes, MachineReport, MilliCores, PortRange, Resources};
+use process::joining::{self, Given, Joining};
+use process::renewal::{Masters, Renewed};
+use process::{notify, shutdown};
 use rpc::transport::{Limits, Refusals};
 use rpc::{Credentials, Rotating};
 
 use clients::Clients;
-
-use process::joining::{self, Given, Joining};
-use process::renewal::{Masters, Renewed};
-use process::{notify, shutdown};
 
 pub use arguments::{BorgletArgs, start};
 

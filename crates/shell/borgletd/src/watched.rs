@@ -12,6 +12,8 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::Response;
 use axum::routing::get;
 use borglet::TaskStatus;
+use process::health::{self, Check};
+use process::metrics::{Process, counters, gauges};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::counter::Counter;
@@ -20,8 +22,6 @@ use rpc::Identity;
 use rpc::transport::{Cause, Refusals};
 
 use super::driver::{Driver, Obeyed};
-use process::health::{self, Check};
-use process::metrics::{Process, counters, gauges};
 
 /// What a Borglet counts.
 #[derive(Debug, Default)]

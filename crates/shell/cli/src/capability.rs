@@ -1,13 +1,13 @@
 //! `bourg capability`: what users may do beyond what is their own.
 
 use clap::{Args, Subcommand};
+use client::Target;
 use model::{Capability, UserName};
 use proto::v1;
 
 use super::exit::Done;
 use super::output::{self, Format};
 use super::with_cell;
-use client::Target;
 
 /// What is done with capabilities.
 #[derive(Debug, Subcommand)]

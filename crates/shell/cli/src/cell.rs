@@ -1,13 +1,13 @@
 //! `bourg cell`: the cell itself, and its circuit breaker.
 
 use clap::{Args, Subcommand};
+use client::Target;
 use model::Time;
 use proto::v1;
 
 use super::exit::{Done, Failure};
 use super::show::{self, Shown};
 use super::{ListArgs, output, run, with_cell};
-use client::Target;
 
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]

@@ -6,11 +6,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use client::CellFile;
 use rpc::{Authority, Identity, Validity};
 
 use super::exit::{Done, Failure};
 use super::{duration, output, user};
-use client::CellFile;
 
 #[derive(Debug, Args)]
 pub(crate) struct CertifyArgs {

@@ -1,11 +1,11 @@
 //! Which jobs a command is about: those that are named, or those that have labels.
 
+use client::Connection;
 use model::{Address, LabelQuery, TaskIndex, TaskSelection};
 use proto::v1;
 
 use super::exit::Failure;
 use super::job_address;
-use client::Connection;
 
 /// A job that a command is about, or some of its tasks.
 #[derive(Clone, Debug)]

@@ -5,7 +5,9 @@ use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
 use cell::{Actor, EventKind, Grant, StopReason, Subject};
+use client::Target;
 use model::{Span, Time};
+use process::clock::wall_clock;
 use proto::event::Record;
 use proto::v1;
 use proto::v1::events_request::From;
@@ -17,8 +19,6 @@ use super::exit::{Done, Failure};
 use super::moment::{self, Moment};
 use super::output::{self, Format};
 use super::{EventsArgs, job_address, with_cell};
-use client::Target;
-use process::clock::wall_clock;
 
 /// How long a follower waits before it asks a master that was restarted.
 const AGAIN: Duration = Duration::from_millis(200);

@@ -11,9 +11,8 @@ use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
-use tokio::net::TcpListener;
-
 use process::shutdown;
+use tokio::net::TcpListener;
 
 /// How the example server is started.
 #[derive(Clone, Debug)]

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
+use client::Connection;
+use client::Target;
 use model::TaskIndex;
 use proto::v1;
 
 use super::choose::{Among, Chosen, choose};
 use super::exit::{Done, Failure};
 use super::{KillArgs, with_cell};
-use client::Connection;
-use client::Target;
 
 /// How often a kill that is waited for is looked at.
 const LOOK: Duration = Duration::from_millis(50);

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use client::Target;
+use process::clock::wall_clock;
 use proto::v1;
 use tokio::sync::mpsc;
 use tokio_stream::StreamExt;
@@ -11,8 +13,6 @@ use tonic::{Code, Status, Streaming};
 use super::choose::{Among, choose};
 use super::exit::{Done, Failure};
 use super::{LogsArgs, output, with_cell};
-use client::Target;
-use process::clock::wall_clock;
 
 /// How long a line may be before it is written in pieces, each a line of its own where lines bear
 /// their task.

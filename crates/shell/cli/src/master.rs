@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use client::Target;
 use model::Time;
 use proto::v1;
 use proto::v1::change_replicas_request::Change;
@@ -11,7 +12,6 @@ use proto::v1::issue_token_request::Joins;
 use super::exit::{Done, Failure};
 use super::output::{self, Format, Listing};
 use super::{certify, duration, moment, restore, token, with_cell};
-use client::Target;
 
 /// What is done with the replicas of a cell.
 #[derive(Debug, Subcommand)]

@@ -4,13 +4,12 @@
 use std::str::FromStr;
 
 use model::{Span, Time};
+use process::arguments::duration;
+use process::clock::wall_clock;
 pub(crate) use process::moment::shown;
 use proto::v1;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
-
-use process::arguments::duration;
-use process::clock::wall_clock;
 
 /// A moment in the cell's past.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

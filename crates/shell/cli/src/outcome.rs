@@ -3,13 +3,13 @@
 
 use std::time::Duration;
 
+use client::Connection;
 use model::{TaskIndex, TaskSelection};
 use proto::v1;
 use proto::v1::end::How;
 
 use super::exit::{Code, Failure};
 use super::{run, why};
-use client::Connection;
 
 /// How many lines of a task that failed are shown, of each stream, and how long one may be.
 const LINES: u32 = 5;

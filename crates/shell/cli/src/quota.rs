@@ -4,7 +4,10 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Args, Subcommand};
+use client::Connection;
+use client::Target;
 use model::{Band, Bytes, Dimension, GrantId, MilliCores, Resources, Time, UserName};
+use process::clock::wall_clock;
 use proto::v1;
 use proto::v1::change_quota_request::Change;
 
@@ -13,9 +16,6 @@ use super::moment::{self, When};
 use super::output::{self, Format};
 use super::with_cell;
 use crate::evaluate;
-use client::Connection;
-use client::Target;
-use process::clock::wall_clock;
 
 /// What is done with quota.
 #[derive(Debug, Subcommand)]

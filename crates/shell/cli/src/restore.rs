@@ -7,18 +7,18 @@
 
 use std::path::PathBuf;
 
+use ::checkpoint::Origin;
 use anyhow::Context;
 use cell::{Cell, LEVEL, Op};
 use clap::Args;
+use masterd::itself::Itself;
+use masterd::recover;
 use model::{Level, Term};
 use replica::LogEntry;
 use store::DataDirectory;
 
 use super::checkpoint::load::begin_anew;
 use super::exit::{Done, Failure};
-use ::checkpoint::Origin;
-use masterd::itself::Itself;
-use masterd::recover;
 
 /// Which replica is left.
 #[derive(Debug, Args)]

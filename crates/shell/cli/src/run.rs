@@ -5,6 +5,8 @@ use std::io::IsTerminal;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use client::Connection;
+use client::Target;
 use model::{Resources, Span};
 use proto::v1;
 use spec::JobSpec;
@@ -12,8 +14,6 @@ use spec::JobSpec;
 use super::exit::{Done, Failure};
 use super::{RunArgs, outcome, output, why, with_cell};
 use crate::evaluate;
-use client::Connection;
-use client::Target;
 
 /// How long a task is pending before it is said why.
 const WHY_AFTER: Duration = Duration::from_secs(1);

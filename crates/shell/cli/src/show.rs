@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::time::Duration;
 
+use client::Target;
 use model::{Priority, Resources, Time};
 use proto::v1;
 
 use super::exit::{Done, Failure};
 use super::output::{self, Format, Listing};
 use super::{ListArgs, StatusArgs, job_address, run, why, with_cell};
-use client::Target;
 
 /// How often something that is watched is looked at.
 const WATCH_INTERVAL: Duration = Duration::from_millis(500);

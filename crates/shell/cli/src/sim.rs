@@ -9,13 +9,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use masterd::Records;
 use model::Span;
 use serde::Serialize;
 use sim::{Family, Plan, Scenario, Verdict};
 
 use super::exit::{Done, Failure};
 use super::output::{self, Format};
-use masterd::Records;
 
 /// What is played.
 #[derive(Debug, Args)]

@@ -3,13 +3,13 @@
 
 use std::time::Duration;
 
+use client::Connection;
 use model::Span;
 use proto::v1;
 use proto::v1::issue_token_request::Joins;
 use rpc::{JoinToken, NewKey};
 
 use super::exit::Failure;
-use client::Connection;
 
 /// Has the cell issue a token; gives it with when it expires, in microseconds since 1970.
 pub(super) async fn issue(

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use client::Connection;
+use client::Target;
 use model::{Span, Time, UserName};
 use proto::v1;
 use rpc::NewKey;
@@ -12,8 +14,6 @@ use rpc::NewKey;
 use super::exit::{Done, Failure};
 use super::output::{self, Format, Listing};
 use super::{duration, moment, with_cell};
-use client::Connection;
-use client::Target;
 
 /// What is done about users.
 #[derive(Debug, Subcommand)]

@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use client::Connection;
+use client::Target;
 use model::{Priority, Resources, Time};
 use proto::v1;
 
@@ -10,8 +12,6 @@ use super::exit::{Done, Failure};
 use super::moment::Moment;
 use super::output::{self, Format, Listing};
 use super::{WhyArgs, with_cell};
-use client::Connection;
-use client::Target;
 
 pub(super) fn why(cell: Target<'_>, args: &WhyArgs) -> Done {
     with_cell(cell, async |mut connection| {

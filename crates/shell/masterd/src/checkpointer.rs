@@ -8,7 +8,9 @@ use std::sync::mpsc::Receiver;
 
 use anyhow::Context;
 use cell::Cell;
+use checkpoint::Origin;
 use model::LogIndex;
+use process::clock::wall_clock;
 use replica::Input;
 use store::Retention;
 use store::history::History;
@@ -17,8 +19,6 @@ use tokio::sync::mpsc;
 use super::core::Message;
 use super::events::Recorder;
 use super::metrics::Metrics;
-use checkpoint::{self, Origin};
-use process::clock::wall_clock;
 
 /// After so many records a new checkpoint is written.
 const EVERY: u64 = 100_000;

@@ -12,7 +12,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use cell::{Assignment, Cell, Mutation, Op, Outcome, RequestId, Rescheduling};
+use checkpoint::Origin;
 use model::{LogIndex, ReplicaId, Term};
+use process::clock::Clock;
 use replica::{Founding, Input, LogEntry, Output, Recovered, Refusal, Replica, Settings, Ticket};
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -29,8 +31,6 @@ use super::threads::Part;
 use super::users::Caller;
 pub(crate) use super::view::View;
 use super::{agents, bounds, peers, rescheduling};
-use checkpoint::Origin;
-use process::clock::Clock;
 
 /// Something for the core.
 pub(crate) enum Message {

@@ -8,6 +8,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use cell::{Certificate, Mutation, Op, Outcome, Rejection, Reply};
 use model::{KeyDigest, LogIndex, MachineName, ReplicaId, Serial, Span, Time};
+use process::renewal::addresses;
 use prost::Message as _;
 use proto::v1;
 use proto::v1::issue_token_request::Joins;
@@ -21,7 +22,6 @@ use super::rejections::rejected;
 use super::service::{Answer, Service, unexpected};
 use super::users::Caller;
 use super::views;
-use process::renewal::addresses;
 
 /// A certificate that somebody wants, and the number that it will have.
 pub(super) struct Wanted {

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use model::ReplicaId;
+use process::shutdown;
 use proto::v1;
 use rpc::service::replication_client::ReplicationClient;
 use rpc::{Expect, Role, Rotating};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::itself::{Dismissed, Itself};
-use process::shutdown;
 
 /// For how long the former replicas are asked: as long as one that starts may take to find a leader.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -11,6 +11,7 @@ use axum::extract::{Request as HttpRequest, State};
 use axum::http::{StatusCode, Uri};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response as HttpResponse};
+use process::health::{self, Check};
 use rpc::Identity;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
@@ -22,7 +23,6 @@ use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 use super::routes::SERVICES;
 use super::service::{Answer, STREAM_QUEUE, Service, Streamed};
 use super::streams::holding;
-use process::health::{self, Check};
 
 /// After how long without a step of the core it is not ready, and after how long it counts as dead.
 /// It takes one for every tick of consensus.

@@ -7,11 +7,10 @@ use std::sync::Arc;
 
 use anyhow::{Context, ensure};
 use model::ReplicaId;
+use process::joining;
 use replica::ReplicaError;
 use serde::{Deserialize, Serialize};
 use store::DataDirectory;
-
-use process::joining;
 
 const FILE: &str = "replica.toml";
 /// The replica that founds a cell.

@@ -63,13 +63,12 @@ use std::time::Duration;
 use anyhow::Context;
 use itself::Itself;
 use model::{CellName, DirectoryId, Level, LogIndex, UserName};
+use process::joining::{Given, Joining};
+use process::{notify, renewal, shutdown};
 use replica::Founding;
 use rpc::{Authority, Identity, Rotating, Validity};
 use store::{DataDirectory, Retention};
 use tokio::sync::mpsc;
-
-use process::joining::{Given, Joining};
-use process::{notify, renewal, shutdown};
 
 pub use self::arguments::{MasterArgs, ReplicaArgs, start};
 pub use self::itself::Dismissed;

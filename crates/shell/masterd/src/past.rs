@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use cell::Cell;
+use checkpoint::Origin;
 use model::{LogIndex, Term, Time, UserName};
 use prost::Message;
 use proto::v1;
@@ -28,7 +29,6 @@ use tonic::{Code, Status};
 
 use super::reads::Reads;
 use super::saving;
-use checkpoint::{self, Origin};
 
 /// The name of the hidden command that the child runs.
 pub const COMMAND: &str = "answer-from-the-past";

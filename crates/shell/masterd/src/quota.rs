@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use cell::{Cell, Grant, Mutation, Reply, Shortfall, Total};
 use model::{Band, CollectionId, GrantId, Resources, Span, Time, UserName};
+use process::moment;
 use prost::Message as _;
 use proto::v1;
 use proto::v1::change_quota_request::Change;
@@ -14,7 +15,6 @@ use super::core::View;
 use super::reads::Reads;
 use super::service::{Answer, Service, malformed, unexpected};
 use super::users::Caller;
-use process::moment;
 
 /// How long ahead of a grant's end it is said to who submits.
 const SAID_AHEAD: Span = Span::from_secs(7 * 24 * 60 * 60);

@@ -3,13 +3,13 @@
 use std::path::PathBuf;
 
 use cell::Cell;
+use checkpoint::Origin;
 use model::{Level, LogIndex, Term};
 use replica::{HardState, LogEntry, Recovered};
 use store::DataDirectory;
 use store::log::{Kind, Log, Options, RecordRef, Repair};
 
 use super::itself::Dismissed;
-use checkpoint::{self, Origin};
 
 /// Reads the newest checkpoint that is whole, and the log after it.
 ///

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use cell::{Cell, Op, Outcome};
+use checkpoint::Origin;
 use model::{DirectoryId, MachineId, ReplicaId, Serial, Time, UserName};
 use prost::Message as _;
 use proto::v1;
@@ -19,7 +20,6 @@ use super::core::{Ask, Message, View};
 use super::peers::PARCEL_BYTES_MAX;
 use super::service::{Answer, Service, malformed, unexpected};
 use super::users::Caller;
-use checkpoint::{self, Origin};
 
 /// How a replica says to one of before a restoration that the cell goes on without it. Whoever is of a
 /// cell that lives does not believe it.

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use cell::Cell;
+use checkpoint::Origin;
 use model::UserName;
 use proto::image::StateHasher;
 use proto::v1;
@@ -13,7 +14,6 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Response, Status};
 
 use super::service::{Answer, Service, Streamed};
-use checkpoint::{self, Origin};
 
 /// How many pieces may wait for a slow reader.
 const QUEUE: usize = 4;

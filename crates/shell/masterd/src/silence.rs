@@ -5,7 +5,6 @@ use std::time::Duration;
 use clap::Args;
 use master::Share;
 use model::Span;
-
 use process::arguments::duration;
 
 /// How machines are polled, and what follows where they do not answer.

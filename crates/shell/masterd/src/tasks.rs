@@ -9,6 +9,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use cell::{Cell, Job, TaskState};
 use model::{CollectionId, Generation, InstanceId, MachineName, Serial, TaskIndex, Time, UserName};
+use process::renewal::addresses;
 use proto::v1;
 use rpc::transport::Cause;
 use rpc::{CLOCK_SKEW, Identity, SigningRequest, Validity};
@@ -18,7 +19,6 @@ use tonic::{Request, Response, Status};
 use super::gate;
 use super::service::{Answer, Service};
 use super::users::{Caller, revoked};
-use process::renewal::addresses;
 
 /// How long a task's certificate is valid at most.
 const VALIDITY_MAX: Duration = Duration::from_secs(3_600);

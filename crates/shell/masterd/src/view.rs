@@ -3,12 +3,11 @@
 use std::sync::Arc;
 
 use cell::Cell;
+use checkpoint::Origin;
 use master::Spread;
 use model::{ReplicaId, Term, Time};
-use replica::Progress;
-
-use checkpoint::Origin;
 use process::clock::Clock;
+use replica::Progress;
 
 /// What is read: the cell at an index, and who leads.
 #[derive(Clone, Debug)]

@@ -8,16 +8,15 @@ use std::time::Duration;
 use anyhow::Context;
 use cell::Cell;
 use model::{InstanceId, LogIndex, Time};
+use process::clock::Clock;
+use process::renewal::{self, Masters, Renewed};
+use process::{notify, shutdown};
 use proto::v1;
 use rpc::service::scheduling_client::SchedulingClient;
 use rpc::{Credentials, Expect, Role, Rotating};
 use scheduler::{Plan, Scheduler};
 use tonic::Streaming;
 use tonic::transport::Channel;
-
-use process::clock::Clock;
-use process::renewal::{self, Masters, Renewed};
-use process::{notify, shutdown};
 
 pub use arguments::{SchedulerArgs, start};
 

@@ -10,6 +10,9 @@
 use std::time::Duration;
 
 use clap::Args;
+use cli::output;
+use cli::{Done, Failure};
+use client::Connection;
 use proto::v1;
 use rpc::service::borgmaster_client::BorgmasterClient;
 use rpc::transport::Link;
@@ -20,9 +23,6 @@ use super::borglets::{self, Process};
 use super::latencies::Latencies;
 use super::masters::Masters;
 use super::{AsAll, Disk, micros_each, process, rounded, run, waiting};
-use cli::output;
-use cli::{Done, Failure};
-use client::Connection;
 
 /// What is to be measured.
 #[derive(Clone, Debug, Args)]

@@ -10,8 +10,12 @@
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use ::process::clock::wall_clock;
+use ::process::{LOG_VARIABLE, PARENT_VARIABLE};
 use anyhow::Context;
 use clap::Args;
+use cli::output;
+use cli::{Done, Failure};
 use model::{Band, Bytes, JobName, MilliCores};
 use proto::v1;
 use rpc::Identity;
@@ -23,10 +27,6 @@ use tokio::time::Instant;
 use super::borglets::{self, Process};
 use super::masters::{LeanClient, Masters};
 use super::{AsAll, Disk, agents, micros_each, process, rate, run};
-use ::process::clock::wall_clock;
-use ::process::{LOG_VARIABLE, PARENT_VARIABLE};
-use cli::output;
-use cli::{Done, Failure};
 
 /// What is to be measured.
 #[derive(Clone, Debug, Args)]

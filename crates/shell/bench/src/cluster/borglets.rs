@@ -11,6 +11,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use ::process::clock::{Clock, wall_clock};
 use anyhow::{Context, ensure};
 use borglet::{Borglet, Effect, Input, Order, Report, Settings};
 use clap::Args;
@@ -27,7 +28,6 @@ use tonic::service::Routes;
 use tonic::{Request, Response, Status};
 
 use super::latencies::Latencies;
-use ::process::clock::{Clock, wall_clock};
 
 /// What the process is started with.
 #[derive(Clone, Debug, Args)]

@@ -12,15 +12,15 @@ use std::path::Path;
 use std::time::Duration;
 
 use clap::Args;
+use cli::output;
+use cli::{Done, Failure};
+use masterd::beside::Beside;
 use serde::Serialize;
 
 use super::latencies::Latencies;
 use super::masters::Masters;
 use super::waiting::{self, Window};
 use super::{AsAll, Disk, micros_each, process, rate, rounded, run};
-use cli::output;
-use cli::{Done, Failure};
-use masterd::beside::Beside;
 
 /// What is to be measured.
 #[derive(Clone, Debug, Args)]

@@ -7,6 +7,9 @@
 //! one that was killed is started again, and when it has everything the next leader is killed.
 
 use clap::Args;
+use cli::output;
+use cli::{Done, Failure};
+use client::Connection;
 use proto::v1;
 use serde::Serialize;
 use tokio::time::Instant;
@@ -15,9 +18,6 @@ use super::super::apply;
 use super::latencies::Latencies;
 use super::masters::Masters;
 use super::{AsAll, Disk, run, waiting};
-use cli::output;
-use cli::{Done, Failure};
-use client::Connection;
 
 /// What is to be measured.
 #[derive(Clone, Debug, Args)]

@@ -6,8 +6,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use ::process::{LOG_VARIABLE, PARENT_VARIABLE};
 use anyhow::{Context, ensure};
 use cell::Image;
+use checkpoint::Origin;
+use cli::{Failure, begin_anew, change_replicas};
+use client::{CellFile, Connection};
+use masterd::itself::{FIRST, Itself};
 use model::{ReplicaId, Term};
 use proto::v1;
 use proto::v1::change_replicas_request::Change;
@@ -19,11 +24,6 @@ use store::log::{Log, Options};
 use tokio::time::Instant;
 
 use super::process;
-use ::process::{LOG_VARIABLE, PARENT_VARIABLE};
-use checkpoint::Origin;
-use cli::{Failure, begin_anew, change_replicas};
-use client::{CellFile, Connection};
-use masterd::itself::{FIRST, Itself};
 
 /// The cell's name, and that of its administrator, who asks.
 const NAME: &str = "bench";

@@ -16,11 +16,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use serde::Serialize;
-use store::measure::FsyncTimes;
-
 use cli::Failure;
 use cli::output::Format;
+use serde::Serialize;
+use store::measure::FsyncTimes;
 
 /// How large a write is of which it is measured how long it takes to be durable.
 const FSYNC_BYTES: usize = 4_096;

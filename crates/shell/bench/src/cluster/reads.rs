@@ -9,6 +9,8 @@
 use std::time::Duration;
 
 use clap::Args;
+use cli::output;
+use cli::{Done, Failure};
 use proto::v1;
 use serde::Serialize;
 use tokio::task::JoinSet;
@@ -21,8 +23,6 @@ use super::latencies::Latencies;
 use super::masters::{LeanClient, Masters};
 use super::waiting::{self, Window};
 use super::{AsAll, Disk, agents, rate, run};
-use cli::output;
-use cli::{Done, Failure};
 use rpc::metadata::CONSISTENT;
 
 /// What is to be measured.

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use cli::Failure;
+use masterd::beside;
 use model::{Band, JobName};
 use proto::v1;
 use spec::{JobSpec, TaskSpec};
@@ -10,8 +12,6 @@ use tokio::time::Instant;
 
 use super::latencies::Latencies;
 use super::masters::LeanClient;
-use cli::Failure;
-use masterd::beside;
 
 /// When it is measured: what is before it only warms up.
 #[derive(Clone, Copy, Debug)]

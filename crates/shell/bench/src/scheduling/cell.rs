@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use cli::Done;
+use cli::output::{self, Format};
 use scheduler::Settings;
 use serde::Serialize;
 use trace::CellSnapshot;
@@ -10,8 +12,6 @@ use trace::CellSnapshot;
 use super::dump::Dump;
 use super::input::{self, STATEMENT, Source};
 use super::run::{Spent, from_scratch, peak_rss_bytes};
-use cli::Done;
-use cli::output::{self, Format};
 
 /// What is measured.
 #[derive(Debug, Args)]

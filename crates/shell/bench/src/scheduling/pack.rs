@@ -9,6 +9,8 @@ use std::path::PathBuf;
 
 use cell::Held;
 use clap::Args;
+use cli::Done;
+use cli::output::{self, Format};
 use model::Random;
 use model::{Dimension, Resources};
 use scheduler::{Policy, Settings};
@@ -18,8 +20,6 @@ use trace::CellSnapshot;
 use super::dump::Dump;
 use super::input::{Maker, STATEMENT, Source};
 use super::run::{Watch, from_scratch, peak_rss_bytes};
-use cli::Done;
-use cli::output::{self, Format};
 
 /// What is measured.
 #[derive(Debug, Args)]

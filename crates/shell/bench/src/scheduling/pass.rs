@@ -15,6 +15,8 @@ use cell::{
     TaskState,
 };
 use clap::Args;
+use cli::Done;
+use cli::output::{self, Format};
 use model::Random;
 use model::{
     CollectionId, End, InstanceId, JobName, MachineId, SessionId, Span, TaskIndex, Time, UserName,
@@ -26,8 +28,6 @@ use trace::{CellSnapshot, PerMille};
 
 use super::input::{Maker, NOW, STATEMENT, Source, reservations};
 use super::run::{Spent, Watch, from_scratch, peak_rss_bytes};
-use cli::Done;
-use cli::output::{self, Format};
 
 /// What is measured.
 #[derive(Debug, Args)]

@@ -5,13 +5,13 @@ use std::io::{BufReader, BufWriter, ErrorKind, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
+use ::checkpoint;
 use anyhow::{Context, bail};
 use cell::{Cell, Image};
 use proto::image::{read_image_json, write_image_json};
 
 use super::{EditArgs, sound, unusable};
 use crate::exit::{Done, Failure};
-use ::checkpoint;
 
 /// How many former checkpoints of one name are kept at most.
 const KEPT_MAX: u32 = 1_000;

@@ -10,8 +10,10 @@ use std::io::ErrorKind;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
+use ::checkpoint::{self, Origin};
 use anyhow::{Context, ensure};
 use cell::{Cell, Image};
+use masterd::itself::{FIRST, Itself};
 use model::ReplicaId;
 use rpc::Authority;
 use store::DataDirectory;
@@ -20,8 +22,6 @@ use store::log::{Kind, Log, Options, RecordRef};
 use super::{LoadArgs, sound, unusable};
 use crate::exit::{Done, Failure};
 use crate::moment;
-use ::checkpoint::{self, Origin};
-use masterd::itself::{FIRST, Itself};
 
 const AUTHORITY: &str = "ca.pem";
 

@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 use std::path::Path;
 
+use ::checkpoint;
 use model::Time;
 use proto::image::{state_hash, write_image_json};
 use serde::Serialize;
@@ -11,7 +12,6 @@ use super::{places, unusable};
 use crate::exit::{Done, Failure};
 use crate::moment;
 use crate::output::{self, Format};
-use ::checkpoint;
 
 /// What is found in a checkpoint.
 #[derive(Debug, Serialize)]

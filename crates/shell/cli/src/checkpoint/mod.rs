@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 
 use cell::Cell;
 use clap::{Args, Subcommand};
+use client::Target;
 
 use super::exit::{Done, Failure};
 use super::moment::Moment;
 use super::output::{self, Format};
-use client::Target;
 
 /// What can be done with checkpoints.
 #[derive(Debug, Subcommand)]

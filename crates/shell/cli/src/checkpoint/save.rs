@@ -4,6 +4,8 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 
+use ::checkpoint::{Origin, Writing};
+use client::Target;
 use model::{LogIndex, Term, Time};
 use proto::image::StateHasher;
 use proto::v1;
@@ -13,8 +15,6 @@ use store::checkpoint::CheckpointReader;
 use crate::exit::{Done, Failure};
 use crate::moment::{self, Moment};
 use crate::with_cell;
-use ::checkpoint::{Origin, Writing};
-use client::Target;
 
 pub(super) fn save(cell: Target<'_>, file: &Path, at: Option<Moment>) -> Done {
     may_be_replaced(file)?;

@@ -8,10 +8,10 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use client::{CELL_FILE, CellFile};
 use store::DataDirectory;
 
 use super::replicas::MASTER;
-use client::{CELL_FILE, CellFile};
 
 /// What is kept: an address for each process, by its name.
 const FILE: &str = "addresses.toml";

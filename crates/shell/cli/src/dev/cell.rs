@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
+use client::Connection;
+use client::known::Registration;
 use model::{CellName, MachineName, UserName};
 use proto::v1;
 
@@ -13,10 +15,7 @@ use super::ports::{self, Reserved};
 use super::replicas::{self, Replica, Replicas, Spare};
 use super::supervise::{Process, Processes};
 
-use client::Connection;
-
 use crate::exit::Failure;
-use client::known::Registration;
 
 /// How a dev cell is made.
 #[derive(Clone, Debug)]

@@ -11,12 +11,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use linux::Isolation;
+use process::shutdown;
 
 use super::exit::{Code, Failure};
 use super::run::Wait;
 use super::{DevArgs, output, run};
 use crate::evaluate;
-use process::shutdown;
 
 pub use cell::{Client, DevCell, Options};
 pub use quota::grant_the_machine;

@@ -1,11 +1,11 @@
 //! The quota of who starts a dev cell: all of its machine.
 
+use client::Connection;
 use model::{Band, Resources};
 use proto::v1;
 
 use crate::exit::Done;
 use crate::quota::grant_all;
-use client::Connection;
 
 /// Grants the user the machine's whole capacity in production, and in the lower bands as much as may be
 /// granted of them. Only in a cell where quota was never granted: what a person said of it stays.

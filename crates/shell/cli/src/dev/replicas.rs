@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
+use client::{CELL_FILE, CellFile, Connection};
+use masterd::itself::{FIRST, Itself};
 use model::{CellName, MachineName, ReplicaId, UserName};
 use proto::v1;
 use proto::v1::change_replicas_request::Change;
@@ -18,8 +20,6 @@ use super::addresses::Addresses;
 use super::supervise::Begin;
 use crate::exit::Failure;
 use crate::master;
-use client::{CELL_FILE, CellFile, Connection};
-use masterd::itself::{FIRST, Itself};
 
 /// How long the certificates are valid that a dev cell makes at each start.
 const VALIDITY: Duration = Duration::from_secs(30 * 86_400);

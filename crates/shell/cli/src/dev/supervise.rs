@@ -11,11 +11,11 @@ use anyhow::Context;
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use process::{LOG_VARIABLE, PARENT_VARIABLE};
 use tokio::process::{Child, Command};
 use tokio::sync::oneshot;
 
 use crate::exit::{Code, Failure};
-use process::{LOG_VARIABLE, PARENT_VARIABLE};
 
 /// The wait before a process is started again; it doubles up to the longest.
 const RESTART_WAIT: Duration = Duration::from_millis(100);

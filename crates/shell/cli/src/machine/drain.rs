@@ -4,14 +4,14 @@ use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use client::Connection;
+use client::Target;
 use model::MachineName;
 use proto::v1::change_machine_request::{Change, Drain};
 
 use super::{Which, change, machines};
 use crate::exit::{Code, Done, Failure};
 use crate::{duration, with_cell};
-use client::Connection;
-use client::Target;
 
 /// How often machines that are being emptied are looked at.
 const LOOK: Duration = Duration::from_millis(100);

@@ -7,6 +7,8 @@ mod token;
 use std::str::FromStr;
 
 use clap::{Args, Subcommand};
+use client::Connection;
+use client::Target;
 use model::{GcuFactor, LabelQuery, MachineName};
 use proto::v1;
 use proto::v1::change_machine_request::{Change, Remove, SetAttributes, Undrain};
@@ -14,8 +16,6 @@ use proto::v1::change_machine_request::{Change, Remove, SetAttributes, Undrain};
 use super::exit::{Done, Failure};
 use super::output::{self, Format, Listing};
 use super::with_cell;
-use client::Connection;
-use client::Target;
 
 pub(super) use show::list;
 

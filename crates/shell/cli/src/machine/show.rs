@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use clap::Args;
+use client::Target;
 use model::{GcuFactor, HeldPorts, MachineName, PortRange, Priority, Resources, Time};
 use proto::v1;
 
@@ -11,7 +12,6 @@ use crate::moment::{self, Moment};
 use crate::output::{self, Format, Listing};
 use crate::show::{self, Shown};
 use crate::{ListArgs, with_cell};
-use client::Target;
 
 /// The attribute that has a column of its own where a machine has it.
 const RACK: &str = cell::attribute::RACK;

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use clap::Args;
+use client::Target;
 use model::{MachineName, Time};
 use proto::v1;
 use proto::v1::issue_token_request::Joins;
 
 use crate::exit::Done;
 use crate::{duration, moment, output, token, with_cell};
-use client::Target;
 
 #[derive(Debug, Args)]
 pub(crate) struct TokenArgs {

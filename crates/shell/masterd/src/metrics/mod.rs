@@ -9,6 +9,7 @@ mod serving;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
+use process::metrics::{Durations, Process, Sizes};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
@@ -16,7 +17,6 @@ use rpc::transport::Refusals;
 
 use super::core::Core;
 use super::threads::Threads;
-use process::metrics::{Durations, Process, Sizes};
 
 pub(super) use requests::{Requests, measure};
 use serving::Serving;

@@ -10,14 +10,13 @@ use std::time::{Duration, Instant};
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
+use process::health::PAGES;
+use process::metrics::Durations;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
 use prost::Message as _;
 use tonic::Code;
-
-use process::health::PAGES;
-use process::metrics::Durations;
 
 /// The method of what no service has.
 const OTHER: &str = "other";

@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use cell::{Cell, MachineState, Rescheduling, Stages};
 use model::Band;
+use process::clock::wall_clock;
+use process::metrics::{counters, gauge, gauges};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
@@ -17,8 +19,6 @@ use rpc::transport::{Cause, Refusals};
 use super::Metrics;
 use crate::core::{Core, View};
 use crate::{events, log};
-use process::clock::wall_clock;
-use process::metrics::{counters, gauge, gauges};
 
 /// Where it is looked up.
 #[derive(Debug)]
