@@ -41,7 +41,7 @@ pub struct Writing(CheckpointWriter);
 
 impl Writing {
     /// Begins one in a directory, under the name by which a master finds it there.
-    pub fn begin_in(directory: &Path, at: (LogIndex, Time), origin: Origin) -> store::Result<Self> {
+    fn begin_in(directory: &Path, at: (LogIndex, Time), origin: Origin) -> store::Result<Self> {
         let (index, time) = at;
         let writer = CheckpointWriter::create_at(directory, index.0, origin.term.0, time.0)?;
         Self(writer).with(origin)

@@ -77,14 +77,8 @@ impl Failure {
     }
 
     /// Ends with the exit status of a task.
-    pub fn exit_status(self, status: u8) -> Self {
+    pub(crate) fn exit_status(self, status: u8) -> Self {
         Self { status: Some(status), ..self }
-    }
-
-    /// What happened, without what to do about it.
-    #[must_use]
-    pub fn text(&self) -> &str {
-        self.text.trim_end()
     }
 
     /// Prints it and gives the code.

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::exit::{Done, Failure};
 use super::output::{self, Format, Listing};
-use super::target;
+use super::{runtime, target};
 
 /// How long a cell may take to say that it is there.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -44,8 +44,7 @@ pub(crate) struct CellsArgs {
 
 /// `bourg cells`: which are known here, and whether they answer.
 pub(super) fn cells(args: &CellsArgs) -> Done {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| Failure::failed(format!("error: {error}")))?;
+    let runtime = runtime()?;
     let places = places();
     let mut shown: Vec<Shown> = places.iter().map(|path| runtime.block_on(look(path))).collect();
     if args.prune {

@@ -386,9 +386,13 @@ fn with_cell<T>(
     cell: Target<'_>,
     work: impl AsyncFnOnce(Connection) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
+    runtime()?.block_on(async { work(Connection::open(cell)?).await })
+}
+
+/// What asynchronous calls run on: this thread.
+fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| Failure::failed(format!("error: {error}")))?;
-    runtime.block_on(async { work(Connection::open(cell)?).await })
+    runtime.map_err(|error| Failure::failed(format!("error: {error}")))
 }
 
 /// An address as a request has it; the owner that is left out is filled in by the master.

@@ -49,21 +49,21 @@ impl FromStr for Format {
 }
 
 /// Something that is listed.
-pub struct Listing<'a, T, R: Fn(&T) -> Vec<String>> {
+pub(crate) struct Listing<'a, T, R: Fn(&T) -> Vec<String>> {
     /// The objects.
-    pub items: &'a [T],
+    pub(crate) items: &'a [T],
     /// An object's name.
-    pub name: fn(&T) -> String,
+    pub(crate) name: fn(&T) -> String,
     /// The columns' headings, those of `wide` last.
-    pub headings: &'a [&'a str],
+    pub(crate) headings: &'a [&'a str],
     /// How many of them are only in `wide`.
-    pub wide: usize,
+    pub(crate) wide: usize,
     /// An object's row.
-    pub row: R,
+    pub(crate) row: R,
 }
 
 /// Writes a list in a format.
-pub fn list<T: Serialize>(
+pub(crate) fn list<T: Serialize>(
     format: &Format,
     listing: &Listing<'_, T, impl Fn(&T) -> Vec<String>>,
 ) -> Result<(), Failure> {
@@ -116,7 +116,7 @@ pub fn print(text: &str) -> Result<(), Failure> {
 }
 
 /// Writes data that need not be text, as it may be shown.
-pub fn print_from_outside(bytes: &[u8]) -> Result<(), Failure> {
+pub(crate) fn print_from_outside(bytes: &[u8]) -> Result<(), Failure> {
     match std::io::stdout().is_terminal() {
         true => print_bytes(harmless(bytes).as_bytes()),
         false => print_bytes(bytes),
@@ -287,7 +287,7 @@ mod tests {
         });
         let says = |path: &str| match field(&value, path) {
             Ok(text) => (0, text.replace(WHO_SEES_ENV, "WHO")),
-            Err(failure) => (failure.code as u8, failure.text().replace(WHO_SEES_ENV, "WHO")),
+            Err(failure) => (failure.code as u8, failure.to_string().replace(WHO_SEES_ENV, "WHO")),
         };
         for (path, code, text) in [
             ("spec.env", 0, "KEY, MODE (hidden: WHO)"),

@@ -28,13 +28,13 @@ fn directory() -> Option<PathBuf> {
 }
 
 /// The client directory that is known by a name; none where there is none.
-pub fn named(name: &str) -> Option<PathBuf> {
+fn named(name: &str) -> Option<PathBuf> {
     let path = directory()?.join(name);
     path.join(CELL_FILE).exists().then_some(path)
 }
 
 /// All client directories that are known.
-pub fn all() -> Vec<PathBuf> {
+fn all() -> Vec<PathBuf> {
     let mut known = places();
     known.retain(|path| path.join(CELL_FILE).exists());
     known

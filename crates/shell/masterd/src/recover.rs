@@ -20,7 +20,7 @@ pub fn recover(directory: &DataDirectory) -> anyhow::Result<(Log, Recovered)> {
 }
 
 /// What is given up of a log that is not there any more.
-pub const WHOLE_LOG: &str = "log";
+pub(super) const WHOLE_LOG: &str = "log";
 
 /// The same after what is damaged was given up, with all that followed, by the name that the error gave
 /// it: first it is cut, and kept in files beside the log; gives those.

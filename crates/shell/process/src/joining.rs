@@ -117,7 +117,7 @@ pub fn replace(path: &Path, new: &Path, text: &str) -> std::io::Result<()> {
 }
 
 /// Keeps where the masters answer from now on.
-pub fn keep_masters(directory: &Path, masters: Vec<String>) -> anyhow::Result<()> {
+pub(crate) fn keep_masters(directory: &Path, masters: Vec<String>) -> anyhow::Result<()> {
     let joined = Joined::read(directory)?.unwrap_or_default();
     Joined { masters, ..joined }.write(directory)
 }

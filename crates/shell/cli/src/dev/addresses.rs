@@ -122,9 +122,8 @@ impl Addresses {
         let Some(directory) = &self.directory else { return Ok(()) };
         let (file, new) = (directory.join(FILE), directory.join(format!(".{FILE}.new")));
         let text = toml::to_string(&self.kept)?;
-        std::fs::write(&new, text)
-            .and_then(|()| std::fs::rename(&new, &file))
-            .with_context(|| format!("cannot write {}", file.display()))
+        let written = process::joining::replace(&file, &new, &text);
+        written.with_context(|| format!("cannot write {}", file.display()))
     }
 }
 

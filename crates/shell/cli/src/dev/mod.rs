@@ -15,7 +15,7 @@ use process::shutdown;
 
 use super::exit::{Code, Failure};
 use super::run::Wait;
-use super::{DevArgs, output, run};
+use super::{DevArgs, output, run, runtime};
 use crate::evaluate;
 
 pub use cell::{Client, DevCell, Options};
@@ -27,9 +27,7 @@ pub(super) fn dev(args: &DevArgs) -> Result<ExitCode, Failure> {
         .map_err(|missing| Failure::new(Code::Failed, format!("error: {missing}")))?;
     // A file that is not valid is told before anything is started.
     let jobs = args.file.as_deref().map(evaluate::evaluate).transpose()?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| Failure::failed(format!("error: {error}")))?;
-    runtime.block_on(async {
+    runtime()?.block_on(async {
         let validity = format!("{}ms", args.certificate_validity.as_millis());
         let validity = ("certificate-validity", validity);
         let options = Options {
