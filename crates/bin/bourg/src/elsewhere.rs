@@ -1,5 +1,5 @@
-//! Commands that other systems have: whoever types one is told which does that here, or that nothing does
-//! yet and what to do instead.
+//! Commands of other systems. The answer names the command that does the same here, or says that there is
+//! none yet and what to do instead.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
@@ -189,7 +189,7 @@ fn of(word: &str) -> Option<String> {
     })
 }
 
-/// The first argument that is none of the flags that every command has.
+/// The first argument that is not a global flag.
 fn first_word(mut arguments: impl Iterator<Item = String>) -> Option<String> {
     loop {
         match arguments.next()?.as_str() {

@@ -128,7 +128,7 @@ impl Alloc {
         }
     }
 
-    /// The same at once; its files are deleted later, by whoever has the time
+    /// The same at once; its files are deleted later
     /// ([`crate::tree::Removal`]). Where they are now, if there are any.
     ///
     /// # Errors

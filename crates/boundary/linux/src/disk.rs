@@ -78,11 +78,11 @@ pub fn reserve(path: &Path, bytes: u16) -> Result<File, FileError> {
     Ok(file)
 }
 
-/// Replaces a file by another text, durably: whoever reads it sees all of the one or of the other. After
-/// the text it has ends of lines, up to a length that does not change with every text.
+/// Replaces the content of a text file atomically and durably: a reader sees all of the old text or all of
+/// the new one. The file is padded with newlines to a multiple of 4 KiB.
 ///
-/// After the first time this takes no room: what is replaced becomes the file that is written next, and
-/// keeps its place on the disk, all of it as long as it is not cut. That is called as the file is, in front of it a dot and behind it `.new`.
+/// After the first time this takes no room on the disk: the file that was replaced keeps its blocks and is
+/// written next. It is called as the file is, with a dot in front and `.new` behind.
 ///
 /// # Errors
 /// When the disk is full the first time, or fails.

@@ -1,10 +1,10 @@
-//! Who holds which TCP ports of this machine.
+//! Which processes hold which TCP ports of this machine.
 //!
 //! The kernel is asked over netlink (`sock_diag(7)`), which names the sockets of a few ports without
 //! reading out every connection there is; then `/proc` says which process has such a socket open. The
 //! first is cheap. The second looks at every process, the newest first, until all are found.
 //!
-//! Not here: who may hold a port, and what becomes of those who may not.
+//! Not here: which ports a task may hold, and what happens to a task that holds another.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

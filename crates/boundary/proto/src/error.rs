@@ -79,7 +79,7 @@ pub enum Fault {
     /// Fields that do not go together.
     #[error("{0}")]
     Contradiction(&'static str),
-    /// A description as it is shown to whoever may not see the values in it.
+    /// The description without the values of `env`, for users who may not see them.
     #[error(
         "the values of env are left out, as they are hidden from whoever was shown this description: give \
          env with values instead"

@@ -111,7 +111,7 @@ pub enum ErrorKind {
         /// The fields that there are.
         fields: &'static [&'static str],
     },
-    /// What a description has in place of `env` where it is shown to whoever may not see the values.
+    /// The field that replaces `env` for users who may not see its values.
     #[error(
         "stands where the values of env were left out, as they are hidden from whoever was \
          shown this description: give env with values instead"

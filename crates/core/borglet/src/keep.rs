@@ -34,10 +34,9 @@ pub struct KeepAtMost {
 
 /// What is not to be kept any longer, of all that is there, the oldest first.
 ///
-/// What is too old goes. Where the rest is still too much, whoever has the most gives the oldest of
-/// theirs, again and again: first what is neither among their last few nor the newest of its task,
-/// then the last few, then the newest of each task. So nobody's logs go for those of somebody who
-/// has more.
+/// Logs over the age limit go. While the rest is over a limit, the user with the most logs loses the oldest
+/// one: first a log that is neither among their last few nor the newest of its task, then one of the last
+/// few, then the newest of a task. So a user with fewer logs loses none to a user with more.
 #[must_use]
 pub fn outdated(kept: &[Kept], at_most: &KeepAtMost) -> Vec<InstanceId> {
     let (old, kept): (Vec<_>, Vec<_>) = kept.iter().partition(|kept| kept.age > at_most.age);
@@ -74,7 +73,7 @@ impl<'a> Share<'a> {
     }
 }
 
-/// Who has what, of what is there, the oldest first.
+/// The logs of each user, of those that exist; the oldest first.
 fn shares<'a>(kept: &[&'a Kept]) -> BTreeMap<Option<&'a UserName>, Share<'a>> {
     let mut tasks: BTreeSet<TaskId> = BTreeSet::new();
     let mut users: BTreeMap<_, Vec<(bool, bool, &Kept)>> = BTreeMap::new();

@@ -128,7 +128,7 @@ impl Opinions {
         for machine in machines {
             let Some(opinion) = self.machines.get_mut(&machine) else { continue };
             if owner(machine, &before) != owner(machine, active) {
-                // Whoever polls it now begins with it.
+                // Its new owner starts to poll it.
                 (opinion.own, opinion.others) = Default::default();
             } else if let Others::Reached { by, .. } = opinion.others
                 && !active.contains(&by)

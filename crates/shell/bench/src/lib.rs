@@ -18,7 +18,7 @@ use model::Span;
 
 /// What can be measured.
 #[derive(Debug, Subcommand)]
-#[expect(private_interfaces, reason = "whoever has a benchmark only measures it")]
+#[expect(private_interfaces, reason = "a benchmark is only run from outside")]
 pub enum Benchmark {
     /// From submission to running: one-task jobs on an idle dev cell, one after the other.
     Start {

@@ -71,7 +71,7 @@ impl Doer {
     /// Does one effect, or begins to.
     pub(crate) fn execute(&self, effect: Effect) {
         match effect {
-            // Whoever gives an order to the Borglet has seen to that.
+            // The order was checked before it came to the Borglet.
             Effect::PersistStamp(stamp) => debug_assert!(stamp <= self.persisted, "{stamp:?}"),
             Effect::Start(launch) => self.start(*launch),
             Effect::Terminate(instance) => {

@@ -1,4 +1,4 @@
-//! Who holds the ports of the machine's range: looked at every second, and when a start finds a port
+//! Which programs hold ports of the machine's range: checked every second, and when a start finds a port
 //! taken. What follows from it the Borglet decides ([`borglet::HeldPort`]).
 
 use std::collections::HashMap;
@@ -56,7 +56,7 @@ pub(crate) async fn watch(files: Files, range: PortRange, to_driver: mpsc::Sende
     }
 }
 
-/// Who holds a port that a start has found taken.
+/// The holder of a port that a start found taken.
 pub(crate) fn holder(files: &Files, port: u16) -> HeldPort {
     let sockets = linux::ports::at(port).unwrap_or_else(|error| {
         tracing::warn!("cannot see who holds port {port}: {error}");
@@ -82,7 +82,7 @@ fn task_with_port(files: &Files, shims: &Shims, port: u16) -> Option<Holder> {
 struct Watcher {
     files: Files,
     range: RangeInclusive<u16>,
-    /// Who has which socket open, and since when that is known; nobody that was found.
+    /// Which process has which socket open, and since when that is known; none where none was found.
     known: HashMap<u32, (Option<Holder>, Instant)>,
 }
 

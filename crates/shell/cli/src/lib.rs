@@ -50,7 +50,7 @@ use self::output::Format;
 
 /// The commands.
 #[derive(Debug, Subcommand)]
-#[expect(private_interfaces, reason = "whoever has a command only executes it")]
+#[expect(private_interfaces, reason = "a command is only executed from outside")]
 pub enum Command {
     /// A whole cell on this machine, for as long as it runs: master, scheduler, Borglet.
     Dev(DevArgs),

@@ -15,7 +15,7 @@ use super::{certify, duration, moment, restore, token, with_cell};
 
 /// What is done with the replicas of a cell.
 #[derive(Debug, Subcommand)]
-#[expect(private_interfaces, reason = "whoever has a command only executes it")]
+#[expect(private_interfaces, reason = "a command is only executed from outside")]
 pub enum Command {
     /// The replicas of the cell's master, and which of them leads.
     List(ListArgs),

@@ -33,7 +33,7 @@ pub struct Target<'a> {
     pub cell: Option<&'a str>,
     /// Whether the answer is to be what is true now.
     pub consistent: bool,
-    /// Who is told what happens on the way.
+    /// Receives notices while a request waits.
     pub notify: fn(&Notice),
 }
 

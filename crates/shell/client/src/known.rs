@@ -1,5 +1,5 @@
 //! The cells that are known on this machine by a name: `bourg dev` makes its own known while it runs, as a
-//! link to its client directory; whoever gets a client directory from somebody can put it here.
+//! link to its client directory. A client directory from elsewhere can be put here, too.
 
 use std::fs::File;
 use std::net::{TcpStream, ToSocketAddrs as _};
@@ -122,7 +122,7 @@ impl Registration {
         name_of(&self.link)
     }
 
-    /// It is known no longer; whoever has the name by now keeps it.
+    /// Removes the registration, unless another cell has taken the name.
     pub fn end(&self) {
         if std::fs::read_link(&self.link).is_ok_and(|client| client == self.client) {
             let _absent = std::fs::remove_file(&self.link);

@@ -5,7 +5,7 @@
 //! either, the only cell that is known is taken.
 //!
 //! What is deliberately not here: exit codes and words for a terminal. Errors are [`Error`], and what
-//! happens while a request waits is a [`Notice`] to whoever wants to know.
+//! happens while a request waits is a [`Notice`].
 
 mod connection;
 mod directory;

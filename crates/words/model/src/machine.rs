@@ -22,7 +22,7 @@ pub struct MachineReport {
 }
 
 impl MachineReport {
-    /// Who holds a port that it was not given; none where nobody does.
+    /// The holder of a port that it was not given; none where there is none.
     #[must_use]
     pub fn holder_of(&self, port: u16) -> Option<&str> {
         let held = self.held_ports.iter().find(|held| held.ports.contains(port));

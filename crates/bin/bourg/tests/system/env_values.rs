@@ -1,4 +1,4 @@
-//! Values of a job's `env` are shown to its owner and to whoever may administer it. Everybody else sees
+//! The values of a job's `env` are visible to its owner and to users who may administer it. All others see
 //! the names, wherever a description leaves the master.
 
 use std::fs;

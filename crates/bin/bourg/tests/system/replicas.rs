@@ -148,7 +148,7 @@ fn every_replica_answers_and_passes_on_what_it_is_asked() {
     assert!(refused.stderr.contains("replica 9 has no vote"), "{}", refused.stderr);
 }
 
-/// Consensus forgets twice a second whom it has heard: one listing in five said so of somebody.
+/// raft forgets twice a second which replicas it has heard. One listing in five reported a healthy one as silent.
 #[test]
 fn healthy_followers_of_an_idle_cell_answer() {
     let cell = Three::start();

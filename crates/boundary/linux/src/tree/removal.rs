@@ -119,7 +119,7 @@ impl Slice<'_> {
 
     /// Moves a directory to where it is not too deep.
     fn move_to_top(&mut self, above: BorrowedFd<'_>, entry: &Entry) -> io::Result<()> {
-        // Whoever moves a directory must be allowed to write into it: its `..` changes.
+        // Moving a directory needs write permission on it, because its `..` changes.
         fchmod(&opened(above, entry)?, Mode::S_IRWXU)?;
         loop {
             *self.moved += 1;

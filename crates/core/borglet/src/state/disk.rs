@@ -40,7 +40,7 @@ pub struct DiskUse {
     pub more: bool,
 }
 
-/// A machine's disk, and who has what of it.
+/// A machine's disk, and how much of it each task and alloc uses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DiskReport {
     /// Its size; 0 files where there is no bound on them.
@@ -142,7 +142,7 @@ impl DiskReport {
         (over && used >= self.worth(short)).then(|| used.saturating_sub(request))
     }
 
-    /// What somebody is told who is ended.
+    /// The reason that a task is given when it is ended.
     fn reason(&self, account: &Account, short: Short) -> String {
         let Account { is_alloc, request, used, .. } = account;
         let who = if *is_alloc { "its alloc" } else { "it" };
@@ -180,7 +180,7 @@ impl DiskUse {
 }
 
 impl Borglet {
-    /// Ends who has too much of a disk that is nearly full.
+    /// Ends tasks that exceed their request while the disk is nearly full.
     pub(super) fn see_disk(&mut self, now: Time, disk: &DiskReport, effects: &mut Vec<Effect>) {
         if disk.short().next().is_none() {
             self.disk.short_since = None;
@@ -213,7 +213,7 @@ impl Borglet {
         }
     }
 
-    /// Who has asked for room here, and has it: tasks in an alloc count for that.
+    /// The tasks and allocs that use the disk. Tasks in an alloc count for the alloc.
     fn accounts(&self, disk: &DiskReport) -> Vec<Account> {
         let used = |instance| disk.used.get(&instance).copied().unwrap_or_default();
         let account = |instance, is_alloc, limit: Resources, priority, used| Account {

@@ -1,8 +1,8 @@
 //! Ports of the machine's range that something holds which they were not given to.
 //!
-//! The kernel lets every task bind every port. So the Borglet looks who holds which, and ends a task
-//! that holds one that is not its own. What is not a task of its own is left alone: those ports are
-//! reported with what holds them, and the cell gives them to nobody.
+//! The kernel lets every task bind every port. So the Borglet checks which task holds which port, and ends
+//! a task that holds one that is not its own. It leaves other programs alone: it reports their ports with
+//! what holds them, and the cell gives those ports to no task.
 
 use std::collections::BTreeMap;
 use std::slice;
@@ -38,7 +38,7 @@ pub enum Holder {
     Other(Arc<str>),
 }
 
-/// Who was seen to hold what.
+/// The ports that were seen held, and by whom.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ports {
     seen: BTreeMap<u16, Seen>,
@@ -125,7 +125,7 @@ impl Borglet {
         self.ended(instance, End::Lost { reason });
     }
 
-    /// Ends who holds ports that are not their own, and notes what others hold.
+    /// Ends tasks that hold ports of others, and records ports that other programs hold.
     pub(super) fn see_ports(&mut self, now: Time, held: &[HeldPort], effects: &mut Vec<Effect>) {
         let mut offenders: BTreeMap<InstanceId, Vec<u16>> = BTreeMap::new();
         for HeldPort { port, by } in held {
