@@ -34,7 +34,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         "events",
         "borglet",
         "scheduling",
-        "replication",
         "borgmaster",
         "enrolment",
     ]
@@ -48,7 +47,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     prost
         .btree_map(["."])
         .compile_well_known_types()
-        .bytes([".bourg.v1.LogEntry.record"])
         .skip_debug([".bourg.v1.JoinResponse", ".bourg.v1.JoinToken"])
         .extern_path(".google.protobuf.Duration", "crate::Duration");
     for list in LISTS {

@@ -25,7 +25,8 @@ const LAYERS: &[(&str, &[&str])] = &[
     // The harness.
     ("sim", &["model", "spec", "cell", "borglet", "scheduler", "master", "replica", "trace"]),
     // The boundary.
-    ("proto", &["model", "spec", "cell", "borglet", "master", "replica"]),
+    ("proto", &["model", "spec", "cell", "borglet"]),
+    ("replication", &["model", "cell", "master", "replica", "proto"]),
     ("store", &[]),
     ("linux", &[]),
     ("rpc", &["proto"]),
@@ -46,6 +47,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "store",
             "rpc",
             "checkpoint",
+            "replication",
             "process",
         ],
     ),
@@ -101,6 +103,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "cell",
             "proto",
             "linux",
+            "replication",
             "rpc",
             "store",
             "client",

@@ -24,11 +24,10 @@ mod job;
 pub mod json;
 pub mod log;
 mod replica;
-pub mod replication;
 mod task;
 
 pub use duration::{Duration, duration, span};
-pub use error::{Fault, Malformed};
+pub use error::{At, Fault, Malformed};
 
 /// The messages, generated from `proto/bourg/v1/*.proto`.
 #[allow(missing_docs, clippy::all, clippy::pedantic, unreachable_pub, unused_qualifications)]

@@ -9,7 +9,7 @@ use std::time::Duration;
 use model::ReplicaId;
 use process::shutdown;
 use proto::v1;
-use rpc::service::replication_client::ReplicationClient;
+use replication::v1::replication_client::ReplicationClient;
 use rpc::{Expect, Role, Rotating};
 use tokio::time::{Instant, sleep, timeout};
 
@@ -80,10 +80,10 @@ async fn look(
 fn serves(
     id: ReplicaId,
     address: &str,
-    answer: &v1::ProgressResponse,
+    answer: &replication::v1::ProgressResponse,
     restore_epoch: u64,
 ) -> Option<String> {
-    let v1::ProgressResponse { restore_epoch: theirs, leader, term, index, .. } = answer;
+    let replication::v1::ProgressResponse { restore_epoch: theirs, leader, term, index, .. } = answer;
     if *theirs >= restore_epoch {
         return Some(format!(
             "replica {id} at {address} has restore epoch {theirs}, and this directory {restore_epoch}: the \
@@ -101,11 +101,11 @@ fn serves(
     })
 }
 
-async fn ask(address: &str, credentials: &Rotating) -> Option<v1::ProgressResponse> {
+async fn ask(address: &str, credentials: &Rotating) -> Option<replication::v1::ProgressResponse> {
     let expect = Expect::Role(Role::Master);
     let channel = rpc::transport::connect_within(ANSWER, address, credentials, &expect).ok()?;
     let mut client = ReplicationClient::new(channel);
-    client.progress(v1::ProgressRequest {}).await.ok().map(tonic::Response::into_inner)
+    client.progress(replication::v1::ProgressRequest {}).await.ok().map(tonic::Response::into_inner)
 }
 
 #[cfg(test)]
@@ -128,7 +128,7 @@ mod tests {
         ] {
             let (term, index) = (4, 90);
             let answer =
-                v1::ProgressResponse { restore_epoch, leader, term, index, ..Default::default() };
+                replication::v1::ProgressResponse { restore_epoch, leader, term, index, ..Default::default() };
             let why = serves(ReplicaId(2), "m2:1", &answer, 1);
             assert_eq!(why.is_some(), says.is_some());
             assert!(why.unwrap_or_default().starts_with(says.unwrap_or_default()));

@@ -13,9 +13,9 @@ use std::time::Duration;
 use anyhow::Context;
 use model::{MachineId, ReplicaId};
 use proto::v1;
-use proto::v1::install_request::Part;
+use replication::v1::install_request::Part;
 use replica::{Body, Input, Message as ReplicaMessage, Snapshot};
-use rpc::service::replication_client::ReplicationClient;
+use replication::v1::replication_client::ReplicationClient;
 use rpc::service::scheduling_client::SchedulingClient;
 use rpc::{Expect, Role, Rotating};
 use tokio::runtime::Runtime;
@@ -281,7 +281,7 @@ impl Handle {
         let runtime = tokio::runtime::Handle::current();
         let write = move || {
             let send = |part| {
-                let request = v1::InstallRequest { part: Some(part) };
+                let request = replication::v1::InstallRequest { part: Some(part) };
                 runtime.block_on(pieces.send(request)).map_err(drop)
             };
             send(head)?;
@@ -295,9 +295,9 @@ impl Handle {
     pub(crate) async fn forward(
         &self,
         leader: ReplicaId,
-        request: v1::ForwardRequest,
+        request: replication::v1::ForwardRequest,
         patience: Duration,
-    ) -> Result<v1::ForwardResponse, Status> {
+    ) -> Result<replication::v1::ForwardResponse, Status> {
         let mut request = tonic::Request::new(request);
         request.set_timeout(patience);
         self.client(leader)?.forward(request).await.map(tonic::Response::into_inner)
@@ -309,7 +309,7 @@ impl Handle {
         leader: ReplicaId,
         to: Option<ReplicaId>,
     ) -> Result<(), Status> {
-        let mut request = tonic::Request::new(v1::YieldRequest { to: to.map_or(0, |to| to.0) });
+        let mut request = tonic::Request::new(replication::v1::YieldRequest { to: to.map_or(0, |to| to.0) });
         request.set_timeout(PATIENCE);
         self.client(leader)?.r#yield(request).await.map(drop)
     }
@@ -319,7 +319,7 @@ impl Handle {
         &self,
         leader: ReplicaId,
     ) -> Result<Vec<v1::ReplicaProgress>, Status> {
-        let mut request = tonic::Request::new(v1::ProgressRequest {});
+        let mut request = tonic::Request::new(replication::v1::ProgressRequest {});
         request.set_timeout(PATIENCE);
         Ok(self.client(leader)?.progress(request).await?.into_inner().replicas)
     }
@@ -330,7 +330,7 @@ impl Handle {
         replica: ReplicaId,
         machine: MachineId,
     ) -> Result<String, Status> {
-        let mut request = tonic::Request::new(v1::TroubleRequest { machine: machine.0 });
+        let mut request = tonic::Request::new(replication::v1::TroubleRequest { machine: machine.0 });
         request.set_timeout(PATIENCE);
         Ok(self.client(replica)?.trouble(request).await?.into_inner().why)
     }
@@ -477,7 +477,7 @@ impl Stream {
                 continue;
             };
             let messages = together(message, queued);
-            let parcel = v1::Talking { messages, address: std::mem::take(&mut own) };
+            let parcel = replication::v1::Talking { messages, address: std::mem::take(&mut own) };
             let sending = tokio::time::timeout(PATIENCE, parcels.send(parcel));
             tokio::select! {
                 ended = &mut call => return ended,
@@ -495,7 +495,7 @@ impl Stream {
 fn together(
     first: ReplicaMessage,
     queued: &mut mpsc::Receiver<ReplicaMessage>,
-) -> Vec<v1::ReplicaMessage> {
+) -> Vec<replication::v1::ReplicaMessage> {
     let mut bytes = 0;
     let mut messages = Vec::new();
     let mut next = Some(first);

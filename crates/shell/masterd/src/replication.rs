@@ -9,9 +9,9 @@ use checkpoint::Origin;
 use model::{DirectoryId, MachineId, ReplicaId, Serial, Time, UserName};
 use prost::Message as _;
 use proto::v1;
-use proto::v1::install_request::Part;
+use ::replication::v1::install_request::Part;
 use replica::{Input, Message as ReplicaMessage};
-use rpc::service::replication_server::{Replication, ReplicationServer};
+use ::replication::v1::replication_server::{Replication, ReplicationServer};
 use tokio::sync::Mutex;
 use tonic::{Code, Request, Response, Status, Streaming};
 
@@ -46,7 +46,7 @@ impl Replicas {
 
     /// Whether the sender is, or may be, a replica of this cell. One that does not know yet who was
     /// added lets it talk.
-    fn listens_to(&self, message: &v1::ReplicaMessage) -> Result<(), Status> {
+    fn listens_to(&self, message: &::replication::v1::ReplicaMessage) -> Result<(), Status> {
         let view = self.service.core.view();
         let (mine, theirs) = (view.origin.restore_epoch, message.restore_epoch);
         let id = ReplicaId(message.from);
@@ -77,7 +77,7 @@ impl Replicas {
 
     /// The user, or the task of theirs, in whose name another replica asks, if their certificate is
     /// accepted here.
-    fn accepted(&self, asked: &v1::ForwardRequest) -> Result<Caller, Status> {
+    fn accepted(&self, asked: &::replication::v1::ForwardRequest) -> Result<Caller, Status> {
         let invalid = |error: &dyn std::fmt::Display| Status::invalid_argument(error.to_string());
         let user = UserName::new(&asked.user).map_err(|error| invalid(&error))?;
         let serial: Serial = asked.serial.parse().map_err(|error| invalid(&error))?;
@@ -96,9 +96,9 @@ impl Replicas {
 
 #[tonic::async_trait]
 impl Replication for Replicas {
-    async fn talk(&self, request: Request<Streaming<v1::Talking>>) -> Answer<v1::Talked> {
+    async fn talk(&self, request: Request<Streaming<::replication::v1::Talking>>) -> Answer<::replication::v1::Talked> {
         let mut parcels = request.into_inner();
-        while let Some(v1::Talking { messages, address }) = parcels.message().await? {
+        while let Some(::replication::v1::Talking { messages, address }) = parcels.message().await? {
             if let Some(first) = messages.first().filter(|_| !address.is_empty()) {
                 self.listens_to(first)?;
                 bounds::check_address(&address).map_err(Status::invalid_argument)?;
@@ -109,13 +109,13 @@ impl Replication for Replicas {
                 self.received(message.try_into().map_err(|error| malformed(&error))?).await?;
             }
         }
-        Ok(Response::new(v1::Talked {}))
+        Ok(Response::new(::replication::v1::Talked {}))
     }
 
     async fn install(
         &self,
-        request: Request<Streaming<v1::InstallRequest>>,
-    ) -> Answer<v1::InstallResponse> {
+        request: Request<Streaming<::replication::v1::InstallRequest>>,
+    ) -> Answer<::replication::v1::InstallResponse> {
         let _one = self.installing.lock().await;
         let mut parts = request.into_inner();
         let Some(Part::Message(message)) = parts.message().await?.and_then(|part| part.part) else {
@@ -137,10 +137,10 @@ impl Replication for Replicas {
         let taken = tokio::task::spawn_blocking(move || take_in(&directory, message, &image));
         let message = taken.await.map_err(|error| Status::internal(error.to_string()))??;
         self.received(message).await?;
-        Ok(Response::new(v1::InstallResponse {}))
+        Ok(Response::new(::replication::v1::InstallResponse {}))
     }
 
-    async fn forward(&self, request: Request<v1::ForwardRequest>) -> Answer<v1::ForwardResponse> {
+    async fn forward(&self, request: Request<::replication::v1::ForwardRequest>) -> Answer<::replication::v1::ForwardResponse> {
         let bytes = request.get_ref().encoded_len();
         let mut asked = request.into_inner();
         let op = asked.op.take().ok_or_else(|| Status::invalid_argument("nothing is asked"))?;
@@ -157,15 +157,15 @@ impl Replication for Replicas {
         match self.service.ask_here(None, ask, counted).await? {
             (index, Outcome::Request(answer)) => {
                 let answer = Some((&answer).into());
-                Ok(Response::new(v1::ForwardResponse { index: index.0, answer }))
+                Ok(Response::new(::replication::v1::ForwardResponse { index: index.0, answer }))
             }
             (_, other) => Err(unexpected(&other)),
         }
     }
 
-    async fn progress(&self, _: Request<v1::ProgressRequest>) -> Answer<v1::ProgressResponse> {
+    async fn progress(&self, _: Request<::replication::v1::ProgressRequest>) -> Answer<::replication::v1::ProgressResponse> {
         let view = self.service.core.view();
-        Ok(Response::new(v1::ProgressResponse {
+        Ok(Response::new(::replication::v1::ProgressResponse {
             replicas: view.progress(),
             restore_epoch: view.origin.restore_epoch,
             leader: view.leader.map_or(0, |leader| leader.0),
@@ -174,20 +174,20 @@ impl Replication for Replicas {
         }))
     }
 
-    async fn trouble(&self, request: Request<v1::TroubleRequest>) -> Answer<v1::TroubleResponse> {
+    async fn trouble(&self, request: Request<::replication::v1::TroubleRequest>) -> Answer<::replication::v1::TroubleResponse> {
         let machine = MachineId(request.into_inner().machine);
         let view = self.service.core.view();
         // Of one that was handed on, another knows.
         let part = master::Part { me: view.me, spread: Arc::clone(&view.spread) };
         let why = part.has(machine).then(|| self.service.agents.trouble(machine)).flatten();
-        Ok(Response::new(v1::TroubleResponse { why: why.unwrap_or_default() }))
+        Ok(Response::new(::replication::v1::TroubleResponse { why: why.unwrap_or_default() }))
     }
 
-    async fn r#yield(&self, request: Request<v1::YieldRequest>) -> Answer<v1::YieldResponse> {
+    async fn r#yield(&self, request: Request<::replication::v1::YieldRequest>) -> Answer<::replication::v1::YieldResponse> {
         let to = Some(ReplicaId(request.into_inner().to)).filter(|to| to.0 > 0);
         let told = self.service.core.tell(Message::Input(Input::Transfer(to))).await;
         told.map_err(|()| Status::unavailable("the master stops"))?;
-        Ok(Response::new(v1::YieldResponse {}))
+        Ok(Response::new(::replication::v1::YieldResponse {}))
     }
 }
 
@@ -206,14 +206,14 @@ fn meant_for(me: ReplicaId, to: ReplicaId) -> Result<(), Status> {
 /// Reads the cell of a snapshot and makes it durable as a checkpoint, before consensus hears of it.
 fn take_in(
     directory: &std::path::Path,
-    message: v1::ReplicaMessage,
+    message: ::replication::v1::ReplicaMessage,
     image: &[u8],
 ) -> Result<ReplicaMessage, Status> {
     let bad = |error: &dyn std::fmt::Display| Status::invalid_argument(error.to_string());
     let restore_epoch = message.restore_epoch;
     let image = proto::image::read_image(image).map_err(|error| bad(&error))?;
     let cell = Cell::from_image(image.clone()).map_err(|error| bad(&error))?;
-    let message = proto::replication::message(message, Some(cell)).map_err(|e| malformed(&e))?;
+    let message = ::replication::message(message, Some(cell)).map_err(|e| malformed(&e))?;
     if let replica::Body::Consensus(consensus) = &message.body
         && let Some(snapshot) = &consensus.snapshot
     {

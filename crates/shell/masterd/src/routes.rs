@@ -10,7 +10,7 @@ use axum::middleware::from_fn_with_state;
 use axum::routing::get;
 use rpc::service::borgmaster_server::{self, BorgmasterServer};
 use rpc::service::enrolment_server::{self, EnrolmentServer};
-use rpc::service::replication_server::{self, ReplicationServer};
+use replication::v1::replication_server::{self, ReplicationServer};
 use rpc::service::scheduling_server::{self, SchedulingServer};
 use tonic::service::Routes;
 use tonic_health::pb::health_server::{self, HealthServer};
@@ -40,8 +40,9 @@ pub(super) const SERVICES: [&str; 7] = [
     REFLECTION_BEFORE,
 ];
 /// The descriptors of these services.
-const DESCRIPTORS: [&[u8]; 4] = [
+const DESCRIPTORS: [&[u8]; 5] = [
     proto::DESCRIPTORS,
+    replication::DESCRIPTORS,
     tonic_health::pb::FILE_DESCRIPTOR_SET,
     tonic_reflection::pb::v1::FILE_DESCRIPTOR_SET,
     tonic_reflection::pb::v1alpha::FILE_DESCRIPTOR_SET,

@@ -8,7 +8,7 @@ use proto::v1;
 use rpc::service::borglet_client::BorgletClient;
 use rpc::service::borgmaster_client::BorgmasterClient;
 use rpc::service::enrolment_client::EnrolmentClient;
-use rpc::service::replication_client::ReplicationClient;
+use replication::v1::replication_client::ReplicationClient;
 use rpc::service::scheduling_client::SchedulingClient;
 use rpc::{Authority, Credentials, Expect, Identity, JoinToken, Role, Rotating, Validity};
 use tonic::codegen::{Service as _, http};
@@ -74,7 +74,7 @@ fn nobody_does_what_is_anothers_to_do() {
         }
         for who in ["user/root", "borglet/m1", "join/borglet/m9"] {
             let mut client = ReplicationClient::new(to(Of::Master, who));
-            let said = client.progress(v1::ProgressRequest {}).await;
+            let said = client.progress(replication::v1::ProgressRequest {}).await;
             all.push((who, "progress", said.expect_err(who)));
             let mut client = SchedulingClient::new(to(Of::Master, who));
             let said = client.propose(v1::ProposeRequest::default()).await;

@@ -14,7 +14,7 @@ use tonic::codegen::{BoxFuture, Service, http};
 use super::peer::FarEnd;
 use super::refusals::Cause;
 use crate::Identity;
-use crate::service::{borglet_server, enrolment_server, replication_server, scheduling_server};
+use crate::service::{REPLICATION, borglet_server, enrolment_server, scheduling_server};
 
 /// Services behind the check of who asks.
 #[derive(Clone)]
@@ -89,7 +89,7 @@ fn may_ask(who: &Identity, path: &str) -> Result<(), String> {
         (borglet_server::SERVICE_NAME, _) => {
             Err(format!("a Borglet obeys the cell's master only, and {who} is not it"))
         }
-        (replication_server::SERVICE_NAME, _) => {
+        (REPLICATION, _) => {
             Err(format!("only replicas of the master may ask that, and {who} is none"))
         }
         (scheduling_server::SERVICE_NAME, _) => Err(format!("{who} is not a scheduler")),

@@ -10,8 +10,9 @@ use master::{Contact, Second, Spread};
 use model::{DirectoryId, Level, LogIndex, MachineId, ReplicaId, Term};
 use replica::{Body, Consensus, ConsensusKind, LogEntry, Message, Snapshot};
 
-use crate::error::{At, Fault, Malformed};
-use crate::{read, v1};
+use proto::{At, Fault, Malformed, read};
+
+use crate::v1;
 use v1::replica_message::{self as wire, Kind};
 
 impl From<&Message> for v1::ReplicaMessage {
