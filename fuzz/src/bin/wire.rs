@@ -71,12 +71,12 @@ fuzz_target!(|input: &[u8]| {
 
 /// What another replica says, which has no equality: as it is written again, it is read again.
 fn replica(bytes: &[u8]) {
-    let Some(message) = decode::<v1::ReplicaMessage>(bytes) else { return };
+    let Some(message) = decode::<replication::v1::ReplicaMessage>(bytes) else { return };
     match replica::Message::try_from(message) {
         Ok(message) => {
-            let written = v1::ReplicaMessage::from(&message);
+            let written = replication::v1::ReplicaMessage::from(&message);
             match replica::Message::try_from(written.clone()) {
-                Ok(again) => assert_eq!(v1::ReplicaMessage::from(&again), written),
+                Ok(again) => assert_eq!(replication::v1::ReplicaMessage::from(&again), written),
                 Err(error) => panic!("{message:?} is refused after a round trip: {error}"),
             }
         }

@@ -149,8 +149,11 @@ impl From<Infallible> for Fault {
 }
 
 /// Says where an error happened, from the inside out.
-pub(crate) trait At<T> {
+pub trait At<T> {
     /// It happened in a field.
+    ///
+    /// # Errors
+    /// The one that there was, with its place; so do the others.
     fn field(self, name: &str) -> Result<T, Malformed>;
     /// It happened in an element of a list.
     fn element(self, position: usize) -> Result<T, Malformed>;

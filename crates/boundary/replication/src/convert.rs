@@ -10,7 +10,7 @@ use master::{Contact, Second, Spread};
 use model::{DirectoryId, Level, LogIndex, MachineId, ReplicaId, Term};
 use replica::{Body, Consensus, ConsensusKind, LogEntry, Message, Snapshot};
 
-use proto::{At, Fault, Malformed, read};
+use proto::{At, Fault, Malformed};
 
 use crate::v1;
 use v1::replica_message::{self as wire, Kind};
@@ -59,7 +59,10 @@ pub fn message(message: v1::ReplicaMessage, cell: Option<Cell>) -> Result<Messag
         }
         wire::Body::Heard(said) => {
             let contacts = contacts(&said);
-            Body::Heard { proposals: read::list(said.proposals, "proposals")?, contacts }
+            let proposals = said.proposals.into_iter().enumerate();
+            let proposals = proposals.map(|(position, op)| Op::try_from(op).element(position));
+            let proposals = proposals.collect::<Result<_, Malformed>>().field("proposals")?;
+            Body::Heard { proposals, contacts }
         }
         wire::Body::Active(spread) => Body::Active(Arc::new(spread.into())),
         wire::Body::BeginAnew(wire::BeginAnew { machines }) => {

@@ -100,7 +100,8 @@ impl Service {
             (by.user.to_string(), by.serial.to_string(), task_issued)
         });
         let (user, serial, task_issued) = by.unwrap_or_default();
-        let request = v1::ForwardRequest { user, serial, op: Some((&op).into()), task_issued };
+        let request =
+            replication::v1::ForwardRequest { user, serial, op: Some((&op).into()), task_issued };
         let answer = self.peers.forward(leader, request, LEADER_PATIENCE).await?;
         let index = LogIndex(answer.index);
         let answer =

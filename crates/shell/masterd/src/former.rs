@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use model::ReplicaId;
 use process::shutdown;
-use proto::v1;
 use replication::v1::replication_client::ReplicationClient;
 use rpc::{Expect, Role, Rotating};
 use tokio::time::{Instant, sleep, timeout};
@@ -83,7 +82,8 @@ fn serves(
     answer: &replication::v1::ProgressResponse,
     restore_epoch: u64,
 ) -> Option<String> {
-    let replication::v1::ProgressResponse { restore_epoch: theirs, leader, term, index, .. } = answer;
+    let replication::v1::ProgressResponse { restore_epoch: theirs, leader, term, index, .. } =
+        answer;
     if *theirs >= restore_epoch {
         return Some(format!(
             "replica {id} at {address} has restore epoch {theirs}, and this directory {restore_epoch}: the \
@@ -127,8 +127,13 @@ mod tests {
             (2, 3, Some("replica 2 at m2:1 has restore epoch 2, and this directory 1:")),
         ] {
             let (term, index) = (4, 90);
-            let answer =
-                replication::v1::ProgressResponse { restore_epoch, leader, term, index, ..Default::default() };
+            let answer = replication::v1::ProgressResponse {
+                restore_epoch,
+                leader,
+                term,
+                index,
+                ..Default::default()
+            };
             let why = serves(ReplicaId(2), "m2:1", &answer, 1);
             assert_eq!(why.is_some(), says.is_some());
             assert!(why.unwrap_or_default().starts_with(says.unwrap_or_default()));

@@ -13,8 +13,8 @@ use std::time::Duration;
 use anyhow::Context;
 use model::{MachineId, ReplicaId};
 use proto::v1;
-use replication::v1::install_request::Part;
 use replica::{Body, Input, Message as ReplicaMessage, Snapshot};
+use replication::v1::install_request::Part;
 use replication::v1::replication_client::ReplicationClient;
 use rpc::service::scheduling_client::SchedulingClient;
 use rpc::{Expect, Role, Rotating};
@@ -309,7 +309,8 @@ impl Handle {
         leader: ReplicaId,
         to: Option<ReplicaId>,
     ) -> Result<(), Status> {
-        let mut request = tonic::Request::new(replication::v1::YieldRequest { to: to.map_or(0, |to| to.0) });
+        let mut request =
+            tonic::Request::new(replication::v1::YieldRequest { to: to.map_or(0, |to| to.0) });
         request.set_timeout(PATIENCE);
         self.client(leader)?.r#yield(request).await.map(drop)
     }
@@ -330,7 +331,8 @@ impl Handle {
         replica: ReplicaId,
         machine: MachineId,
     ) -> Result<String, Status> {
-        let mut request = tonic::Request::new(replication::v1::TroubleRequest { machine: machine.0 });
+        let mut request =
+            tonic::Request::new(replication::v1::TroubleRequest { machine: machine.0 });
         request.set_timeout(PATIENCE);
         Ok(self.client(replica)?.trouble(request).await?.into_inner().why)
     }

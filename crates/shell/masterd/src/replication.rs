@@ -4,14 +4,13 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use ::replication::v1::install_request::Part;
+use ::replication::v1::replication_server::{Replication, ReplicationServer};
 use cell::{Cell, Op, Outcome};
 use checkpoint::Origin;
 use model::{DirectoryId, MachineId, ReplicaId, Serial, Time, UserName};
 use prost::Message as _;
-use proto::v1;
-use ::replication::v1::install_request::Part;
 use replica::{Input, Message as ReplicaMessage};
-use ::replication::v1::replication_server::{Replication, ReplicationServer};
 use tokio::sync::Mutex;
 use tonic::{Code, Request, Response, Status, Streaming};
 
@@ -96,9 +95,13 @@ impl Replicas {
 
 #[tonic::async_trait]
 impl Replication for Replicas {
-    async fn talk(&self, request: Request<Streaming<::replication::v1::Talking>>) -> Answer<::replication::v1::Talked> {
+    async fn talk(
+        &self,
+        request: Request<Streaming<::replication::v1::Talking>>,
+    ) -> Answer<::replication::v1::Talked> {
         let mut parcels = request.into_inner();
-        while let Some(::replication::v1::Talking { messages, address }) = parcels.message().await? {
+        while let Some(::replication::v1::Talking { messages, address }) = parcels.message().await?
+        {
             if let Some(first) = messages.first().filter(|_| !address.is_empty()) {
                 self.listens_to(first)?;
                 bounds::check_address(&address).map_err(Status::invalid_argument)?;
@@ -140,7 +143,10 @@ impl Replication for Replicas {
         Ok(Response::new(::replication::v1::InstallResponse {}))
     }
 
-    async fn forward(&self, request: Request<::replication::v1::ForwardRequest>) -> Answer<::replication::v1::ForwardResponse> {
+    async fn forward(
+        &self,
+        request: Request<::replication::v1::ForwardRequest>,
+    ) -> Answer<::replication::v1::ForwardResponse> {
         let bytes = request.get_ref().encoded_len();
         let mut asked = request.into_inner();
         let op = asked.op.take().ok_or_else(|| Status::invalid_argument("nothing is asked"))?;
@@ -163,7 +169,10 @@ impl Replication for Replicas {
         }
     }
 
-    async fn progress(&self, _: Request<::replication::v1::ProgressRequest>) -> Answer<::replication::v1::ProgressResponse> {
+    async fn progress(
+        &self,
+        _: Request<::replication::v1::ProgressRequest>,
+    ) -> Answer<::replication::v1::ProgressResponse> {
         let view = self.service.core.view();
         Ok(Response::new(::replication::v1::ProgressResponse {
             replicas: view.progress(),
@@ -174,7 +183,10 @@ impl Replication for Replicas {
         }))
     }
 
-    async fn trouble(&self, request: Request<::replication::v1::TroubleRequest>) -> Answer<::replication::v1::TroubleResponse> {
+    async fn trouble(
+        &self,
+        request: Request<::replication::v1::TroubleRequest>,
+    ) -> Answer<::replication::v1::TroubleResponse> {
         let machine = MachineId(request.into_inner().machine);
         let view = self.service.core.view();
         // Of one that was handed on, another knows.
@@ -183,7 +195,10 @@ impl Replication for Replicas {
         Ok(Response::new(::replication::v1::TroubleResponse { why: why.unwrap_or_default() }))
     }
 
-    async fn r#yield(&self, request: Request<::replication::v1::YieldRequest>) -> Answer<::replication::v1::YieldResponse> {
+    async fn r#yield(
+        &self,
+        request: Request<::replication::v1::YieldRequest>,
+    ) -> Answer<::replication::v1::YieldResponse> {
         let to = Some(ReplicaId(request.into_inner().to)).filter(|to| to.0 > 0);
         let told = self.service.core.tell(Message::Input(Input::Transfer(to))).await;
         told.map_err(|()| Status::unavailable("the master stops"))?;

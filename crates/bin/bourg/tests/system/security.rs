@@ -5,10 +5,10 @@ use std::time::{Duration, SystemTime};
 
 use hyper::body::{Bytes, Frame};
 use proto::v1;
+use replication::v1::replication_client::ReplicationClient;
 use rpc::service::borglet_client::BorgletClient;
 use rpc::service::borgmaster_client::BorgmasterClient;
 use rpc::service::enrolment_client::EnrolmentClient;
-use replication::v1::replication_client::ReplicationClient;
 use rpc::service::scheduling_client::SchedulingClient;
 use rpc::{Authority, Credentials, Expect, Identity, JoinToken, Role, Rotating, Validity};
 use tonic::codegen::{Service as _, http};
