@@ -79,8 +79,8 @@ fn kinds(cell: &Cell) -> BTreeSet<String> {
         let state = state.split([' ', '(']).next().unwrap_or_default().to_lowercase();
         seen.insert(format!("job {state}"));
         seen.extend(job.tasks().map(|(_, task)| format!("task {}", of_task(task))));
-        let ends = job.tasks().filter_map(|(_, task)| task.last_life.as_ref());
-        seen.extend(ends.map(|life| format!("end {}", first_word(&life.end))));
+        let ends = job.tasks().filter_map(|(_, task)| task.last_incarnation.as_ref());
+        seen.extend(ends.map(|incarnation| format!("end {}", first_word(&incarnation.end))));
     }
     for machine in cell.machines() {
         let state = match machine.state {
@@ -228,33 +228,33 @@ fn of_cause(cause: EvictionCause) -> String {
 
 /// The cell, made by operations at a level. What a later level adds is added for it alone.
 pub(crate) fn every_kind_of_thing(level: Level) -> Cell {
-    let mut life = Life::begin();
-    if level > life.cell.level() {
-        life.apply(&Op::RaiseLevel { to: level });
+    let mut incarnation = Life::begin();
+    if level > incarnation.cell.level() {
+        incarnation.apply(&Op::RaiseLevel { to: level });
     }
-    life.machines();
-    life.a_service();
-    life.a_preemption();
-    life.failures();
-    life.relations();
-    life.lost_machines();
-    life.refusals();
-    life.crashes();
+    incarnation.machines();
+    incarnation.a_service();
+    incarnation.a_preemption();
+    incarnation.failures();
+    incarnation.relations();
+    incarnation.lost_machines();
+    incarnation.refusals();
+    incarnation.crashes();
     if level >= LOST_MACHINES {
-        life.unreachable_machines();
-        life.reservations();
-        life.users();
-        life.allocs();
-        life.quota();
-        life.replicas();
+        incarnation.unreachable_machines();
+        incarnation.reservations();
+        incarnation.users();
+        incarnation.allocs();
+        incarnation.quota();
+        incarnation.replicas();
     }
     if level >= ENROLMENT {
-        life.enrolment();
+        incarnation.enrolment();
     }
     if level >= HELD_PORTS {
-        life.rules();
+        incarnation.rules();
     }
-    life.cell
+    incarnation.cell
 }
 
 struct Life {
@@ -269,12 +269,14 @@ const USERS: [&str; 3] = ["root", "ana", "ben"];
 impl Life {
     fn begin() -> Self {
         let now = Time(1_750_000_000_000_000);
-        let mut life = Self { cell: Cell::empty(), now, sequences: BTreeMap::new() };
-        life.apply(&Op::Nothing);
+        let mut incarnation = Self { cell: Cell::empty(), now, sequences: BTreeMap::new() };
+        incarnation.apply(&Op::Nothing);
         let name = CellName::new("kept").expect("a name");
-        life.apply(&Op::Found { name, administrator: user("root") });
-        USERS.iter().for_each(|name| drop(life.apply(&Op::OpenSession { user: user(name) })));
-        life
+        incarnation.apply(&Op::Bootstrap { name, administrator: user("root") });
+        USERS
+            .iter()
+            .for_each(|name| drop(incarnation.apply(&Op::OpenSession { user: user(name) })));
+        incarnation
     }
 
     fn apply(&mut self, op: &Op) -> Applied {

@@ -72,7 +72,7 @@ impl From<&Op> for v1::Op {
     fn from(op: &Op) -> Self {
         let kind = match op {
             Op::Nothing => Kind::Nothing(v1::Nothing {}),
-            Op::Found { name, administrator } => Kind::Found(op::Found {
+            Op::Bootstrap { name, administrator } => Kind::Bootstrap(op::Bootstrap {
                 name: name.to_string(),
                 administrator: administrator.to_string(),
             }),
@@ -154,7 +154,7 @@ impl TryFrom<v1::Op> for Op {
     fn try_from(op: v1::Op) -> Result<Self, Malformed> {
         Ok(match op.op.ok_or(Fault::UnknownKind)? {
             Kind::Nothing(v1::Nothing {}) => Self::Nothing,
-            Kind::Found(found) => Self::Found {
+            Kind::Bootstrap(found) => Self::Bootstrap {
                 name: read::name(&found.name, "name").field("found")?,
                 administrator: read::name(&found.administrator, "administrator").field("found")?,
             },
@@ -293,11 +293,11 @@ impl From<&Mutation> for MutationMessage {
                 let (capability, collection) = (capability.to_string(), collection.0);
                 Self::UseCapability(op::UseCapability { capability, collection })
             }
-            Mutation::SetCapability { user, capability, held } => {
+            Mutation::SetCapability { user, capability, granted } => {
                 Self::SetCapability(op::SetCapability {
                     user: user.to_string(),
                     capability: capability.to_string(),
-                    held: *held,
+                    granted: *granted,
                 })
             }
             Mutation::IssueToken { machine, serial, validity } => {
@@ -397,7 +397,7 @@ impl TryFrom<MutationMessage> for Mutation {
             MutationMessage::SetCapability(set) => Self::SetCapability {
                 user: read::name(&set.user, "user").field("setCapability")?,
                 capability: read::word(&set.capability, "capability").field("setCapability")?,
-                held: set.held,
+                granted: set.granted,
             },
         })
     }

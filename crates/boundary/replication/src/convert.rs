@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use cell::{Cell, Op};
-use master::{Contact, Second, Spread};
+use master::{Reachability, Second, Spread};
 use model::{DirectoryId, Level, LogIndex, MachineId, ReplicaId, Term};
 use replica::{Body, Consensus, ConsensusKind, LogEntry, Message, Snapshot};
 
@@ -19,7 +19,9 @@ impl From<&Message> for v1::ReplicaMessage {
     fn from(message: &Message) -> Self {
         let body = match &message.body {
             Body::Consensus(consensus) => wire::Body::Consensus((&**consensus).into()),
-            Body::Heard { proposals, contacts } => wire::Body::Heard(heard(proposals, contacts)),
+            Body::Heard { proposals, reachabilities } => {
+                wire::Body::Heard(heard(proposals, reachabilities))
+            }
             Body::Active(spread) => wire::Body::Active((&**spread).into()),
             Body::BeginAnew(machines) => {
                 let machines = machines.iter().map(|machine| machine.0).collect();
@@ -58,11 +60,11 @@ pub fn message(message: v1::ReplicaMessage, cell: Option<Cell>) -> Result<Messag
             Body::Consensus(Box::new(consensus(message, cell).field("consensus")?))
         }
         wire::Body::Heard(said) => {
-            let contacts = contacts(&said);
+            let reachabilities = reachabilities(&said);
             let proposals = said.proposals.into_iter().enumerate();
             let proposals = proposals.map(|(position, op)| Op::try_from(op).element(position));
             let proposals = proposals.collect::<Result<_, Malformed>>().field("proposals")?;
-            Body::Heard { proposals, contacts }
+            Body::Heard { proposals, reachabilities }
         }
         wire::Body::Active(spread) => Body::Active(Arc::new(spread.into())),
         wire::Body::BeginAnew(wire::BeginAnew { machines }) => {
@@ -103,29 +105,29 @@ impl From<wire::Active> for Spread {
     }
 }
 
-fn heard(proposals: &[Op], contacts: &[(MachineId, Contact)]) -> wire::Heard {
+fn heard(proposals: &[Op], reachabilities: &[(MachineId, Reachability)]) -> wire::Heard {
     let of = |wanted| {
-        let those = contacts.iter().filter(move |(_, contact)| *contact == wanted);
+        let those = reachabilities.iter().filter(move |(_, reachability)| *reachability == wanted);
         those.map(|(machine, _)| machine.0).collect()
     };
     wire::Heard {
         proposals: proposals.iter().map(Into::into).collect(),
-        unknown: of(Contact::Unknown),
-        answer: of(Contact::Answers),
-        doubtful: of(Contact::Doubtful),
-        silent: of(Contact::Silent),
+        unknown: of(Reachability::Unknown),
+        answer: of(Reachability::Answers),
+        doubtful: of(Reachability::Doubtful),
+        silent: of(Reachability::Silent),
     }
 }
 
-fn contacts(said: &wire::Heard) -> Vec<(MachineId, Contact)> {
+fn reachabilities(said: &wire::Heard) -> Vec<(MachineId, Reachability)> {
     let all = [
-        (&said.unknown, Contact::Unknown),
-        (&said.answer, Contact::Answers),
-        (&said.doubtful, Contact::Doubtful),
-        (&said.silent, Contact::Silent),
+        (&said.unknown, Reachability::Unknown),
+        (&said.answer, Reachability::Answers),
+        (&said.doubtful, Reachability::Doubtful),
+        (&said.silent, Reachability::Silent),
     ];
-    let each = |(machines, contact): (&Vec<u64>, Contact)| {
-        machines.iter().map(|machine| (MachineId(*machine), contact)).collect::<Vec<_>>()
+    let each = |(machines, reachability): (&Vec<u64>, Reachability)| {
+        machines.iter().map(|machine| (MachineId(*machine), reachability)).collect::<Vec<_>>()
     };
     all.into_iter().flat_map(each).collect()
 }

@@ -8,7 +8,7 @@ use thiserror::Error as ThisError;
 
 use crate::limits;
 use crate::screen;
-use crate::source::Place;
+use crate::source::Location;
 
 /// One or more errors, in the order in which they were found.
 ///
@@ -27,14 +27,14 @@ pub struct Error {
     /// What.
     pub kind: ErrorKind,
     /// Where in the source files, as near as is known.
-    pub place: Option<Place>,
+    pub place: Option<Location>,
     /// Where in the result, for what is wrong about a value; the jobs of a list are `[0]`, `[1]`.
     pub path: Option<Path>,
     /// Whether the place is the wrong value's very own. Otherwise it is the nearest text around
     /// it that was found, and the message says so.
     pub exact: bool,
     /// What led there, innermost first: calls and imports.
-    pub by: Vec<Place>,
+    pub by: Vec<Location>,
 }
 
 /// What can be wrong.
@@ -307,7 +307,7 @@ impl Error {
     }
 
     /// An error at a place in a source file.
-    pub(crate) fn at(kind: ErrorKind, place: Place) -> Self {
+    pub(crate) fn at(kind: ErrorKind, place: Location) -> Self {
         Self { place: Some(place), ..Self::new(kind) }
     }
 

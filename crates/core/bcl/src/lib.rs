@@ -47,7 +47,7 @@ mod words;
 pub use error::{Error, ErrorKind, Errors};
 pub use evaluate::{Settings, evaluate};
 pub use interpreter::{Loaded, Loader, NoImports, NotLoaded};
-pub use source::Place;
+pub use source::Location;
 
 /// The name by which files import the built-in library.
 pub const LIBRARY_NAME: &str = "borg.libsonnet";

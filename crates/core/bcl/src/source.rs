@@ -67,15 +67,15 @@ impl Files {
     }
 
     /// The place of a range, as a person reads it.
-    pub(crate) fn place(&self, range: Range) -> Place {
+    pub(crate) fn place(&self, range: Range) -> Location {
         let file = self.get(range.file);
-        Place::of(&file.name, &file.bytes, range.start, range.end)
+        Location::of(&file.name, &file.bytes, range.start, range.end)
     }
 }
 
 /// A place in a source file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct Location {
     /// The file's name, safe to show.
     pub file: String,
     /// The line, from 1.
@@ -95,7 +95,7 @@ const BEFORE_MAX: usize = 60;
 /// Characters of a line shown from the place on.
 const AFTER_MAX: usize = 80;
 
-impl Place {
+impl Location {
     fn of(name: &str, bytes: &[u8], start: usize, end: usize) -> Self {
         let start = start.min(bytes.len());
         let end = end.clamp(start, bytes.len());
@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     fn at(bytes: &[u8], start: usize, end: usize) -> (usize, usize, String) {
-        let place = Place::of("f", bytes, start, end);
+        let place = Location::of("f", bytes, start, end);
         let marks = " ".repeat(place.marked_from) + &"^".repeat(place.marked);
         (place.line, place.column, format!("{}|{marks}", place.excerpt))
     }

@@ -10,7 +10,7 @@ const FIRST_WAIT: Span = Span::from_millis(10);
 
 /// One task's health, followed from its start.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Watch {
+pub(crate) struct HealthTracker {
     started: Time,
     next: Option<Time>,
     wait: Span,
@@ -27,7 +27,7 @@ pub(crate) enum Verdict {
     Hopeless,
 }
 
-impl Watch {
+impl HealthTracker {
     /// A task that started at a moment. Without a check it is healthy as long as it runs.
     pub(crate) fn new(check: Option<&HealthCheck>, started: Time) -> Self {
         Self {
@@ -82,7 +82,7 @@ mod tests {
     fn history(answers: &[bool]) -> Vec<(u64, Option<bool>, Verdict)> {
         let mut check = HealthCheck::on(PortName::new("http").expect("a name"));
         check.start_grace = Span::from_millis(100);
-        let mut watch = Watch::new(Some(&check), Time::ZERO);
+        let mut watch = HealthTracker::new(Some(&check), Time::ZERO);
         let ask = |good: &bool| {
             let now = watch.next().expect("a check is due");
             watch.asked();

@@ -10,7 +10,7 @@ const LAST: usize = 5;
 
 /// An instance that has ended, of which only its logs are of interest.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Kept {
+pub struct KeptLog {
     /// Which.
     pub instance: InstanceId,
     /// Whose it was; none where that is not known any more.
@@ -38,7 +38,7 @@ pub struct KeepAtMost {
 /// one: first a log that is neither among their last few nor the newest of its task, then one of the last
 /// few, then the newest of a task. So a user with fewer logs loses none to a user with more.
 #[must_use]
-pub fn outdated(kept: &[Kept], at_most: &KeepAtMost) -> Vec<InstanceId> {
+pub fn outdated(kept: &[KeptLog], at_most: &KeepAtMost) -> Vec<InstanceId> {
     let (old, kept): (Vec<_>, Vec<_>) = kept.iter().partition(|kept| kept.age > at_most.age);
     let mut gone: Vec<_> = old.into_iter().map(|kept| kept.instance).collect();
     let mut bytes: u64 = kept.iter().fold(0, |sum, kept| sum.saturating_add(kept.bytes.0));
@@ -62,11 +62,11 @@ pub fn outdated(kept: &[Kept], at_most: &KeepAtMost) -> Vec<InstanceId> {
 struct Share<'a> {
     bytes: u64,
     /// In the order in which it goes.
-    kept: VecDeque<&'a Kept>,
+    kept: VecDeque<&'a KeptLog>,
 }
 
 impl<'a> Share<'a> {
-    fn give(&mut self) -> Option<&'a Kept> {
+    fn give(&mut self) -> Option<&'a KeptLog> {
         let kept = self.kept.pop_front()?;
         self.bytes = self.bytes.saturating_sub(kept.bytes.0);
         Some(kept)
@@ -74,15 +74,15 @@ impl<'a> Share<'a> {
 }
 
 /// The logs of each user, of those that exist; the oldest first.
-fn shares<'a>(kept: &[&'a Kept]) -> BTreeMap<Option<&'a UserName>, Share<'a>> {
+fn shares<'a>(kept: &[&'a KeptLog]) -> BTreeMap<Option<&'a UserName>, Share<'a>> {
     let mut tasks: BTreeSet<TaskId> = BTreeSet::new();
-    let mut users: BTreeMap<_, Vec<(bool, bool, &Kept)>> = BTreeMap::new();
+    let mut users: BTreeMap<_, Vec<(bool, bool, &KeptLog)>> = BTreeMap::new();
     for kept in kept.iter().rev() {
         let newest = tasks.insert(kept.instance.task());
         let own = users.entry(kept.user.as_ref()).or_default();
         own.push((newest, own.len() < LAST, kept));
     }
-    let share = |mut own: Vec<(bool, bool, &'a Kept)>| {
+    let share = |mut own: Vec<(bool, bool, &'a KeptLog)>| {
         own.reverse();
         own.sort_by_key(|(newest, last, _)| (*newest, *last));
         let bytes = own.iter().fold(0, |sum: u64, (.., kept)| sum.saturating_add(kept.bytes.0));
@@ -96,11 +96,11 @@ mod tests {
     use super::*;
 
     /// `USER INSTANCE MIB AGE`, the age in minutes; the oldest first.
-    fn kept(text: &str) -> Vec<Kept> {
+    fn kept(text: &str) -> Vec<KeptLog> {
         let line = |line: &str| {
             let [user, instance, mib, minutes] =
                 line.split_whitespace().collect::<Vec<_>>().try_into().expect("four words");
-            Kept {
+            KeptLog {
                 instance: instance.parse().expect("an instance"),
                 user: (user != "?").then(|| user.parse().expect("a name")),
                 age: Span::from_secs(minutes.parse::<u64>().expect("a number") * 60),

@@ -18,7 +18,7 @@ mod room;
 mod state;
 
 pub use alloc::RecoveredAlloc;
-pub use keep::{KeepAtMost, Kept, outdated};
+pub use keep::{KeepAtMost, KeptLog, outdated};
 pub use launch::{ALLOC_DIRECTORY, CLIENT_DIRECTORY, Launch, environment};
 pub use order::{Desired, DesiredAlloc, Order, OrderRefused, Report, TaskReport, TaskStatus};
 pub use state::{

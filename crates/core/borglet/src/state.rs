@@ -10,7 +10,7 @@ use std::sync::Arc;
 use model::{End, InstanceId, MachineReport, Resources, Span, Stamp, Time};
 
 use crate::alloc::{Allocs, REMOVE_AGAIN};
-use crate::health::{Verdict, Watch};
+use crate::health::{HealthTracker, Verdict};
 use crate::limit::Limit;
 use crate::room::Rooms;
 use crate::{
@@ -159,7 +159,7 @@ enum Phase {
     /// It waits for somebody else's end, whose port or room it is to have.
     Waiting,
     Starting,
-    Running(Watch),
+    Running(HealthTracker),
     Stopping {
         next: Time,
         why: StopCause,
@@ -203,7 +203,7 @@ impl Borglet {
             let check = found.launch.desired.spec.health_check.as_ref();
             let phase = match found.status {
                 RecoveredStatus::Starting => Phase::Starting,
-                RecoveredStatus::Running(since) => Phase::Running(Watch::new(check, since)),
+                RecoveredStatus::Running(since) => Phase::Running(HealthTracker::new(check, since)),
                 RecoveredStatus::Ended(end) => Phase::Ended(end),
             };
             let limit = Limit::found(found.launch.desired.spec.limit);
@@ -438,7 +438,7 @@ impl Borglet {
         let Some(local) = self.tasks.get_mut(&instance) else { return };
         if let Phase::Starting = local.phase {
             let check = local.launch.desired.spec.health_check.as_ref();
-            local.phase = Phase::Running(Watch::new(check, now));
+            local.phase = Phase::Running(HealthTracker::new(check, now));
         }
     }
 

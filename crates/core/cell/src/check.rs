@@ -3,7 +3,7 @@
 //! changes nothing and costs a pass over the whole cell.
 //!
 //! What is deliberately not checked here: that a machine's tasks are within its capacity. That is
-//! judged at the moment of each decision, by [`Watch`]; a capacity lowered later breaks nothing
+//! judged at the moment of each decision, by [`DecisionChecker`]; a capacity lowered later breaks nothing
 //! (design, section 5).
 
 mod decision;
@@ -16,7 +16,7 @@ mod violation;
 #[cfg(test)]
 mod tests;
 
-pub use decision::Watch;
+pub use decision::DecisionChecker;
 pub use violation::{Counted, Violation};
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -46,10 +46,10 @@ struct Load {
 
 impl Load {
     fn add(&mut self, job: &Job, instance: InstanceId, placement: &Placement) {
-        let held = job.held(instance.index);
+        let demand = job.demand(instance.index);
         self.instances.insert(instance);
-        self.taken = self.taken.plus(held.limit);
-        self.sums.add(&held);
+        self.taken = self.taken.plus(demand.limit);
+        self.sums.add(&demand);
         self.ports.extend_from_slice(&placement.ports);
         if let Some(alloc) = placement.alloc() {
             let (tasks, taken) = self.used.entry(alloc).or_default();

@@ -74,13 +74,13 @@ pub(crate) struct Numbered<N, T> {
 
 /// Where a number is kept: the block, the chunk in it, and the slot in that.
 #[derive(Clone, Copy)]
-struct Place {
+struct SlotAddress {
     block: u64,
     chunk: usize,
     slot: usize,
 }
 
-impl Place {
+impl SlotAddress {
     fn of(number: impl Number) -> Self {
         let number = number.number();
         let part = |number: u64| usize::try_from(number % CHUNK as u64).unwrap_or(0);
@@ -111,12 +111,12 @@ impl<N: Number, T: Clone> Numbered<N, T> {
     }
 
     pub(crate) fn get(&self, number: N) -> Option<&Arc<T>> {
-        let place = Place::of(number);
+        let place = SlotAddress::of(number);
         self.blocks.get(&place.block)?[place.chunk].as_ref()?[place.slot].as_ref()
     }
 
     pub(crate) fn get_mut(&mut self, number: N) -> Option<&mut T> {
-        let place = Place::of(number);
+        let place = SlotAddress::of(number);
         let block = Arc::make_mut(self.blocks.get_mut(&place.block)?);
         let chunk = Arc::make_mut(block[place.chunk].as_mut()?);
         chunk[place.slot].as_mut().map(Arc::make_mut)
@@ -124,7 +124,7 @@ impl<N: Number, T: Clone> Numbered<N, T> {
 
     /// Keeps an object under a number that has none yet, or replaces it.
     pub(crate) fn insert(&mut self, number: N, object: Arc<T>) {
-        let place = Place::of(number);
+        let place = SlotAddress::of(number);
         let block = Arc::make_mut(self.blocks.entry(place.block).or_insert_with(empty));
         let chunk = Arc::make_mut(block[place.chunk].get_or_insert_with(empty));
         if chunk[place.slot].replace(object).is_none() {
@@ -133,7 +133,7 @@ impl<N: Number, T: Clone> Numbered<N, T> {
     }
 
     pub(crate) fn remove(&mut self, number: N) {
-        let place = Place::of(number);
+        let place = SlotAddress::of(number);
         let Some(block) = self.blocks.get_mut(&place.block).map(Arc::make_mut) else { return };
         let Some(chunk) = block[place.chunk].as_mut().map(Arc::make_mut) else { return };
         if chunk[place.slot].take().is_some() {

@@ -163,7 +163,7 @@ pub enum EventKind {
         user: UserName,
     },
     /// The cell has its name.
-    Founded,
+    Bootstrapped,
     /// The cell is at a higher level.
     LevelRaised {
         /// Which one.
@@ -334,7 +334,7 @@ impl EventKind {
             Self::Platform { .. } => "PLATFORM",
             Self::UserAdded { .. } => "ADD_USER",
             Self::UserRevoked { .. } => "REVOKE_USER",
-            Self::Founded => "FOUND",
+            Self::Bootstrapped => "FOUND",
             Self::LevelRaised { .. } => "LEVEL",
             Self::ReschedulingStopped { .. } => "STOP_RESCHEDULING",
             Self::ReschedulingResumed => "RESUME_RESCHEDULING",
@@ -356,7 +356,7 @@ impl EventKind {
             Self::ReplicaRemoved { .. } => "REPLICA_REMOVED",
             Self::ReplicaMember { .. } => "REPLICA_MEMBER",
             Self::ReplicaDescribed { .. } => "REPLICA_DESCRIBED",
-            life => life.transition().map_or("", Transition::name),
+            incarnation => incarnation.transition().map_or("", Transition::name),
         }
     }
 }

@@ -57,7 +57,7 @@ pub struct Image {
     pub last_session: SessionId,
     /// The last id given to a grant.
     pub last_grant: GrantId,
-    /// The last id given to a replica: at least 1, which the cell was founded with.
+    /// The last id given to a replica: at least 1, which the cell was bootstrapped with.
     pub last_replica: ReplicaId,
     /// The jobs by id.
     pub jobs: Vec<Arc<Job>>,
@@ -99,7 +99,7 @@ pub enum ImageError {
         /// What it may be.
         most: u64,
     },
-    /// A cell that is founded and that nobody could change.
+    /// A cell that is bootstrapped and that nobody could change.
     #[error("nobody administers the cell: name at least one user in the head's administrators")]
     NobodyAdministers,
     /// The replicas are recorded, and none of them votes.
@@ -304,7 +304,7 @@ impl Cell {
                 .machines
                 .get_mut(placement.machine)
                 .ok_or(ImageError::NoSuchMachine { id, machine: placement.machine })?;
-            machine.place(instance, &job.held(index), &placement.ports);
+            machine.place(instance, &job.demand(index), &placement.ports);
             if let Some(alloc) = placement.alloc() {
                 machine.enter(alloc, job.limit(index));
             }

@@ -21,7 +21,7 @@ mod outcome;
 mod shortfall;
 mod state;
 
-pub use check::{Counted, Violation, Watch};
+pub use check::{Counted, DecisionChecker, Violation};
 pub use event::{Actor, Event, EventKind, Subject};
 pub use image::{Image, ImageError};
 pub use op::{Assignment, Mutation, Observation, Op, RequestId, Reservation};
@@ -31,11 +31,11 @@ pub use outcome::{
 };
 pub use shortfall::{Oversold, Shortfall};
 pub use state::{
-    Act, Cell, Certificate, Counts, Credentials, Death, Drain, EvictionCause, FailureDomain, Grant,
-    Health, Held, Job, JobParts, JobState, KillReason, LastLife, Machine, MachineState, Member,
-    MemberChange, Metering, PendingCause, Phase, Placement, Replica, ReplicaToken, Rescheduling,
-    Session, Stages, StopReason, Task, TaskState, Token, TokenUse, Total, User, attribute, bounds,
-    crashes, lifecycle,
+    Act, Cell, Certificate, Counts, Credentials, Death, Demand, Drain, EvictionCause,
+    FailureDomain, Grant, Health, Job, JobParts, JobState, KillReason, LastIncarnation, Machine,
+    MachineState, Member, MemberChange, Metering, PendingCause, Phase, Placement, Replica,
+    ReplicaToken, Rescheduling, Session, Stages, StopReason, Task, TaskState, Token, TokenUse,
+    Total, User, attribute, bounds, crashes, lifecycle,
 };
 
 /// The level of the state machine that this build implements. A record that needs a higher one

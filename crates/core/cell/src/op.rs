@@ -18,7 +18,7 @@ pub enum Op {
     /// Nothing: the entry with which a leader begins its term. It only counts.
     Nothing,
     /// The first operation of every cell: its name and who administers it.
-    Found {
+    Bootstrap {
         /// The cell's name.
         name: CellName,
         /// The user who may do everything.
@@ -95,7 +95,7 @@ pub enum Op {
     /// Fewer machines are silent again: the breaker is armed anew, whether it had stopped
     /// rescheduling or a person had resumed that.
     AllowRescheduling,
-    /// What has no quota is refused from now on: a cell is founded so. From level 2 on; below, and
+    /// What has no quota is refused from now on: a cell is bootstrapped so. From level 2 on; below, and
     /// where it is so already, it changes nothing.
     MeterQuota,
     /// A replica's part in consensus changes. It is an entry of consensus itself, which makes the
@@ -108,7 +108,7 @@ pub enum Op {
         to: MemberChange,
     },
     /// What a replica says of itself when it starts. From level 2 on. Where nothing is recorded,
-    /// replica 1 is the voter that the cell was founded with; of one that is not recorded it changes
+    /// replica 1 is the voter that the cell was bootstrapped with; of one that is not recorded it changes
     /// nothing.
     DescribeReplica {
         /// The replica.
@@ -281,7 +281,7 @@ pub enum Mutation {
         /// What.
         capability: Capability,
         /// Whether they may from now on.
-        held: bool,
+        granted: bool,
     },
     /// Add a replica of the Borgmaster. It waits until consensus takes it in. From level 2 on.
     AddReplica {

@@ -6,7 +6,7 @@ use model::{
 };
 use thiserror::Error;
 
-use crate::feasibility::Misfit;
+use crate::feasibility::UnschedulableReason;
 use crate::lifecycle::{NotAStep, Stage};
 use crate::state::bounds::{
     CERTIFICATE_VALIDITY_MAX, CERTIFICATE_VALIDITY_MIN, TOKEN_VALIDITY_MAX, TOKEN_VALIDITY_MIN,
@@ -112,8 +112,8 @@ pub enum Submission {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Rejection {
     /// The cell has no name yet.
-    #[error("the cell is not founded yet")]
-    NotFounded,
+    #[error("the cell is not bootstrapped yet")]
+    NotBootstrapped,
     /// The session was never opened, or has been closed to make room for others.
     #[error(
         "session {0} is not open (it expired, or never was): open a new one and check what was done before you repeat a request"
@@ -178,7 +178,7 @@ pub enum Rejection {
     },
     /// With its new description a task would not fit where it runs.
     #[error(
-        "{task} would no longer fit where it runs, on {machine}: {misfit}; nothing was changed"
+        "{task} would no longer fit where it runs, on {machine}: {unschedulable_reason}; nothing was changed"
     )]
     WouldNotFit {
         /// The task.
@@ -186,7 +186,7 @@ pub enum Rejection {
         /// Its machine.
         machine: MachineName,
         /// Why not.
-        misfit: Misfit,
+        unschedulable_reason: UnschedulableReason,
     },
     /// A job that is named in the description does not exist.
     #[error("{field} names {user}/{name}, and there is no such job{}", if *.dead { " that is alive" } else { "" })]
@@ -349,7 +349,7 @@ pub enum AssignmentRefused {
     NoSuchMachine(MachineId),
     /// It does not fit there, or no longer.
     #[error("it does not fit on machine {0}: {1}")]
-    DoesNotFit(MachineId, Misfit),
+    DoesNotFit(MachineId, UnschedulableReason),
     /// The ports are not as many as it asks for, not free, or not the machine's.
     #[error("the ports {0:?} cannot be given to it")]
     Ports(Vec<u16>),

@@ -2,19 +2,19 @@
 //! when, what to order it, what its report means for the cell, when it counts as unreachable and
 //! when as down, and when dead jobs are forgotten.
 //!
-//! A [`LinkShard`] is what every replica has: it polls the machines of its [`Part`]. A [`Master`] is what the
+//! A [`LinkShard`] is what every replica has: it polls the machines of its [`Partition`]. A [`Master`] is what the
 //! leader has beside: it marks machines down that do not answer, and forgets dead jobs. How a replica
 //! drives both is with [`LinkShard`].
 //!
-//! Both are deterministic: moments are arguments, and what they want is returned as [`Wish`]es:
+//! Both are deterministic: moments are arguments, and what they want is returned as [`Action`]es:
 //! operations to propose and polls to make. What they remember about machines is not part of the
 //! cell's state; a new one begins with nothing but the cell.
 //!
 //! What is deliberately absent: the cell's rules (crate `cell`), consensus and what replicas say to
 //! each other (crate `replica`), sockets and clocks.
 
-mod contact;
-mod part;
+mod partition;
+mod reachability;
 mod shard;
 
 mod link;
@@ -33,10 +33,10 @@ use borglet::{Order, Report};
 use cell::{Cell, JobState, MachineState, Mutation, Op};
 use model::{CollectionId, MachineId, MachineName, ReplicaId, Span, Time};
 
-pub use contact::Contact;
 use lost::Lost;
 use opinion::Opinions;
-pub use part::{Part, Second, Spread, owner};
+pub use partition::{Partition, Second, Spread, owner};
+pub use reachability::Reachability;
 pub use shard::LinkShard;
 pub use share::{NoShare, Share};
 
@@ -87,7 +87,7 @@ impl Default for Settings {
 
 /// Something that a link shard or the master wants.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Wish {
+pub enum Action {
     /// Propose an operation.
     Propose(Op),
     /// Poll a machine; an answer or a failure must follow.
@@ -209,16 +209,16 @@ impl Master {
         now: Time,
         cell: &Cell,
         from: ReplicaId,
-        contacts: &[(MachineId, Contact)],
+        reachabilities: &[(MachineId, Reachability)],
     ) {
         let Some(Leading { lost, opinions, .. }) = &mut self.leading else { return };
-        for (machine, contact) in contacts {
+        for (machine, reachability) in reachabilities {
             if cell.machine(*machine).is_none()
-                || opinions.is_own(from, *machine) && !lost.has_heard(*machine, *contact)
+                || opinions.is_own(from, *machine) && !lost.has_heard(*machine, *reachability)
             {
                 continue;
             }
-            if let Some(counts) = opinions.hear(now, from, *machine, *contact) {
+            if let Some(counts) = opinions.hear(now, from, *machine, *reachability) {
                 lost.hear(now, cell, *machine, counts);
             }
         }
@@ -226,7 +226,7 @@ impl Master {
 
     /// How machines that should answer do answer their own replicas, as those said last; nothing where
     /// it does not lead.
-    pub fn contacts(&self) -> impl Iterator<Item = (MachineId, Contact)> {
+    pub fn reachabilities(&self) -> impl Iterator<Item = (MachineId, Reachability)> {
         self.leading.iter().flat_map(|Leading { lost, opinions, .. }| {
             lost.awaited().map(|machine| (machine, opinions.own(machine)))
         })
@@ -238,7 +238,7 @@ impl Master {
     pub fn may_propose(&self, op: &Op) -> bool {
         match (op, &self.leading) {
             (Op::MachineUnreachable { machine }, Some(leading)) => {
-                leading.lost.contact(*machine) == Contact::Silent
+                leading.lost.reachability(*machine) == Reachability::Silent
             }
             _ => true,
         }
@@ -252,20 +252,20 @@ impl Master {
     }
 
     /// Does what is due.
-    pub fn tick(&mut self, now: Time, cell: &Cell, wishes: &mut Vec<Wish>) {
+    pub fn tick(&mut self, now: Time, cell: &Cell, actions: &mut Vec<Action>) {
         let settings = &self.settings;
         let Some(leading) = &mut self.leading else { return };
         for (machine, counts) in leading.opinions.tick(now) {
             leading.lost.hear(now, cell, machine, counts);
         }
-        for machine in leading.lost.lose(now, cell, settings, wishes) {
+        for machine in leading.lost.lose(now, cell, settings, actions) {
             leading.opinions.forget(machine);
         }
         if leading.forget <= now {
             leading.forget = now + FORGET_INTERVAL;
             let collections = forgettable(settings, now, cell);
             if !collections.is_empty() {
-                wishes.push(Wish::Propose(Op::Forget { collections }));
+                actions.push(Action::Propose(Op::Forget { collections }));
             }
         }
     }

@@ -7,7 +7,7 @@ use cell::{Cell, LOST_MACHINES, MachineState, Op};
 use model::{MachineId, Stamp, Time};
 
 use crate::proposal::Proposal;
-use crate::{Answer, Contact, Poll, Settings, order};
+use crate::{Answer, Poll, Reachability, Settings, order};
 
 /// The link to a machine.
 #[derive(Clone, Debug)]
@@ -37,7 +37,7 @@ pub(crate) struct Link {
     /// The stamp of its last report, where the cell has not come so far yet.
     pub(crate) ahead: Option<Stamp>,
     /// The contact that was said last, and since when it is the one to be said.
-    pub(crate) said: Option<Contact>,
+    pub(crate) said: Option<Reachability>,
     pub(crate) noted: Time,
 }
 
@@ -63,12 +63,12 @@ impl Link {
     }
 
     /// How it answers.
-    pub(crate) fn contact(&self, settings: &Settings) -> Contact {
+    pub(crate) fn reachability(&self, settings: &Settings) -> Reachability {
         match self.missed {
-            0 if self.heard => Contact::Answers,
-            0 => Contact::Unknown,
-            missed if missed >= settings.missed_polls_max => Contact::Silent,
-            _ => Contact::Doubtful,
+            0 if self.heard => Reachability::Answers,
+            0 => Reachability::Unknown,
+            missed if missed >= settings.missed_polls_max => Reachability::Silent,
+            _ => Reachability::Doubtful,
         }
     }
 
@@ -158,13 +158,14 @@ impl Link {
         settings: &Settings,
     ) -> Option<Op> {
         let state = cell.machine(machine)?.state;
-        let op = match (self.contact(settings), state) {
-            (Contact::Silent, MachineState::Up) if cell.level() >= LOST_MACHINES => {
+        let op = match (self.reachability(settings), state) {
+            (Reachability::Silent, MachineState::Up) if cell.level() >= LOST_MACHINES => {
                 Op::MachineUnreachable { machine }
             }
-            (Contact::Answers, MachineState::Unreachable { .. } | MachineState::Down { .. }) => {
-                Op::MachineBack { machine }
-            }
+            (
+                Reachability::Answers,
+                MachineState::Unreachable { .. } | MachineState::Down { .. },
+            ) => Op::MachineBack { machine },
             _ => {
                 if self.turning.is_overdue(now) {
                     self.turning.end();

@@ -23,7 +23,7 @@ use model::{MachineId, Time};
 
 use crate::proposal::Proposal;
 use crate::rate::Bucket;
-use crate::{Contact, Settings, Wish};
+use crate::{Action, Reachability, Settings};
 
 /// What a machine counts as.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,7 +43,7 @@ enum Standing {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Watched {
     /// What it counts as, by all that was said of it.
-    contact: Contact,
+    reachability: Reachability,
     standing: Standing,
     /// Its place among those that wait to go down: since when it is unreachable.
     waits: Option<Time>,
@@ -150,7 +150,7 @@ impl Lost {
         let machine = self.machines.entry(id).or_default();
         let standing = match state {
             MachineState::Joining | MachineState::Down { .. } => Standing::Away,
-            MachineState::Up if machine.contact == Contact::Answers => Standing::Answers,
+            MachineState::Up if machine.reachability == Reachability::Answers => Standing::Answers,
             MachineState::Up => Standing::Doubtful,
             MachineState::Unreachable { .. } => Standing::Unreachable,
         };
@@ -160,7 +160,8 @@ impl Lost {
             MachineState::Up if cell.level() < LOST_MACHINES => Some(Time::ZERO),
             _ => None,
         };
-        let is_silent = machine.contact == Contact::Silent && !machine.down.is_awaited(now);
+        let is_silent =
+            machine.reachability == Reachability::Silent && !machine.down.is_awaited(now);
         let waits = waits.filter(|_| is_silent);
         let before = std::mem::replace(&mut machine.standing, standing);
         let waited = std::mem::replace(&mut machine.waits, waits);
@@ -192,14 +193,14 @@ impl Lost {
     }
 
     /// What a machine counts as.
-    pub(crate) fn contact(&self, machine: MachineId) -> Contact {
-        self.machines.get(&machine).map(|machine| machine.contact).unwrap_or_default()
+    pub(crate) fn reachability(&self, machine: MachineId) -> Reachability {
+        self.machines.get(&machine).map(|machine| machine.reachability).unwrap_or_default()
     }
 
     /// A machine's own replica says how it answers. Whether that is by what it was told: else it is
     /// told again, and what it says does not count.
-    pub(crate) fn has_heard(&mut self, id: MachineId, contact: Contact) -> bool {
-        if contact != Contact::Silent {
+    pub(crate) fn has_heard(&mut self, id: MachineId, reachability: Reachability) -> bool {
+        if reachability != Reachability::Silent {
             self.told.remove(&id);
         } else if self.told.contains(&id) {
             self.to_tell.insert(id);
@@ -209,10 +210,16 @@ impl Lost {
     }
 
     /// What a machine counts as from now on, by all that was said of it.
-    pub(crate) fn hear(&mut self, now: Time, cell: &Cell, id: MachineId, contact: Contact) {
+    pub(crate) fn hear(
+        &mut self,
+        now: Time,
+        cell: &Cell,
+        id: MachineId,
+        reachability: Reachability,
+    ) {
         let Some(machine) = self.machines.get_mut(&id) else { return };
-        if machine.contact != contact {
-            machine.contact = contact;
+        if machine.reachability != reachability {
+            machine.reachability = reachability;
             self.count(now, cell, id);
         }
     }
@@ -242,7 +249,7 @@ impl Lost {
         now: Time,
         cell: &Cell,
         settings: &Settings,
-        wishes: &mut Vec<Wish>,
+        actions: &mut Vec<Action>,
     ) -> Verdict {
         let Counts { doubtful, unreachable: silent, .. } = self.counts;
         let of = self.counts.all();
@@ -269,7 +276,7 @@ impl Lost {
             match change {
                 Some(op) => {
                     self.breaker.make(now, settings);
-                    wishes.push(Wish::Propose(op));
+                    actions.push(Action::Propose(op));
                 }
                 None => self.breaker.end(),
             }
@@ -283,7 +290,7 @@ impl Lost {
         now: Time,
         cell: &Cell,
         settings: &Settings,
-        wishes: &mut Vec<Wish>,
+        actions: &mut Vec<Action>,
     ) -> Vec<MachineId> {
         self.wake = None;
         self.bucket.fill(now, settings);
@@ -295,19 +302,19 @@ impl Lost {
         }
         if cell.level() < LOST_MACHINES {
             while let Some((_, machine)) = self.waiting.first().copied() {
-                self.goes(now, machine, settings, wishes);
+                self.goes(now, machine, settings, actions);
             }
         } else {
-            match self.verdict(now, cell, settings, wishes) {
+            match self.verdict(now, cell, settings, actions) {
                 Verdict::Wait => {}
-                Verdict::Lose => self.lose_at_rate(now, cell, settings, wishes),
+                Verdict::Lose => self.lose_at_rate(now, cell, settings, actions),
                 Verdict::BeginAnew => self.begin_anew(),
             }
         }
         let tell: Vec<MachineId> = std::mem::take(&mut self.to_tell).into_iter().collect();
         if !tell.is_empty() {
             self.told.extend(&tell);
-            wishes.push(Wish::BeginAnew(tell.clone()));
+            actions.push(Action::BeginAnew(tell.clone()));
         }
         tell
     }
@@ -318,7 +325,7 @@ impl Lost {
         now: Time,
         cell: &Cell,
         settings: &Settings,
-        wishes: &mut Vec<Wish>,
+        actions: &mut Vec<Action>,
     ) {
         while let Some((_, machine)) = self.waiting.first().copied() {
             let tasks = cell.machine(machine).map_or(0, |known| known.instances().len());
@@ -326,14 +333,20 @@ impl Lost {
                 self.wake = wake;
                 return;
             }
-            self.goes(now, machine, settings, wishes);
+            self.goes(now, machine, settings, actions);
         }
     }
 
     /// The first that waits goes down.
-    fn goes(&mut self, now: Time, machine: MachineId, settings: &Settings, wishes: &mut Vec<Wish>) {
+    fn goes(
+        &mut self,
+        now: Time,
+        machine: MachineId,
+        settings: &Settings,
+        actions: &mut Vec<Action>,
+    ) {
         self.waiting.pop_first();
-        wishes.push(Wish::Propose(Op::MachineSilent { machine }));
+        actions.push(Action::Propose(Op::MachineSilent { machine }));
         if let Some(watched) = self.machines.get_mut(&machine) {
             watched.waits = None;
             watched.down.make(now, settings);
@@ -345,7 +358,7 @@ impl Lost {
     fn begin_anew(&mut self) {
         for (_, machine) in std::mem::take(&mut self.waiting) {
             if let Some(watched) = self.machines.get_mut(&machine) {
-                (watched.waits, watched.contact) = (None, Contact::Unknown);
+                (watched.waits, watched.reachability) = (None, Reachability::Unknown);
             }
             self.to_tell.insert(machine);
         }
@@ -364,8 +377,8 @@ impl Lost {
     pub(crate) fn is_right(&self, now: Time, cell: &Cell) -> bool {
         let mut anew = Self::new(now, &Cell::empty());
         for (id, machine) in &self.machines {
-            let (contact, down) = (machine.contact, machine.down);
-            anew.machines.insert(*id, Watched { contact, down, ..Watched::default() });
+            let (reachability, down) = (machine.reachability, machine.down);
+            anew.machines.insert(*id, Watched { reachability, down, ..Watched::default() });
             anew.count(now, cell, *id);
         }
         (anew.counts, anew.waiting, anew.machines)

@@ -12,7 +12,7 @@ use cell::{Cell, Health, MachineState, Observation, Op, Phase, Placement};
 use model::{End, InstanceId, MachineId, Time};
 
 use crate::link::Link;
-use crate::{Settings, Wish};
+use crate::{Action, Settings};
 
 /// Compares the machine's last report with the cell, and wishes for what follows from it. The cell
 /// must have come as far as the report's stamp says: what an older one holds may be over by then.
@@ -22,7 +22,7 @@ pub(crate) fn compare(
     id: MachineId,
     link: &mut Link,
     settings: &Settings,
-    wishes: &mut Vec<Wish>,
+    actions: &mut Vec<Action>,
 ) {
     link.agrees = false;
     let (Some(report), Some(machine)) = (link.report.clone(), cell.machine(id)) else { return };
@@ -33,7 +33,7 @@ pub(crate) fn compare(
     } else if !link.describing.is_awaited(now) {
         link.describing.make(now, settings);
         let report = said;
-        wishes.push(Wish::Propose(Op::DescribeMachine { machine: id, report }));
+        actions.push(Action::Propose(Op::DescribeMachine { machine: id, report }));
     }
     if link.observing.is_awaited(now) {
         return;
@@ -70,7 +70,7 @@ pub(crate) fn compare(
         link.observing.end();
     } else {
         link.observing.make(now, settings);
-        wishes.push(Wish::Propose(Op::Observe { machine: id, observations }));
+        actions.push(Action::Propose(Op::Observe { machine: id, observations }));
     }
 }
 

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use model::{MachineId, ReplicaId, Span, Time};
 
-use crate::{Contact, Second, owner};
+use crate::{Reachability, Second, owner};
 
 /// How long its own replica has to reach a machine again before another one lets go of it.
 const BACK_AFTER: Span = Span::from_secs(30);
@@ -39,7 +39,7 @@ pub(crate) struct Opinions {
 #[derive(Clone, Debug, Default)]
 struct Opinion {
     /// How it answers its own replica.
-    own: Contact,
+    own: Reachability,
     others: Others,
     /// When it is looked at again.
     due: Option<Time>,
@@ -88,18 +88,18 @@ impl Others {
 
 impl Opinion {
     /// What the machine counts as.
-    fn contact(&self) -> Contact {
+    fn reachability(&self) -> Reachability {
         match (&self.others, self.own) {
-            (Others::Reached { .. }, _) => Contact::Answers,
+            (Others::Reached { .. }, _) => Reachability::Answers,
             (Others::Asked { why: Why::Again, .. }, own) => own,
-            (Others::Asked { .. }, Contact::Silent) => Contact::Doubtful,
+            (Others::Asked { .. }, Reachability::Silent) => Reachability::Doubtful,
             (_, own) => own,
         }
     }
 }
 
-fn fails(contact: Contact) -> bool {
-    matches!(contact, Contact::Doubtful | Contact::Silent)
+fn fails(reachability: Reachability) -> bool {
+    matches!(reachability, Reachability::Doubtful | Reachability::Silent)
 }
 
 impl Opinions {
@@ -109,7 +109,7 @@ impl Opinions {
     }
 
     /// How a machine answers its own replica, as that said last.
-    pub(crate) fn own(&self, machine: MachineId) -> Contact {
+    pub(crate) fn own(&self, machine: MachineId) -> Reachability {
         self.machines.get(&machine).map(|opinion| opinion.own).unwrap_or_default()
     }
 
@@ -148,27 +148,28 @@ impl Opinions {
         now: Time,
         from: ReplicaId,
         machine: MachineId,
-        contact: Contact,
-    ) -> Option<Contact> {
+        reachability: Reachability,
+    ) -> Option<Reachability> {
         if self.is_own(from, machine) {
-            self.hear_own(now, machine, contact);
+            self.hear_own(now, machine, reachability);
         } else {
             let second = self.seconds.get(&machine)?;
             if !second.by.contains(&from) {
                 return None;
             }
             let opinion = self.machines.get_mut(&machine)?;
-            match (&mut opinion.others, contact) {
-                (Others::Asked { .. }, Contact::Answers) => {
-                    let own = (opinion.own == Contact::Answers).then_some(now);
+            match (&mut opinion.others, reachability) {
+                (Others::Asked { .. }, Reachability::Answers) => {
+                    let own = (opinion.own == Reachability::Answers).then_some(now);
                     opinion.others = Others::Reached { by: from, own };
                 }
-                (Others::Asked { failed, why, .. }, Contact::Doubtful | Contact::Silent)
-                    if contact == Contact::Silent || *why != Why::Last(from) =>
-                {
+                (
+                    Others::Asked { failed, why, .. },
+                    Reachability::Doubtful | Reachability::Silent,
+                ) if reachability == Reachability::Silent || *why != Why::Last(from) => {
                     failed.insert(from);
                 }
-                (Others::Reached { by, .. }, Contact::Doubtful | Contact::Silent)
+                (Others::Reached { by, .. }, Reachability::Doubtful | Reachability::Silent)
                     if *by == from =>
                 {
                     opinion.others = Others::asked(now, Why::Last(from));
@@ -177,30 +178,30 @@ impl Opinions {
             }
         }
         self.settle(now, machine);
-        self.machines.get(&machine).map(Opinion::contact)
+        self.machines.get(&machine).map(Opinion::reachability)
     }
 
-    fn hear_own(&mut self, now: Time, machine: MachineId, contact: Contact) {
+    fn hear_own(&mut self, now: Time, machine: MachineId, reachability: Reachability) {
         let full = self.seconds.len() >= SECONDS_MAX;
         let opinion = self.machines.entry(machine).or_default();
-        opinion.own = contact;
+        opinion.own = reachability;
         match &mut opinion.others {
             Others::Reached { own, .. } => {
-                *own = (contact == Contact::Answers).then(|| own.unwrap_or(now));
+                *own = (reachability == Reachability::Answers).then(|| own.unwrap_or(now));
             }
-            Others::Unasked if fails(contact) => {
+            Others::Unasked if fails(reachability) => {
                 opinion.others = match full {
                     true => Others::Nobody { again: now + ASK_AGAIN },
                     false => Others::asked(now, Why::Own),
                 };
             }
-            others if !fails(contact) => *others = Others::Unasked,
+            others if !fails(reachability) => *others = Others::Unasked,
             _ => {}
         }
     }
 
     /// Does what is due; machines that may count as something else since.
-    pub(crate) fn tick(&mut self, now: Time) -> Vec<(MachineId, Contact)> {
+    pub(crate) fn tick(&mut self, now: Time) -> Vec<(MachineId, Reachability)> {
         let mut changed = Vec::new();
         while let Some((at, machine)) = self.due.first().copied()
             && at <= now
@@ -220,7 +221,9 @@ impl Opinions {
                 _ => {}
             }
             self.settle(now, machine);
-            changed.extend(self.machines.get(&machine).map(|opinion| (machine, opinion.contact())));
+            changed.extend(
+                self.machines.get(&machine).map(|opinion| (machine, opinion.reachability())),
+            );
         }
         changed
     }

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use cell::{Cell, Op};
 use model::{LogIndex, MachineId, Span, Stamp, Time};
 
-use crate::contact::SAID_AGAIN;
 use crate::link::Link;
-use crate::{Answer, Contact, Part, Settings, Wish, about, joining, observe};
+use crate::reachability::SAID_AGAIN;
+use crate::{Action, Answer, Partition, Reachability, Settings, about, joining, observe};
 
 /// Machines that are taken over together are polled for the first time so many at once, ...
 const FIRST_POLLS: u64 = 500;
@@ -38,15 +38,15 @@ const FIRST_POLLS_EVERY: Span = Span::from_millis(100);
 /// 3. The leader of the present term said how machines are spread: [`LinkShard::serve`] with that
 ///    part. Until it says otherwise the part stays as it is, also while nobody leads. A replica that
 ///    is none of the cell's any more serves none.
-/// 4. A poll came to its end: [`LinkShard::answered`]; once for each [`Wish::Poll`].
+/// 4. A poll came to its end: [`LinkShard::answered`]; once for each [`Action::Poll`].
 /// 5. The leader said that machines begin anew: [`LinkShard::begin_anew`].
 /// 6. At the end of each step, of which one is due at [`LinkShard::next_tick`]: [`LinkShard::tick`],
 ///    then [`LinkShard::contacts_changed`].
 ///
 /// What comes of it:
 ///
-/// - [`Wish::Poll`]: this replica makes it.
-/// - [`Wish::Propose`]: where this replica leads, it is proposed. Else it is sent to the leader; where
+/// - [`Action::Poll`]: this replica makes it.
+/// - [`Action::Propose`]: where this replica leads, it is proposed. Else it is sent to the leader; where
 ///   none is known, dropped. It may be lost at any place.
 /// - Contacts: where this replica leads, [`crate::Master::heard`]. Else they are sent to the leader, in
 ///   one message with the proposals of the step. They may be lost too.
@@ -61,16 +61,16 @@ const FIRST_POLLS_EVERY: Span = Span::from_millis(100);
 /// 2. An operation is applied: after its shard, [`crate::Master::applied`].
 /// 3. Contacts and proposals of a replica came. First the contacts are heard, those of its own shard
 ///    too, and those of machines that the sender does not poll are ignored. Then the operations are
-///    proposed that the sender may propose ([`Part::may_propose`], with the sender as `me`) and that
+///    proposed that the sender may propose ([`Partition::may_propose`], with the sender as `me`) and that
 ///    [`crate::Master::may_propose`] allows: so nobody who is back is marked down after it.
 /// 4. At the end of each step, when the contacts of its own shard are heard, and of which one is due
-///    at [`crate::Master::next_tick`]: [`crate::Master::tick`]. [`Wish::Propose`] of it is proposed.
-///    [`Wish::BeginAnew`] goes to the shards of all replicas, its own too: each takes what it serves.
+///    at [`crate::Master::next_tick`]: [`crate::Master::tick`]. [`Action::Propose`] of it is proposed.
+///    [`Action::BeginAnew`] goes to the shards of all replicas, its own too: each takes what it serves.
 /// 5. It leads no longer: [`crate::Master::follow`]. Its shard goes on.
 #[derive(Clone, Debug)]
 pub struct LinkShard {
     settings: Settings,
-    part: Option<Part>,
+    partition: Option<Partition>,
     /// The stamp of the first operation of the newest term.
     since: Option<Stamp>,
     /// When what a machine is to run changed last, for all of the cell that it did since then.
@@ -106,7 +106,7 @@ impl LinkShard {
     pub fn new(settings: Settings) -> Self {
         Self {
             settings,
-            part: None,
+            partition: None,
             since: None,
             reordered: BTreeMap::new(),
             links: BTreeMap::new(),
@@ -135,14 +135,14 @@ impl LinkShard {
 
     /// These machines are polled from now on, and no others: those of the part, or none. What is
     /// known of a machine that stays is kept, with its polls in flight.
-    pub fn serve(&mut self, now: Time, cell: &Cell, part: Option<Part>) {
-        if self.part == part {
+    pub fn serve(&mut self, now: Time, cell: &Cell, partition: Option<Partition>) {
+        if self.partition == partition {
             return;
         }
-        let before = std::mem::replace(&mut self.part, part);
-        match (before, &self.part) {
-            (Some(before), Some(part)) if before.spread.active == part.spread.active => {
-                let seconds = before.spread.seconds.iter().chain(&part.spread.seconds);
+        let before = std::mem::replace(&mut self.partition, partition);
+        match (before, &self.partition) {
+            (Some(before), Some(partition)) if before.spread.active == partition.spread.active => {
+                let seconds = before.spread.seconds.iter().chain(&partition.spread.seconds);
                 let machines: BTreeSet<_> = seconds.map(|second| second.machine).collect();
                 machines.into_iter().for_each(|machine| self.serve_one(now, cell, machine));
             }
@@ -152,9 +152,9 @@ impl LinkShard {
 
     /// Serves a machine, or does no longer, as its part says; who is asked says how it is answered.
     fn serve_one(&mut self, now: Time, cell: &Cell, machine: MachineId) {
-        let Some(part) = &self.part else { return };
-        let mine = part.has(machine) && cell.machine(machine).is_some();
-        let asked = part.spread.second(machine).is_some_and(|second| !second.reached);
+        let Some(partition) = &self.partition else { return };
+        let mine = partition.has(machine) && cell.machine(machine).is_some();
+        let asked = partition.spread.second(machine).is_some_and(|second| !second.reached);
         match (mine, self.links.get_mut(&machine)) {
             (true, None) => self.join(now, machine),
             (true, Some(link)) if asked => {
@@ -168,8 +168,8 @@ impl LinkShard {
 
     /// The part that it serves.
     #[must_use]
-    pub fn part(&self) -> Option<&Part> {
-        self.part.as_ref()
+    pub fn partition(&self) -> Option<&Partition> {
+        self.partition.as_ref()
     }
 
     /// An operation has been applied; `reordered` are the machines that are to run something else
@@ -180,7 +180,7 @@ impl LinkShard {
         cell: &Cell,
         op: &Op,
         reordered: &[MachineId],
-        wishes: &mut Vec<Wish>,
+        actions: &mut Vec<Action>,
     ) {
         let Some(since) = self.since else { return };
         for machine in reordered.iter().copied().chain(joining(cell, op)) {
@@ -191,9 +191,9 @@ impl LinkShard {
         {
             link.settle(op);
             let present = Present { now, cell, since, settings: &self.settings };
-            self.agenda.look(&present, machine, link, wishes);
+            self.agenda.look(&present, machine, link, actions);
         }
-        self.catch_up(now, cell, since, wishes);
+        self.catch_up(now, cell, since, actions);
     }
 
     /// A poll was answered, or was not.
@@ -204,14 +204,14 @@ impl LinkShard {
         machine: MachineId,
         had_order: bool,
         answer: &Answer,
-        wishes: &mut Vec<Wish>,
+        actions: &mut Vec<Action>,
     ) {
         let Some(since) = self.since else { return };
         let Some(link) = self.links.get_mut(&machine) else { return };
         link.answered(now, had_order, answer, &self.settings);
         let present = Present { now, cell, since, settings: &self.settings };
-        wishes.extend(link.turn(now, cell, machine, &self.settings).map(Wish::Propose));
-        self.agenda.look(&present, machine, link, wishes);
+        actions.extend(link.turn(now, cell, machine, &self.settings).map(Action::Propose));
+        self.agenda.look(&present, machine, link, actions);
         self.agenda.due.insert((link.next_poll, machine));
         if !link.is_current() {
             self.agenda.due.insert((now + self.settings.poll_spacing, machine));
@@ -231,13 +231,13 @@ impl LinkShard {
     }
 
     /// Does what is due.
-    pub fn tick(&mut self, now: Time, cell: &Cell, wishes: &mut Vec<Wish>) {
+    pub fn tick(&mut self, now: Time, cell: &Cell, actions: &mut Vec<Action>) {
         let Some(since) = self.since else { return };
         while let Some(machine) = pop_due(&mut self.agenda.due, now) {
             if let Some(link) = self.links.get_mut(&machine)
                 && let Some(poll) = link.poll(now, cell, machine, &self.settings)
             {
-                wishes.push(Wish::Poll(poll));
+                actions.push(Action::Poll(poll));
             }
         }
         let present = Present { now, cell, since, settings: &self.settings };
@@ -245,11 +245,11 @@ impl LinkShard {
             if let Some(link) = self.links.get_mut(&machine)
                 && link.is_overdue(now)
             {
-                wishes.extend(link.turn(now, cell, machine, &self.settings).map(Wish::Propose));
-                self.agenda.look(&present, machine, link, wishes);
+                actions.extend(link.turn(now, cell, machine, &self.settings).map(Action::Propose));
+                self.agenda.look(&present, machine, link, actions);
             }
         }
-        self.catch_up(now, cell, since, wishes);
+        self.catch_up(now, cell, since, actions);
     }
 
     /// When [`LinkShard::tick`] has something to do next.
@@ -261,33 +261,33 @@ impl LinkShard {
 
     /// How its machines answer, where that is new since this was last taken. All of them are after a
     /// new term began; and each is from time to time, as what is said may be lost.
-    pub fn contacts_changed(&mut self) -> Vec<(MachineId, Contact)> {
+    pub fn contacts_changed(&mut self) -> Vec<(MachineId, Reachability)> {
         let settings = &self.settings;
         let mut say = |machine| {
             let link = self.links.get_mut(&machine)?;
-            let contact = link.contact(settings);
-            link.said = Some(contact);
-            Some((machine, contact))
+            let reachability = link.reachability(settings);
+            link.said = Some(reachability);
+            Some((machine, reachability))
         };
         std::mem::take(&mut self.agenda.unsaid).into_iter().filter_map(&mut say).collect()
     }
 
     /// How all its machines answer.
     #[must_use]
-    pub fn contacts(&self) -> Vec<(MachineId, Contact)> {
-        let contact = |link: &Link| link.contact(&self.settings);
-        self.links.iter().map(|(machine, link)| (*machine, contact(link))).collect()
+    pub fn reachabilities(&self) -> Vec<(MachineId, Reachability)> {
+        let reachability = |link: &Link| link.reachability(&self.settings);
+        self.links.iter().map(|(machine, link)| (*machine, reachability(link))).collect()
     }
 
     /// Serves the machines of its part, and no others.
     fn take_over(&mut self, now: Time, cell: &Cell) {
-        let (Some(part), Some(_)) = (&self.part, self.since) else {
+        let (Some(partition), Some(_)) = (&self.partition, self.since) else {
             self.links.clear();
             self.agenda = Agenda::default();
             return;
         };
         let machines = cell.machines().map(|machine| machine.id);
-        let mine: BTreeSet<MachineId> = machines.filter(|id| part.has(*id)).collect();
+        let mine: BTreeSet<MachineId> = machines.filter(|id| partition.has(*id)).collect();
         let gone: Vec<_> = self.links.keys().copied().filter(|id| !mine.contains(id)).collect();
         gone.into_iter().for_each(|machine| self.leave(machine));
         let new = mine.into_iter().filter(|id| !self.links.contains_key(id)).collect::<Vec<_>>();
@@ -324,13 +324,13 @@ impl LinkShard {
             link.wanted = Stamp { index, ..since };
             link.agrees = false;
             self.agenda.due.insert((now, machine));
-        } else if self.part.as_ref().is_some_and(|part| part.has(machine)) {
+        } else if self.partition.as_ref().is_some_and(|partition| partition.has(machine)) {
             self.join(now, machine);
         }
     }
 
     /// Compares what was reported by machines that knew more than the cell did.
-    fn catch_up(&mut self, now: Time, cell: &Cell, since: Stamp, wishes: &mut Vec<Wish>) {
+    fn catch_up(&mut self, now: Time, cell: &Cell, since: Stamp, actions: &mut Vec<Action>) {
         let present = Present { now, cell, since, settings: &self.settings };
         while let Some((stamp, machine)) = self.agenda.ahead.first().copied()
             && stamp <= present.reached()
@@ -338,7 +338,7 @@ impl LinkShard {
             self.agenda.ahead.pop_first();
             if let Some(link) = self.links.get_mut(&machine) {
                 link.ahead = None;
-                self.agenda.look(&present, machine, link, wishes);
+                self.agenda.look(&present, machine, link, actions);
             }
         }
     }
@@ -364,7 +364,7 @@ impl Agenda {
         present: &Present<'_>,
         machine: MachineId,
         link: &mut Link,
-        wishes: &mut Vec<Wish>,
+        actions: &mut Vec<Action>,
     ) {
         let Present { now, cell, settings, .. } = *present;
         let stamp = link.report.as_ref().map(|report| report.stamp);
@@ -375,10 +375,10 @@ impl Agenda {
             link.ahead = ahead;
         }
         if ahead.is_none() && !link.agrees {
-            observe::compare(now, cell, machine, link, settings, wishes);
+            observe::compare(now, cell, machine, link, settings, actions);
         }
         self.again.extend(link.again(now).map(|again| (again, machine)));
-        let same = link.said == Some(link.contact(settings));
+        let same = link.said == Some(link.reachability(settings));
         if !same || now.since(link.noted) >= SAID_AGAIN {
             link.noted = now;
             self.unsaid.insert(machine);

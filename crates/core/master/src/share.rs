@@ -8,7 +8,7 @@ use thiserror::Error;
 /// So many of so many; at most all, and never of none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
-    part: u32,
+    partition: u32,
     whole: u32,
 }
 
@@ -19,12 +19,12 @@ pub struct NoShare(String);
 
 impl Share {
     /// A third.
-    pub const THIRD: Self = Self { part: 1, whole: 3 };
+    pub const THIRD: Self = Self { partition: 1, whole: 3 };
 
     /// Whether `count` of `of` are more than this share.
     #[must_use]
     pub fn is_less_than(self, count: u32, of: u32) -> bool {
-        u64::from(count) * u64::from(self.whole) > u64::from(of) * u64::from(self.part)
+        u64::from(count) * u64::from(self.whole) > u64::from(of) * u64::from(self.partition)
     }
 }
 
@@ -33,16 +33,16 @@ impl FromStr for Share {
 
     fn from_str(text: &str) -> Result<Self, NoShare> {
         let bad = || NoShare(text.escape_debug().to_string());
-        let (part, whole) = text.split_once('/').ok_or_else(bad)?;
+        let (partition, whole) = text.split_once('/').ok_or_else(bad)?;
         let number = |text: &str| text.trim().parse::<u32>().map_err(|_| bad());
-        let (part, whole) = (number(part)?, number(whole)?);
-        if whole == 0 || part > whole { Err(bad()) } else { Ok(Self { part, whole }) }
+        let (partition, whole) = (number(partition)?, number(whole)?);
+        if whole == 0 || partition > whole { Err(bad()) } else { Ok(Self { partition, whole }) }
     }
 }
 
 impl fmt::Display for Share {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.part, self.whole)
+        write!(f, "{}/{}", self.partition, self.whole)
     }
 }
 

@@ -3,12 +3,12 @@
 mod agreeing;
 mod allocs;
 mod cluster;
-mod contacts;
 mod handover;
 mod lost;
 mod opinions;
-mod parts;
+mod partitions;
 mod proposals;
+mod reachability;
 mod session;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,7 +27,7 @@ struct World {
     shard: LinkShard,
     master: Master,
     now: Time,
-    wishes: Vec<Wish>,
+    actions: Vec<Action>,
     sequence: u64,
 }
 
@@ -41,12 +41,12 @@ impl World {
             shard: LinkShard::new(Settings::default()),
             master: Master::new(Settings::default()),
             now: Time(1_000_000),
-            wishes: vec![],
+            actions: vec![],
             sequence: 0,
         };
         let ana = UserName::new("ana").expect("a name");
         let name = CellName::new("dev").expect("a name");
-        world.apply(&Op::Found { name, administrator: ana.clone() });
+        world.apply(&Op::Bootstrap { name, administrator: ana.clone() });
         world.apply(&Op::OpenSession { user: ana });
         let since = Stamp { restore_epoch: 0, term: Term(3), index: world.cell.index() };
         world.shard.term_began(world.now, &world.cell, since);
@@ -60,7 +60,7 @@ impl World {
     fn apply(&mut self, op: &Op) -> Outcome {
         let applied = self.cell.apply(self.now, op);
         let (now, cell, reordered) = (self.now, &self.cell, &applied.reordered);
-        self.shard.applied(now, cell, op, reordered, &mut self.wishes);
+        self.shard.applied(now, cell, op, reordered, &mut self.actions);
         self.master.applied(now, cell, op, reordered);
         applied.outcome
     }
@@ -96,7 +96,7 @@ impl World {
     }
 
     fn tick(&mut self) -> String {
-        self.shard.tick(self.now, &self.cell, &mut self.wishes);
+        self.shard.tick(self.now, &self.cell, &mut self.actions);
         self.lead();
         self.said()
     }
@@ -106,7 +106,7 @@ impl World {
         let (now, cell) = (self.now, &self.cell);
         self.master.spread(now, &[ReplicaId(1)]);
         self.master.heard(now, cell, ReplicaId(1), &self.shard.contacts_changed());
-        self.master.tick(now, cell, &mut self.wishes);
+        self.master.tick(now, cell, &mut self.actions);
     }
 
     fn answer(&mut self, had_order: bool, stamp: u64, tasks: &[(u32, TaskStatus)]) -> String {
@@ -134,7 +134,7 @@ impl World {
         let report = Report { stamp, machine, tasks: tasks.collect() };
         let answer = &Answer::Report { report: Arc::new(report), version: 1 };
         let (now, cell) = (self.now, &self.cell);
-        self.shard.answered(now, cell, M1, had_order, answer, &mut self.wishes);
+        self.shard.answered(now, cell, M1, had_order, answer, &mut self.actions);
     }
 
     fn fail(&mut self) -> String {
@@ -146,22 +146,22 @@ impl World {
     /// The machine does not answer; what is proposed for that is not applied.
     fn failed(&mut self) {
         let (now, cell) = (self.now, &self.cell);
-        self.shard.answered(now, cell, M1, false, &Answer::Failed, &mut self.wishes);
+        self.shard.answered(now, cell, M1, false, &Answer::Failed, &mut self.actions);
     }
 
     /// The wishes so far in words; what is proposed is applied at once.
     fn said(&mut self) -> String {
         let mut words = Vec::new();
-        while !self.wishes.is_empty() {
-            for wish in std::mem::take(&mut self.wishes) {
-                match wish {
-                    Wish::Propose(op) => {
+        while !self.actions.is_empty() {
+            for action in std::mem::take(&mut self.actions) {
+                match action {
+                    Action::Propose(op) => {
                         words.push(in_words(&op));
                         self.apply(&op);
                     }
-                    Wish::BeginAnew(machines) => self.shard.begin_anew(&machines),
-                    Wish::Poll(Poll { order: None, .. }) => words.push("poll".to_owned()),
-                    Wish::Poll(Poll { order: Some(order), .. }) => {
+                    Action::BeginAnew(machines) => self.shard.begin_anew(&machines),
+                    Action::Poll(Poll { order: None, .. }) => words.push("poll".to_owned()),
+                    Action::Poll(Poll { order: Some(order), .. }) => {
                         let tasks = order.tasks.iter().map(|task| task.instance.to_string());
                         let tasks = tasks.collect::<Vec<_>>().join(" ");
                         words.push(format!("order {} [{tasks}]", order.stamp.index));
@@ -186,8 +186,8 @@ fn in_words(op: &Op) -> String {
     }
 }
 
-fn everything() -> Part {
-    Part::of(ReplicaId(1), vec![ReplicaId(1)])
+fn everything() -> Partition {
+    Partition::of(ReplicaId(1), vec![ReplicaId(1)])
 }
 
 fn instance(index: u32, generation: u32) -> InstanceId {

@@ -52,7 +52,7 @@ impl Default for Settings {
 
 /// Who founds the cell, where its log is empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Founding {
+pub struct Bootstrap {
     /// The cell's name.
     pub name: CellName,
     /// Who administers it.

@@ -22,7 +22,7 @@ mod record;
 mod replica;
 
 pub use io::{
-    Founding, Input, Output, Persist, Progress, Recovered, Refusal, ReplicaError, Settings, Ticket,
+    Bootstrap, Input, Output, Persist, Progress, Recovered, Refusal, ReplicaError, Settings, Ticket,
 };
 pub use message::{Body, Consensus, ConsensusKind, Message, Snapshot};
 pub use record::{HardState, LogEntry, UnknownOperation};

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cell::Cell;
-use master::{Contact, LinkShard, Master, Part, Settings, Spread, owner};
+use master::{LinkShard, Master, Partition, Reachability, Settings, Spread, owner};
 use model::{MachineId, ReplicaId, Span, Time};
 
 /// A replica of which the leader has heard nothing for so long is not active.
@@ -51,23 +51,26 @@ struct Answered {
 /// from machines, and they are not gone.
 fn blind(
     active: &[ReplicaId],
-    contacts: impl Iterator<Item = (MachineId, Contact)>,
+    reachabilities: impl Iterator<Item = (MachineId, Reachability)>,
 ) -> Option<ReplicaId> {
     let mut parts: BTreeMap<ReplicaId, Answered> = BTreeMap::new();
     let mut cell = Answered::default();
-    for (machine, contact) in contacts {
+    for (machine, reachability) in reachabilities {
         let Some(owner) = owner(machine, active) else { continue };
-        let failing = u32::from(matches!(contact, Contact::Doubtful | Contact::Silent));
+        let failing =
+            u32::from(matches!(reachability, Reachability::Doubtful | Reachability::Silent));
         for count in [&mut cell, parts.entry(owner).or_default()] {
             count.all += 1;
             count.failing += failing;
         }
     }
-    let is_blind = |part: &Answered| {
-        let (others, failing) = (cell.all - part.all, cell.failing - part.failing);
-        part.failing >= BLIND_MIN && part.failing * 2 > part.all && others > failing * 4
+    let is_blind = |partition: &Answered| {
+        let (others, failing) = (cell.all - partition.all, cell.failing - partition.failing);
+        partition.failing >= BLIND_MIN
+            && partition.failing * 2 > partition.all
+            && others > failing * 4
     };
-    parts.into_iter().find(|(_, part)| is_blind(part)).map(|(replica, _)| replica)
+    parts.into_iter().find(|(_, partition)| is_blind(partition)).map(|(replica, _)| replica)
 }
 
 impl Links {
@@ -114,8 +117,12 @@ impl Links {
     }
 
     /// Looks who is cut off from its machines.
-    fn suspect(&mut self, now: Time, contacts: impl Iterator<Item = (MachineId, Contact)>) {
-        let seems = blind(&self.spread.active, contacts);
+    fn suspect(
+        &mut self,
+        now: Time,
+        reachabilities: impl Iterator<Item = (MachineId, Reachability)>,
+    ) {
+        let seems = blind(&self.spread.active, reachabilities);
         self.suspected = match (seems, self.suspected) {
             (Some(seems), Some((id, since))) if seems == id => Some((id, since)),
             (seems, _) => seems.map(|id| (id, now)),
@@ -129,23 +136,23 @@ impl Links {
     }
 
     /// Who is to be told how machines are spread, where it is time to say so, or that has changed: a
-    /// replica is no longer active, or is again, or machines are polled by others as well. `contacts`
+    /// replica is no longer active, or is again, or machines are polled by others as well. `reachabilities`
     /// are what this replica's own shard has to say, as the leader.
     pub(crate) fn say(
         &mut self,
         now: Time,
         cell: &Cell,
         master: &mut Master,
-        contacts: &[(MachineId, Contact)],
+        reachabilities: &[(MachineId, Reachability)],
     ) -> Option<(Vec<ReplicaId>, Arc<Spread>)> {
         if now >= self.say {
             self.blind.retain(|_, until| *until > now);
-            self.suspect(now, master.contacts());
+            self.suspect(now, master.reachabilities());
         }
         let active = cell.voters().filter(|id| self.hears(now, *id));
         let active: Vec<_> = active.filter(|id| !self.blind.contains_key(id)).collect();
         master.spread(now, &active);
-        master.heard(now, cell, self.me, contacts);
+        master.heard(now, cell, self.me, reachabilities);
         let spread = Spread { active, seconds: master.seconds().cloned().collect() };
         if spread == *self.spread && now < self.say {
             self.told = now;
@@ -159,7 +166,7 @@ impl Links {
 
     /// One that has lost its leader polls nobody: who leads elsewhere has given its machines to others.
     pub(crate) fn tick(&mut self, now: Time, cell: &Cell) {
-        if now.since(self.told) > TOLD_FOR && self.shard.part().is_some() {
+        if now.since(self.told) > TOLD_FOR && self.shard.partition().is_some() {
             self.shard.serve(now, cell, None);
         }
     }
@@ -169,7 +176,7 @@ impl Links {
     }
 
     /// What a replica polls.
-    pub(crate) fn part_of(&self, replica: ReplicaId) -> Part {
-        Part { me: replica, spread: Arc::clone(&self.spread) }
+    pub(crate) fn part_of(&self, replica: ReplicaId) -> Partition {
+        Partition { me: replica, spread: Arc::clone(&self.spread) }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use cell::{Cell, Op};
-use master::{Contact, Spread};
+use master::{Reachability, Spread};
 use model::{DirectoryId, Level, LogIndex, MachineId, ReplicaId, Term};
 use raft::eraftpb::{self, MessageType};
 
@@ -38,7 +38,7 @@ pub enum Body {
         /// What is to be proposed.
         proposals: Vec<Op>,
         /// How machines answer.
-        contacts: Vec<(MachineId, Contact)>,
+        reachabilities: Vec<(MachineId, Reachability)>,
     },
     /// Of the leader: over whom the machines are spread, and who polls which of others as well.
     Active(Arc<Spread>),

@@ -7,14 +7,14 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use cell::{Applied, Cell, LEVEL, MemberChange, Op};
-use master::{Master, Spread, Wish};
+use master::{Action, Master, Spread};
 use model::{Level, LogIndex, Random, ReplicaId, Stamp, Term, Time};
 use raft::eraftpb;
 use raft::{Config, RawNode, SnapshotStatus, StateRole};
 
 use crate::behind::{Behind, PATIENCE_TICKS};
 use crate::io::{
-    Founding, Input, Output, Persist, Recovered, Refusal, ReplicaError, Settings, Ticket,
+    Bootstrap, Input, Output, Persist, Recovered, Refusal, ReplicaError, Settings, Ticket,
 };
 use crate::links::Links;
 use crate::log::{self, Memberships, Memory, from_raft};
@@ -73,7 +73,7 @@ const INFLIGHT_MAX: usize = 256;
 pub struct Replica<C> {
     settings: Settings,
     codec: C,
-    founding: Option<Founding>,
+    bootstrap: Option<Bootstrap>,
     node: RawNode<Memory>,
     cell: Cell,
     /// The term of the record that was applied last.
@@ -111,13 +111,13 @@ pub struct Replica<C> {
     role: StateRole,
     leader: Option<ReplicaId>,
     term: Term,
-    wishes: Vec<Wish>,
+    actions: Vec<Action>,
     restore_epoch: u64,
 }
 
 impl<C: Codec> Replica<C> {
     /// A replica with what it finds on its disk. The cell of a replica whose log is empty is
-    /// founded as `founding` says, once it leads.
+    /// bootstrapped as `bootstrap` says, once it leads.
     ///
     /// # Errors
     /// Where consensus refuses the settings.
@@ -126,7 +126,7 @@ impl<C: Codec> Replica<C> {
         codec: C,
         now: Time,
         recovered: Recovered,
-        founding: Option<Founding>,
+        bootstrap: Option<Bootstrap>,
     ) -> Result<Self, ReplicaError> {
         let (cell, term) = recovered.checkpoint.unwrap_or_default();
         let config = Config {
@@ -154,7 +154,7 @@ impl<C: Codec> Replica<C> {
         let memory = Memory::new(&cell, term, recovered.entries, hard_state, &kinds);
         let logger = slog::Logger::root(slog::Discard, slog::o!());
         // The only voter has nobody to wait for.
-        let begins = founding.is_some() || cell.index() > LogIndex(0);
+        let begins = bootstrap.is_some() || cell.index() > LogIndex(0);
         let begins = begins || memory.last() > LogIndex(0);
         let alone = begins && cell.voters().eq([settings.id]) && memory.has_no_membership();
         let mut node = RawNode::new(&config, memory, &logger)?;
@@ -163,7 +163,7 @@ impl<C: Codec> Replica<C> {
         }
         let mut replica = Self {
             codec,
-            founding,
+            bootstrap,
             node,
             master: Master::new(settings.master),
             links: Links::new(settings.id, settings.master),
@@ -190,7 +190,7 @@ impl<C: Codec> Replica<C> {
             role: StateRole::Follower,
             leader: None,
             term: Term(0),
-            wishes: Vec::new(),
+            actions: Vec::new(),
             restore_epoch: recovered.restore_epoch,
         };
         replica.pin_election_timeout();
@@ -277,7 +277,7 @@ impl<C: Codec> Replica<C> {
             self.next_raft_tick = self.next_raft_tick + self.settings.raft_tick;
             // It cannot stand for election while it has neither the log before its snapshot nor
             // the snapshot itself; nor where it has nothing, and founds nothing.
-            let has_nothing = self.founding.is_none() && self.has_nothing();
+            let has_nothing = self.bootstrap.is_none() && self.has_nothing();
             if self.installing.is_none() && !has_nothing {
                 self.node.tick();
                 self.pin_election_timeout();
@@ -334,8 +334,8 @@ impl<C: Codec> Replica<C> {
             }
             Input::Transfer(to) => self.transfer(now, to),
             Input::Answered { machine, had_order, answer } => {
-                let (cell, wishes) = (&self.cell, &mut self.wishes);
-                self.links.shard.answered(now, cell, machine, had_order, &answer, wishes);
+                let (cell, actions) = (&self.cell, &mut self.actions);
+                self.links.shard.answered(now, cell, machine, had_order, &answer, actions);
             }
             Input::Persisted(number) => self.persisted(now, number, outputs)?,
             Input::Checkpointed(index) => self.node.mut_store().compact(index),
@@ -395,26 +395,26 @@ impl<C: Codec> Replica<C> {
     /// What the link shard and the leader want by themselves.
     fn decide(&mut self, now: Time, outputs: &mut Vec<Output>) {
         self.links.tick(now, &self.cell);
-        self.links.shard.tick(now, &self.cell, &mut self.wishes);
-        let contacts = self.links.shard.contacts_changed();
+        self.links.shard.tick(now, &self.cell, &mut self.actions);
+        let reachabilities = self.links.shard.contacts_changed();
         if self.master.is_leading() {
             let (cell, master) = (&self.cell, &mut self.master);
-            if let Some((others, spread)) = self.links.say(now, cell, master, &contacts) {
+            if let Some((others, spread)) = self.links.say(now, cell, master, &reachabilities) {
                 self.tell(&others, &Body::Active(spread), outputs);
             }
-            self.master.tick(now, &self.cell, &mut self.wishes);
+            self.master.tick(now, &self.cell, &mut self.actions);
         }
         let mut proposals = Vec::new();
-        for wish in std::mem::take(&mut self.wishes) {
-            match wish {
-                Wish::Propose(op) if self.master.is_leading() => {
+        for action in std::mem::take(&mut self.actions) {
+            match action {
+                Action::Propose(op) if self.master.is_leading() => {
                     if self.master.may_propose(&op) {
                         self.propose(now, &op, None);
                     }
                 }
-                Wish::Propose(op) => proposals.push(op),
-                Wish::Poll(poll) => outputs.push(Output::Poll(poll)),
-                Wish::BeginAnew(machines) => {
+                Action::Propose(op) => proposals.push(op),
+                Action::Poll(poll) => outputs.push(Output::Poll(poll)),
+                Action::BeginAnew(machines) => {
                     self.links.shard.begin_anew(&machines);
                     let others: Vec<_> =
                         self.cell.voters().filter(|id| *id != self.settings.id).collect();
@@ -424,9 +424,9 @@ impl<C: Codec> Replica<C> {
         }
         // While nobody leads it is lost, and said again.
         let leader = self.leader.filter(|leader| *leader != self.settings.id);
-        let says = !proposals.is_empty() || !contacts.is_empty();
+        let says = !proposals.is_empty() || !reachabilities.is_empty();
         if let Some(leader) = leader.filter(|_| says && !self.master.is_leading()) {
-            self.tell(&[leader], &Body::Heard { proposals, contacts }, outputs);
+            self.tell(&[leader], &Body::Heard { proposals, reachabilities }, outputs);
         }
         self.reconcile(now);
         let (tick, me) = (self.settings.raft_tick, self.settings.id);
@@ -562,7 +562,7 @@ impl<C: Codec> Replica<C> {
         self.stamped = self.stamped.max(at);
         let applied = self.cell.apply(at, &op);
         let (cell, reordered) = (&self.cell, &applied.reordered);
-        self.links.shard.applied(now, cell, &op, reordered, &mut self.wishes);
+        self.links.shard.applied(now, cell, &op, reordered, &mut self.actions);
         self.master.applied(now, cell, &op, reordered);
         if std::mem::replace(&mut self.applied_term, entry.term) != entry.term {
             self.began(now, entry.term);
@@ -622,13 +622,13 @@ impl<C: Codec> Replica<C> {
         outputs.push(Output::Leads(term));
         self.reads.again();
         if self.cell.name().is_none()
-            && let Some(Founding { name, administrator, .. }) = self.founding.clone()
+            && let Some(Bootstrap { name, administrator, .. }) = self.bootstrap.clone()
         {
-            self.propose(now, &Op::Found { name, administrator }, None);
+            self.propose(now, &Op::Bootstrap { name, administrator }, None);
         }
         self.reconcile(now);
         // Until the first session is open: a founding that the disk holds in part is completed.
-        let quota = self.founding.as_ref().is_some_and(|founding| founding.quota);
+        let quota = self.bootstrap.as_ref().is_some_and(|bootstrap| bootstrap.quota);
         if quota && self.cell.is_untouched() && !self.cell.metering().on {
             self.propose(now, &Op::MeterQuota, None);
         }

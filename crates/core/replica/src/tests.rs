@@ -9,7 +9,7 @@ use cell::{Applied, Cell, Mutation, Op, Outcome, Rejection, Reply, RequestId};
 use model::{CellName, Level, LogIndex, MachineName, SessionId, Span, Term, Time, UserName};
 
 use crate::{
-    Codec, Founding, HardState, Input, LogEntry, Output, Persist, Recovered, Refusal, Replica,
+    Bootstrap, Codec, HardState, Input, LogEntry, Output, Persist, Recovered, Refusal, Replica,
     Settings, Ticket,
 };
 
@@ -60,15 +60,15 @@ impl World {
         let entries = disk.clone();
         let recovered = Recovered { entries, hard_state, ..Recovered::default() };
         let name = CellName::new("dev").expect("a name");
-        let founding = Some(Founding { name, administrator: user(), quota: false });
-        let replica = Replica::new(Settings::default(), table.clone(), now, recovered, founding);
+        let bootstrap = Some(Bootstrap { name, administrator: user(), quota: false });
+        let replica = Replica::new(Settings::default(), table.clone(), now, recovered, bootstrap);
         let replica = replica.expect("settings are good");
         let (pending, outputs) = (vec![], vec![]);
         Self { table, replica, now, disk, hard_state, pending, outputs }
     }
 
-    /// A cell that is founded.
-    fn founded() -> Self {
+    /// A cell that is bootstrapped.
+    fn bootstrapped() -> Self {
         let table = Table::default();
         let mut world = Self::start(table, vec![], HardState::default(), Time(1_000_000));
         world.settle(vec![]);
@@ -129,7 +129,7 @@ fn add_machine(sequence: u64, name: &str) -> Input {
 
 #[test]
 fn an_empty_log_becomes_a_founded_cell() {
-    let world = World::founded();
+    let world = World::bootstrapped();
     assert_eq!(world.replica.cell().name().map(CellName::as_str), Some("dev"));
     assert!(world.replica.cell().is_administrator(&user()));
     assert!(world.outputs.iter().any(|output| matches!(output, Output::Leads(Term(1)))));
@@ -138,7 +138,7 @@ fn an_empty_log_becomes_a_founded_cell() {
 /// The only replica there is raises the level as soon as it leads, and once.
 #[test]
 fn a_cell_is_at_the_level_of_its_only_replica() {
-    let world = World::founded();
+    let world = World::bootstrapped();
     assert_eq!(world.replica.cell().level(), cell::LEVEL);
     let levels: Vec<u32> = world.disk.iter().map(|entry| entry.level.0).collect();
     let newest = cell::LEVEL.0;
@@ -181,7 +181,7 @@ fn what_needs_a_higher_level_than_the_cells_is_refused_until_it_is_raised() {
 
 #[test]
 fn nothing_is_acknowledged_before_it_is_durable() {
-    let mut world = World::founded();
+    let mut world = World::bootstrapped();
     world.outputs.clear();
     world.step(vec![Input::OpenSession(Ticket(9), user())]);
     assert_eq!(world.answers(), []);
@@ -193,7 +193,7 @@ fn nothing_is_acknowledged_before_it_is_durable() {
 
 #[test]
 fn what_is_proposed_in_one_step_becomes_durable_together() {
-    let mut world = World::founded();
+    let mut world = World::bootstrapped();
     world.settle(vec![Input::OpenSession(Ticket(9), user())]);
     world.step((1..=100).map(|n| add_machine(n, &format!("m{n}"))).collect());
     assert_eq!(world.pending.iter().map(|persist| persist.entries.len()).sum::<usize>(), 100);
@@ -206,14 +206,14 @@ fn what_is_proposed_in_one_step_becomes_durable_together() {
 
 #[test]
 fn a_restart_arrives_at_the_same_state() {
-    let mut world = World::founded();
+    let mut world = World::bootstrapped();
     world.settle(vec![Input::OpenSession(Ticket(9), user())]);
     world.settle(vec![add_machine(1, "m1"), add_machine(2, "m2"), add_machine(2, "m3")]);
     let before = format!("{:?}", world.replica.cell().image());
     let index = world.replica.cell().index();
     let mut world = world.restart();
     world.settle(vec![]);
-    // The new term begins with an entry that says nothing, and the cell is founded once only.
+    // The new term begins with an entry that says nothing, and the cell is bootstrapped once only.
     assert_eq!(world.replica.cell().index(), LogIndex(index.0 + 1));
     let after = format!("{:?}", world.replica.cell().image());
     assert_eq!(
@@ -237,7 +237,7 @@ fn events_are_those_of_their_operation() {
         };
         world.outputs.drain(..).filter_map(committed).collect()
     };
-    let mut world = World::founded();
+    let mut world = World::bootstrapped();
     world.settle(vec![Input::OpenSession(Ticket(9), user())]);
     world.settle(vec![add_machine(1, "m1"), add_machine(2, "m2"), add_machine(3, "m2")]);
     let first = committed(&mut world);
@@ -266,7 +266,7 @@ fn before_it_leads_it_refuses() {
 
 #[test]
 fn more_requests_than_may_wait_are_refused_at_once() {
-    let mut world = World::founded();
+    let mut world = World::bootstrapped();
     world.outputs.clear();
     world.replica_settings_waiting(3);
     world.step((1..=5).map(|n| Input::OpenSession(Ticket(n), user())).collect());
@@ -290,7 +290,7 @@ impl World {
 
 #[test]
 fn a_moment_is_never_before_the_last_one() {
-    let mut world = World::founded();
+    let mut world = World::bootstrapped();
     world.settle(vec![Input::OpenSession(Ticket(1), user())]);
     let late = world.replica.cell().time();
     world.now = Time(5);
@@ -300,7 +300,7 @@ fn a_moment_is_never_before_the_last_one() {
 
 #[test]
 fn a_record_of_a_higher_level_stops_the_replica_and_says_why() {
-    let mut world = World::founded();
+    let mut world = World::bootstrapped();
     world.settle(vec![Input::OpenSession(Ticket(1), user())]);
     let last = world.disk.last_mut().expect("a record");
     last.level = Level(99);
@@ -320,7 +320,7 @@ fn a_record_of_a_higher_level_stops_the_replica_and_says_why() {
 
 #[test]
 fn a_rejected_request_changes_nothing_and_is_remembered_too() {
-    let mut world = World::founded();
+    let mut world = World::bootstrapped();
     world.settle(vec![Input::OpenSession(Ticket(9), user())]);
     world.answers();
     let id = RequestId { session: SessionId(7), sequence: 1 };
@@ -335,7 +335,7 @@ fn a_rejected_request_changes_nothing_and_is_remembered_too() {
 fn a_restored_cell_goes_on_after_its_checkpoint_and_its_orders_are_newer_than_all_before() {
     let mut cell = Cell::empty();
     let name = CellName::new("dev").expect("a name");
-    cell.apply(Time(1), &Op::Found { name, administrator: user() });
+    cell.apply(Time(1), &Op::Bootstrap { name, administrator: user() });
     cell.apply(Time(2), &Op::OpenSession { user: user() });
     let (id, name) = (RequestId { session: SessionId(1), sequence: 1 }, "m1".parse());
     let (name, address) = (name.expect("a name"), "m1:1".to_owned());
@@ -343,7 +343,7 @@ fn a_restored_cell_goes_on_after_its_checkpoint_and_its_orders_are_newer_than_al
     cell.apply(Time(3), &Op::Request { id, by: user(), mutation });
     let checkpoint = Some((cell.clone(), Term(7)));
     let recovered = Recovered { checkpoint, restore_epoch: 3, ..Recovered::default() };
-    let mut world = World::founded();
+    let mut world = World::bootstrapped();
     let (settings, table) = (Settings::default(), world.table.clone());
     let replica = Replica::new(settings, table, world.now, recovered, None);
     world.replica = replica.expect("settings are good");

@@ -6,8 +6,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cell::feasibility::Ask;
-use cell::{Held, Job};
+use cell::feasibility::Request;
+use cell::{Demand, Job};
 use model::{CollectionId, Dimension, InstanceId, MachineId, Priority, Resources, TaskIndex, Time};
 use spec::{Constraint, Maximum};
 
@@ -51,7 +51,7 @@ pub(crate) enum Where {
 #[derive(Clone, Debug)]
 pub(crate) struct Class {
     pub(crate) key: Key,
-    pub(crate) held: Held,
+    pub(crate) demand: Demand,
     /// Machines that it avoids, and until when.
     pub(crate) avoids: Vec<(MachineId, Time)>,
     pub(crate) scan: Scan,
@@ -74,15 +74,15 @@ fn amounts(resources: &Resources) -> [u64; 4] {
 
 impl Key {
     pub(crate) fn of(job: &Job, index: TaskIndex, settings: &Settings) -> Self {
-        let held = job.held(index);
+        let demand = job.demand(index);
         let together =
             job.spec.tasks > 1 || job.spec.has_maxima() || job.spec.max_per_switch.is_some();
         Self {
             job: together.then_some(job.id),
             instance: alone(job, index, settings),
             priority: job.spec.priority,
-            limit: amounts(&held.limit),
-            reservation: amounts(&held.reservation),
+            limit: amounts(&demand.limit),
+            reservation: amounts(&demand.reservation),
             ports: job.port_count(index),
             constraints: job.spec.constraints(index).to_vec(),
             max_per_machine: job.spec.max_per_machine,
@@ -104,15 +104,15 @@ impl Class {
         machines: &Machines,
         settings: &Settings,
     ) -> Self {
-        let held = job.held(index);
+        let demand = job.demand(index);
         let scan = Scan {
             policy: settings.policy,
             packing: 0,
             mixing: 0,
             soft: 0,
-            prod: held.prod,
-            reservation: machines.asked(&held.reservation),
-            limit: machines.asked(&held.limit),
+            prod: demand.prod,
+            reservation: machines.asked(&demand.reservation),
+            limit: machines.asked(&demand.limit),
             ports: i32::try_from(key.ports).unwrap_or(i32::MAX),
         };
         let crashes = job.task(index).and_then(|task| task.crashes.as_deref());
@@ -123,7 +123,7 @@ impl Class {
             places: Where::Unknown,
             groups: 0,
             blocked: BTreeSet::new(),
-            held,
+            demand,
             key,
         }
     }
@@ -136,9 +136,9 @@ impl Class {
         self.key.priority
     }
 
-    pub(crate) fn ask(&self) -> Ask<'_> {
-        Ask {
-            held: self.held,
+    pub(crate) fn ask(&self) -> Request<'_> {
+        Request {
+            demand: self.demand,
             ports: self.key.ports,
             constraints: &self.key.constraints,
             max_per_machine: self.key.max_per_machine,
@@ -151,7 +151,7 @@ impl Class {
         let key = &self.key;
         key.instance == alone(job, index, settings)
             && key.priority == job.spec.priority
-            && self.held == job.held(index)
+            && self.demand == job.demand(index)
             && key.ports == job.port_count(index)
             && key.max_per_machine == job.spec.max_per_machine
             && key.max_per_switch == job.spec.max_per_switch
@@ -313,8 +313,8 @@ impl Classes {
         self.limited.clear();
         for class in self.all.iter_mut().flatten() {
             class.places = Where::Unknown;
-            class.scan.reservation = machines.asked(&class.held.reservation);
-            class.scan.limit = machines.asked(&class.held.limit);
+            class.scan.reservation = machines.asked(&class.demand.reservation);
+            class.scan.limit = machines.asked(&class.demand.limit);
         }
     }
 }

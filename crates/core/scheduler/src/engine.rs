@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cell::feasibility::{Beside, fits};
-use cell::{Cell, Held, Machine};
+use cell::feasibility::{Colocated, fits};
+use cell::{Cell, Demand, Machine};
 use model::{CollectionId, Generation, InstanceId, MachineId, Random, TaskId, TaskIndex, Time};
 use spec::Constraint;
 
@@ -191,8 +191,8 @@ impl Engine {
     }
 
     /// The plan holds something of a machine.
-    pub(crate) fn hold(&mut self, slot: Slot, held: &Held, ports: &[u16]) {
-        let change = self.machines.plan(slot, held, ports);
+    pub(crate) fn hold(&mut self, slot: Slot, demand: &Demand, ports: &[u16]) {
+        let change = self.machines.plan(slot, demand, ports);
         self.evictable.spoil(slot);
         self.changed(slot, change);
     }
@@ -424,14 +424,14 @@ impl Engine {
     /// Whether a task of a class fits on a machine: `cell::feasibility` says so.
     pub(crate) fn fits(&self, cell: &Cell, class: &Class, slot: Slot) -> bool {
         let Some(machine) = cell.machine(self.machines.id(slot)) else { return false };
-        let offer = self.machines.offer(slot, machine, self.beside(class, slot));
+        let offer = self.machines.offer(slot, machine, self.colocated(class, slot));
         fits(&class.ask(), &offer).is_ok()
     }
 
     /// What of a class's job is on a machine and at its switch.
-    pub(crate) fn beside(&self, class: &Class, slot: Slot) -> Beside {
+    pub(crate) fn colocated(&self, class: &Class, slot: Slot) -> Colocated {
         let spread = self.spread(class);
-        spread.map(|spread| spread.beside(&self.machines, slot)).unwrap_or_default()
+        spread.map(|spread| spread.colocated(&self.machines, slot)).unwrap_or_default()
     }
 
     /// A machine's score for a task of a class, every term counted. It does not look at the machine
@@ -467,11 +467,11 @@ impl Engine {
         let [on_machine, in_rack, on_power] =
             spread.map(|spread| spread.shares(&self.machines, slot)).unwrap_or_default();
         let maxima = ask.max_per_machine.is_some() || ask.max_per_switch.is_some();
-        let beside = if maxima { self.beside(class, slot) } else { Beside::default() };
+        let colocated = if maxima { self.colocated(class, slot) } else { Colocated::default() };
         [
             (Term::Crashed, u32::from(class.avoids(id, now))),
             (Term::Suspect, u32::from(suspect)),
-            (Term::OverMaximum, over_a_maximum(ask.max_per_machine, ask.max_per_switch, beside)),
+            (Term::OverMaximum, over_a_maximum(ask.max_per_machine, ask.max_per_switch, colocated)),
             (Term::SpreadMachine, on_machine),
             (Term::SpreadRack, in_rack),
             (Term::SpreadPower, on_power),
@@ -491,7 +491,7 @@ impl Engine {
         Terms(Term::ALL.map(|term| match term {
             Term::Soft => attributes.map_or(0, soft),
             Term::Packing => packing(self.settings.policy, class.scan.left(&self.machines, slot)),
-            Term::Mixing => mixing(class.held.prod, share_of_prod),
+            Term::Mixing => mixing(class.demand.prod, share_of_prod),
             special => value(special),
         }))
     }

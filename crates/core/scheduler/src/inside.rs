@@ -10,8 +10,8 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use cell::feasibility::{Ask, Beside, Offer, fits};
-use cell::{Assignment, Cell, FailureDomain, Held, Job, PendingCause, Task, TaskState};
+use cell::feasibility::{Colocated, Offer, Request, fits};
+use cell::{Assignment, Cell, Demand, FailureDomain, Job, PendingCause, Task, TaskState};
 use model::{
     CollectionId, Generation, InstanceId, MachineId, Priority, Resources, TaskId, TaskIndex, Time,
 };
@@ -167,13 +167,13 @@ impl Engine {
             let mut rooms = self.rooms(job, set);
             let turn = Turn { cell, now, job, set };
             // Tasks that ask for the same look at the same allocs, and at none that is too full again.
-            let mut asks: Vec<(Ask<'_>, Best)> = Vec::new();
+            let mut asks: Vec<(Request<'_>, Best)> = Vec::new();
             for index in tasks {
                 if assignments.len() >= most {
                     self.queue.inside.ready.insert((Reverse(job.spec.priority), id));
                     break;
                 }
-                let ask = Ask::of(job, index);
+                let ask = Request::of(job, index);
                 let known = asks.iter().position(|(other, _)| *other == ask);
                 let place = known.unwrap_or_else(|| {
                     let best = rooms.values().map(|room| order(cell, &ask, room)).collect();
@@ -239,7 +239,7 @@ impl Engine {
         &self,
         turn: &Turn<'_>,
         index: TaskIndex,
-        ask: &Ask<'_>,
+        ask: &Request<'_>,
         rooms: &BTreeMap<TaskIndex, Room>,
         best: &mut Best,
     ) -> Option<TaskIndex> {
@@ -270,57 +270,57 @@ impl Engine {
         second
     }
 
-    fn has_room(&self, cell: &Cell, job: &Job, ask: &Ask<'_>, room: &Room) -> bool {
+    fn has_room(&self, cell: &Cell, job: &Job, ask: &Request<'_>, room: &Room) -> bool {
         let Some(machine) = cell.machine(room.machine) else { return false };
         let Some(slot) = self.machines.slot(room.machine) else { return false };
         let planned = self.queue.inside.planned.get(&room.alloc).copied().unwrap_or_default();
-        let beside = self.beside_inside(cell, job, room.machine);
+        let colocated = self.colocated_inside(cell, job, room.machine);
         let within = Offer::within(cell, machine, room.alloc);
         let free = within.free.minus(planned);
-        let free_ports = self.machines.offer(slot, machine, beside).free_ports;
-        let offer = Offer { free, free_for_prod: free, free_ports, beside, ..within };
+        let free_ports = self.machines.offer(slot, machine, colocated).free_ports;
+        let offer = Offer { free, free_for_prod: free, free_ports, colocated, ..within };
         fits(ask, &offer).is_ok()
     }
 
     /// What of a job is on a machine and at its switch, the plan's part with it.
-    fn beside_inside(&self, cell: &Cell, job: &Job, id: MachineId) -> Beside {
+    fn colocated_inside(&self, cell: &Cell, job: &Job, id: MachineId) -> Colocated {
         if !job.spec.has_maxima() {
-            return Beside::default();
+            return Colocated::default();
         }
-        let Some(machine) = cell.machine(id) else { return Beside::default() };
-        let mut beside = Beside::of(cell, job, machine);
+        let Some(machine) = cell.machine(id) else { return Colocated::default() };
+        let mut colocated = Colocated::of(cell, job, machine);
         let switch = machine.domain(FailureDomain::Switch);
         for planned in self.planned_of(job.id) {
             let there = cell.machine(planned.machine);
             let at = there.and_then(|machine| machine.domain(FailureDomain::Switch));
-            beside.machine += u32::from(planned.machine == id);
-            beside.switch += u32::from(switch.is_some() && at == switch);
+            colocated.machine += u32::from(planned.machine == id);
+            colocated.switch += u32::from(switch.is_some() && at == switch);
         }
-        beside
+        colocated
     }
 
     /// The plan holds what a task needs of an alloc.
-    fn take_room(&mut self, cell: &Cell, ask: &Ask<'_>, room: &Room) -> Option<Planned> {
+    fn take_room(&mut self, cell: &Cell, ask: &Request<'_>, room: &Room) -> Option<Planned> {
         let slot = self.machines.slot(room.machine)?;
         let taken = self.machines.planned_ports(slot);
         let ports = match ask.ports {
             0 => Vec::new(),
             count => cell.machine(room.machine)?.free_ports(count, taken),
         };
-        let (held, limit) = (Held::default(), ask.held.limit);
-        self.hold(slot, &held, &ports);
+        let (demand, limit) = (Demand::default(), ask.demand.limit);
+        self.hold(slot, &demand, &ports);
         self.queue.inside.plan(room.alloc, limit);
         let (machine, victims) = (room.machine, Vec::new());
-        Some(Planned { slot, machine, alloc: Some((room.alloc, limit)), held, ports, victims })
+        Some(Planned { slot, machine, alloc: Some((room.alloc, limit)), demand, ports, victims })
     }
 }
 
 /// How good an alloc is; lower is better.
-fn order(cell: &Cell, ask: &Ask<'_>, room: &Room) -> (u32, u32, TaskIndex) {
+fn order(cell: &Cell, ask: &Request<'_>, room: &Room) -> (u32, u32, TaskIndex) {
     let attributes = cell.machine(room.machine).map(|machine| machine.attributes());
     let soft = attributes.map_or(0, |attributes| unmatched(ask.constraints, attributes));
-    let beside = Beside { machine: room.tasks, switch: 0 };
-    let over = over_a_maximum(ask.max_per_machine, None, beside);
+    let colocated = Colocated { machine: room.tasks, switch: 0 };
+    let over = over_a_maximum(ask.max_per_machine, None, colocated);
     (soft.saturating_add(over), room.tasks, room.alloc.index)
 }
 
@@ -331,7 +331,7 @@ fn home(task: &Task, set: &Job) -> Option<TaskIndex> {
     else {
         return None;
     };
-    let alloc = task.last_life.as_ref()?.alloc?;
+    let alloc = task.last_incarnation.as_ref()?.alloc?;
     let dead = matches!(set.task(alloc)?.state, TaskState::Dead { .. });
     (!dead).then_some(alloc)
 }

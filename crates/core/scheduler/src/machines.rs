@@ -7,8 +7,8 @@
 
 use std::collections::BTreeMap;
 
-use cell::feasibility::{Beside, Offer, Sums};
-use cell::{Cell, FailureDomain, Held, Machine, MachineState};
+use cell::feasibility::{Colocated, Offer, Sums};
+use cell::{Cell, Demand, FailureDomain, Machine, MachineState};
 use model::{Dimension, MachineId, Random, Resources};
 
 use crate::score::WHOLE;
@@ -283,11 +283,11 @@ impl Machines {
     }
 
     /// The plan holds something of a machine.
-    pub(crate) fn plan(&mut self, slot: Slot, held: &Held, ports: &[u16]) -> Change {
+    pub(crate) fn plan(&mut self, slot: Slot, demand: &Demand, ports: &[u16]) -> Change {
         let at = slot as usize;
         let exact = &mut self.exact[at];
-        exact.planned.add(held);
-        exact.sums.add(held);
+        exact.planned.add(demand);
+        exact.sums.add(demand);
         exact.planned_ports.extend_from_slice(ports);
         let (before, given) = (self.ports[at], i32::try_from(ports.len()).unwrap_or(i32::MAX));
         self.write(at, if before < 0 { -1 } else { before.saturating_sub(given).max(0) })
@@ -295,18 +295,23 @@ impl Machines {
 
     /// The plan holds something of a machine no longer. What is left of it is to be counted again
     /// after this.
-    pub(crate) fn unplan(&mut self, slot: Slot, held: &Held, ports: &[u16]) {
+    pub(crate) fn unplan(&mut self, slot: Slot, demand: &Demand, ports: &[u16]) {
         let exact = &mut self.exact[slot as usize];
-        exact.planned = exact.planned.without(held);
+        exact.planned = exact.planned.without(demand);
         exact.planned_ports.retain(|port| !ports.contains(port));
     }
 
     /// What a machine offers exactly, the plan's share taken.
-    pub(crate) fn offer<'a>(&self, slot: Slot, machine: &'a Machine, beside: Beside) -> Offer<'a> {
+    pub(crate) fn offer<'a>(
+        &self,
+        slot: Slot,
+        machine: &'a Machine,
+        colocated: Colocated,
+    ) -> Offer<'a> {
         let Some(exact) = self.exact.get(slot as usize) else { return Offer::of(machine) };
         let offer = exact.sums.offered_by(machine);
         let free_ports = offer.free_ports.saturating_sub(exact.planned_ports.len());
-        Offer { free_ports, beside, ..offer }
+        Offer { free_ports, colocated, ..offer }
     }
 
     /// What the plan holds of a machine.

@@ -110,17 +110,17 @@ impl Engine {
         victims: Vec<InstanceId>,
     ) -> Option<Planned> {
         let class = self.queue.classes.get(self.queue.group(group)?.class)?;
-        let (held, count, job) = (class.held, class.ask().ports, class.job());
+        let (demand, count, job) = (class.demand, class.ask().ports, class.job());
         let id = self.machines.id(slot);
         let ports = match count {
             0 => Vec::new(),
             _ => cell.machine(id)?.free_ports(count, self.machines.planned_ports(slot)),
         };
         self.evictable.planned.extend(victims.iter().copied());
-        self.hold(slot, &held, &ports);
+        self.hold(slot, &demand, &ports);
         self.room_is_awaited(cell, slot);
         self.is_planned(job, slot);
-        Some(Planned { slot, machine: id, alloc: None, held, ports, victims })
+        Some(Planned { slot, machine: id, alloc: None, demand, ports, victims })
     }
 }
 

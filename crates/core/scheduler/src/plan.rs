@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use cell::lifecycle::Stage;
-use cell::{Applied, Assignment, Cell, EventKind, Held, Op, Outcome, Subject, TaskState};
+use cell::{Applied, Assignment, Cell, Demand, EventKind, Op, Outcome, Subject, TaskState};
 use model::{Generation, InstanceId, LogIndex, MachineId, Resources, TaskId, Time};
 
 use crate::Settings;
@@ -30,7 +30,7 @@ pub(crate) struct Planned {
     pub(crate) machine: MachineId,
     /// In which alloc, and what it takes of that.
     pub(crate) alloc: Option<(InstanceId, Resources)>,
-    pub(crate) held: Held,
+    pub(crate) demand: Demand,
     pub(crate) ports: Vec<u16>,
     pub(crate) victims: Vec<InstanceId>,
 }
@@ -145,7 +145,7 @@ impl Scheduler {
             self.engine.evictable.planned.remove(victim);
             self.engine.queue.inside.happened(&self.cell, victim.collection);
         }
-        self.engine.machines.unplan(planned.slot, &planned.held, &planned.ports);
+        self.engine.machines.unplan(planned.slot, &planned.demand, &planned.ports);
         if let Some((alloc, limit)) = planned.alloc {
             self.engine.queue.inside.unplan(alloc, limit);
             self.engine.queue.inside.happened(&self.cell, alloc.collection);
@@ -201,7 +201,7 @@ impl Scheduler {
                 && let Some(slot) = self.engine.machines.slot(planned.machine)
             {
                 self.engine.evictable.planned.extend(planned.victims.iter().copied());
-                self.engine.hold(slot, &planned.held, &planned.ports);
+                self.engine.hold(slot, &planned.demand, &planned.ports);
                 if let Some((alloc, limit)) = planned.alloc {
                     self.engine.queue.inside.plan(alloc, limit);
                 }
@@ -293,10 +293,12 @@ impl Touched {
                 Subject::Task(instance) => {
                     touched.tasks.insert(instance.task());
                     let to = event.kind.transition().and_then(|step| Stage::Running.after(step));
-                    let life = cell.task(instance.task()).and_then(|task| task.last_life.as_ref());
-                    let on = life.filter(|life| life.generation == instance.generation);
-                    if let Some(life) = on.filter(|_| to == Some(Stage::Dead)) {
-                        touched.left.insert((instance.task(), Some(life.machine)));
+                    let incarnation =
+                        cell.task(instance.task()).and_then(|task| task.last_incarnation.as_ref());
+                    let on = incarnation
+                        .filter(|incarnation| incarnation.generation == instance.generation);
+                    if let Some(incarnation) = on.filter(|_| to == Some(Stage::Dead)) {
+                        touched.left.insert((instance.task(), Some(incarnation.machine)));
                     }
                 }
                 Subject::Cell | Subject::Job(_) => {}

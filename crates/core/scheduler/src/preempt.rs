@@ -9,7 +9,7 @@
 use std::collections::BTreeSet;
 
 use cell::feasibility::{Offer, Sums, fits};
-use cell::{Cell, Held};
+use cell::{Cell, Demand};
 use model::{Band, InstanceId, Priority, Resources};
 
 use crate::class::Class;
@@ -67,29 +67,29 @@ impl Evictable {
     fn held_below(&self, slot: Slot, priority: Priority) -> [Units; 2] {
         let Some(holds) = self.of.get(slot as usize) else { return Default::default() };
         let lower = holds.up_to.iter().rev().find(|(theirs, _)| may_leave(*theirs, priority));
-        lower.map_or(holds.leaving, |(_, held)| *held)
+        lower.map_or(holds.leaving, |(_, demand)| *demand)
     }
 }
 
 fn count(cell: &Cell, planned: &BTreeSet<InstanceId>, machines: &Machines, slot: Slot) -> Holds {
     let mut holds = Holds::default();
     let Some(machine) = cell.machine(machines.id(slot)) else { return holds };
-    let mut tasks: Vec<(Option<Priority>, Held)> = Vec::with_capacity(machine.instances().len());
+    let mut tasks: Vec<(Option<Priority>, Demand)> = Vec::with_capacity(machine.instances().len());
     for instance in machine.instances() {
         let Some(job) = cell.job(instance.collection) else { continue };
         let stops = cell.placement(*instance).is_some_and(|placed| placed.stop.is_some());
         let stays = !stops && !planned.contains(instance);
-        tasks.push((stays.then_some(job.spec.priority), job.held(instance.index)));
+        tasks.push((stays.then_some(job.spec.priority), job.demand(instance.index)));
     }
     tasks.sort_unstable_by_key(|(priority, _)| *priority);
     let mut sums = Sums::default();
-    for (priority, held) in tasks {
-        sums.add(&held);
+    for (priority, demand) in tasks {
+        sums.add(&demand);
         let Sums { reservations, limits_of_prod } = &sums;
         let units = [machines.offered(reservations), machines.offered(limits_of_prod)];
         match (priority, holds.up_to.last_mut()) {
             (None, _) => holds.leaving = units,
-            (Some(priority), Some((last, held))) if *last == priority => *held = units,
+            (Some(priority), Some((last, demand))) if *last == priority => *demand = units,
             (Some(priority), _) => holds.up_to.push((priority, units)),
         }
     }
@@ -120,7 +120,7 @@ impl Engine {
             (0..4).all(|dimension| free[dimension][at] + more[dimension] >= asked[dimension])
         };
         enough(&self.machines.free, &reservations, &class.scan.reservation)
-            && (!class.held.prod
+            && (!class.demand.prod
                 || enough(&self.machines.free_for_prod, &limits, &class.scan.limit))
     }
 
@@ -161,7 +161,7 @@ impl Engine {
     fn victims(&self, cell: &Cell, class: &Class, slot: Slot) -> Option<(u64, Vec<InstanceId>)> {
         let machine = cell.machine(self.machines.id(slot))?;
         let mut staying = self.machines.planned(slot);
-        let mut candidates: Vec<(Priority, Held, InstanceId)> = Vec::new();
+        let mut candidates: Vec<(Priority, Demand, InstanceId)> = Vec::new();
         for instance in machine.instances() {
             let stops = cell.placement(*instance).is_none_or(|placed| placed.stop.is_some());
             if stops || self.evictable.planned.contains(instance) {
@@ -172,27 +172,27 @@ impl Engine {
             if job.alloc_set.is_some() {
                 continue;
             }
-            let held = job.held(instance.index);
-            staying.add(&held);
+            let demand = job.demand(instance.index);
+            staying.add(&demand);
             if may_leave(job.spec.priority, class.priority()) {
-                candidates.push((job.spec.priority, held, *instance));
+                candidates.push((job.spec.priority, demand, *instance));
             }
         }
-        let beside = self.beside(class, slot);
-        let free_ports = self.machines.offer(slot, machine, beside).free_ports;
+        let colocated = self.colocated(class, slot);
+        let free_ports = self.machines.offer(slot, machine, colocated).free_ports;
         let helps = |sums: &Sums| {
-            let offer = Offer { beside, free_ports, ..sums.offered_by(machine) };
+            let offer = Offer { colocated, free_ports, ..sums.offered_by(machine) };
             fits(&class.ask(), &offer).is_ok()
         };
         if helps(&staying) {
             return None;
         }
         // Lowest priority first, and the largest of those first: fewer have to leave.
-        candidates.sort_by_key(|(priority, held, id)| {
-            let Resources { cpu, ram, .. } = held.reservation;
+        candidates.sort_by_key(|(priority, demand, id)| {
+            let Resources { cpu, ram, .. } = demand.reservation;
             (*priority, std::cmp::Reverse((cpu, ram)), *id)
         });
-        let mut leaving: Vec<(Priority, Held, InstanceId)> = Vec::new();
+        let mut leaving: Vec<(Priority, Demand, InstanceId)> = Vec::new();
         for candidate in candidates {
             if helps(&staying) {
                 break;

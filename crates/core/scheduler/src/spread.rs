@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use cell::feasibility::Beside;
+use cell::feasibility::Colocated;
 use cell::{Job, TaskState};
 
 use crate::machines::{Machines, NOWHERE, Slot};
@@ -105,8 +105,8 @@ impl Spread {
     }
 
     /// How many are on a machine and at its switch.
-    pub(crate) fn beside(&self, machines: &Machines, slot: Slot) -> Beside {
-        Beside {
+    pub(crate) fn colocated(&self, machines: &Machines, slot: Slot) -> Colocated {
+        Colocated {
             machine: self.machines.get(&slot).copied().unwrap_or(0),
             switch: self.switches.get(machines.switch(slot)),
         }

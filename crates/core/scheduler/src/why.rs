@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use cell::feasibility::{Ask, Beside, CountedAt, Misfit, Offer, fits, maxima};
+use cell::feasibility::{Colocated, CountedAt, Offer, Request, UnschedulableReason, fits, maxima};
 use cell::{Cell, Job, MachineState, PendingCause, TaskState};
 use model::{Dimension, End, MachineId, MachineName, Resources, TaskIndex, TaskSelection, Time};
 use spec::Constraint;
@@ -31,7 +31,7 @@ pub struct Group<'a> {
     /// Why the first of them is to be placed.
     pub cause: PendingCause,
     /// What each of them asks.
-    pub ask: Ask<'a>,
+    pub ask: Request<'a>,
     /// None of them is placed before this moment, where it is in the future.
     pub not_before: Option<Time>,
     /// How the last life of the first of them ended.
@@ -75,7 +75,7 @@ pub enum Change {
     Without(Constraint),
 }
 
-/// What kind of misfit it is: machines that fail alike are counted together.
+/// What kind of unschedulable reason it is: machines that fail alike are counted together.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
     Lacks(Dimension),
@@ -104,9 +104,9 @@ pub fn why<'a>(cell: &Cell, job: &'a Job, chosen: &TaskSelection, now: Time) -> 
         let Some(task) = job.task(index) else { continue };
         let TaskState::Pending { since, not_before, cause } = task.state else { continue };
         let not_before = (not_before > now).then_some(not_before);
-        let ask = Ask::of(job, index);
+        let ask = Request::of(job, index);
         let amounts = |of: &Resources| Dimension::ALL.map(|dimension| of.get(dimension));
-        let (limit, reservation) = (amounts(&ask.held.limit), amounts(&ask.held.reservation));
+        let (limit, reservation) = (amounts(&ask.demand.limit), amounts(&ask.demand.reservation));
         let key = (limit, reservation, ask.ports, ask.constraints);
         if groups.len() >= GROUPS_MAX && !places.contains_key(&key) {
             more += 1;
@@ -120,7 +120,7 @@ pub fn why<'a>(cell: &Cell, job: &'a Job, chosen: &TaskSelection, now: Time) -> 
             add(&mut group.tasks, index);
             continue;
         }
-        let last_end = task.last_life.as_ref().map(|life| life.end.clone());
+        let last_end = task.last_incarnation.as_ref().map(|incarnation| incarnation.end.clone());
         let found = explain(cell, job, &ask);
         groups.push(Group {
             tasks: vec![(index, index)],
@@ -157,12 +157,12 @@ struct Found {
 #[derive(Default)]
 struct Alike {
     machines: usize,
-    nearest: Option<(MachineId, Misfit)>,
+    nearest: Option<(MachineId, UnschedulableReason)>,
     /// What they have instead of what a constraint wants, and how many of them.
     instead: BTreeMap<Box<str>, usize>,
 }
 
-fn explain(cell: &Cell, job: &Job, ask: &Ask<'_>) -> Found {
+fn explain(cell: &Cell, job: &Job, ask: &Request<'_>) -> Found {
     let mut found = Alikes::default();
     match job.alloc_set.and_then(|set| cell.job(set)) {
         None => {
@@ -183,8 +183,8 @@ fn explain(cell: &Cell, job: &Job, ask: &Ask<'_>) -> Found {
                     found.kinds.entry(Kind::NotPlaced).or_default().machines += 1;
                     continue;
                 };
-                let beside = Beside::of(cell, job, machine);
-                found.add(ask, &Offer { beside, ..Offer::within(cell, machine, alloc) });
+                let colocated = Colocated::of(cell, job, machine);
+                found.add(ask, &Offer { colocated, ..Offer::within(cell, machine, alloc) });
             }
         }
     }
@@ -205,47 +205,52 @@ struct Alikes {
 }
 
 impl Alikes {
-    fn add(&mut self, ask: &Ask<'_>, offer: &Offer<'_>) {
+    fn add(&mut self, ask: &Request<'_>, offer: &Offer<'_>) {
         self.places += 1;
-        let Err(misfit) = fits(ask, offer) else {
+        let Err(unschedulable_reason) = fits(ask, offer) else {
             self.fitting += 1;
             return;
         };
-        let alike = self.kinds.entry(kind(&misfit)).or_default();
+        let alike = self.kinds.entry(kind(&unschedulable_reason)).or_default();
         alike.machines += 1;
-        if let Misfit::Constraint { has: Some(has), .. } = &misfit {
+        if let UnschedulableReason::Constraint { has: Some(has), .. } = &unschedulable_reason {
             *alike.instead.entry(has.clone()).or_default() += 1;
         }
-        if alike.nearest.as_ref().is_none_or(|(_, nearest)| missing(&misfit) < missing(nearest)) {
-            alike.nearest = Some((offer.machine.id, misfit));
+        if alike
+            .nearest
+            .as_ref()
+            .is_none_or(|(_, nearest)| missing(&unschedulable_reason) < missing(nearest))
+        {
+            alike.nearest = Some((offer.machine.id, unschedulable_reason));
         }
         self.change = better(self.change.take(), only_change(ask, offer));
     }
 }
 
-fn kind(misfit: &Misfit) -> Kind {
-    match misfit {
-        Misfit::NotUp => Kind::NotUp,
-        Misfit::Unreachable => Kind::Unreachable,
-        Misfit::Draining => Kind::Draining,
-        Misfit::Constraint { constraint, .. } => Kind::Constraint(constraint.clone()),
-        Misfit::TooSmall { dimension, .. } => Kind::TooSmall(*dimension),
-        Misfit::Lacks { dimension, .. } => Kind::Lacks(*dimension),
-        Misfit::LacksPorts { .. } => Kind::LacksPorts,
-        Misfit::Maximum { place, .. } => Kind::Maximum(*place),
+fn kind(unschedulable_reason: &UnschedulableReason) -> Kind {
+    match unschedulable_reason {
+        UnschedulableReason::NotUp => Kind::NotUp,
+        UnschedulableReason::Unreachable => Kind::Unreachable,
+        UnschedulableReason::Draining => Kind::Draining,
+        UnschedulableReason::Constraint { constraint, .. } => Kind::Constraint(constraint.clone()),
+        UnschedulableReason::TooSmall { dimension, .. } => Kind::TooSmall(*dimension),
+        UnschedulableReason::Lacks { dimension, .. } => Kind::Lacks(*dimension),
+        UnschedulableReason::LacksPorts { .. } => Kind::LacksPorts,
+        UnschedulableReason::Maximum { place, .. } => Kind::Maximum(*place),
     }
 }
 
 /// By how much; what cannot be measured is further away than anything that can.
-fn missing(misfit: &Misfit) -> u64 {
-    match misfit {
-        Misfit::NotUp | Misfit::Unreachable | Misfit::Draining | Misfit::Constraint { .. } => {
-            u64::MAX
-        }
-        Misfit::TooSmall { asked, has, .. } => asked - has,
-        Misfit::Lacks { asked, free, .. } => asked - free,
-        Misfit::LacksPorts { asked, free, .. } => (asked - free) as u64,
-        Misfit::Maximum { .. } => u64::MAX,
+fn missing(unschedulable_reason: &UnschedulableReason) -> u64 {
+    match unschedulable_reason {
+        UnschedulableReason::NotUp
+        | UnschedulableReason::Unreachable
+        | UnschedulableReason::Draining
+        | UnschedulableReason::Constraint { .. } => u64::MAX,
+        UnschedulableReason::TooSmall { asked, has, .. } => asked - has,
+        UnschedulableReason::Lacks { asked, free, .. } => asked - free,
+        UnschedulableReason::LacksPorts { asked, free, .. } => (asked - free) as u64,
+        UnschedulableReason::Maximum { .. } => u64::MAX,
     }
 }
 
@@ -267,10 +272,13 @@ fn reason(cell: &Cell, kind: &Kind, alike: Alike) -> Reason {
             format!("{has} as many tasks of the job {place} as it wants")
         }
     };
-    let measured = nearest.filter(|(_, misfit)| missing(misfit) < u64::MAX);
-    let nearest = measured.and_then(|(id, misfit)| Some((&cell.machine(id)?.name, misfit)));
+    let measured =
+        nearest.filter(|(_, unschedulable_reason)| missing(unschedulable_reason) < u64::MAX);
+    let nearest = measured.and_then(|(id, unschedulable_reason)| {
+        Some((&cell.machine(id)?.name, unschedulable_reason))
+    });
     let nearest_text = match &nearest {
-        Some((machine, misfit)) => miss(misfit, machines, machine),
+        Some((machine, unschedulable_reason)) => miss(unschedulable_reason, machines, machine),
         None => others(&instead),
     };
     Reason { machines, text, nearest: nearest.map(|(name, _)| name.clone()), nearest_text }
@@ -285,23 +293,27 @@ fn others(instead: &BTreeMap<Box<str>, usize>) -> String {
 }
 
 /// What is asked, and what the nearest miss has.
-fn miss(misfit: &Misfit, machines: usize, machine: &MachineName) -> String {
-    let (asked, has) = match misfit {
-        Misfit::NotUp
-        | Misfit::Unreachable
-        | Misfit::Draining
-        | Misfit::Constraint { .. }
-        | Misfit::Maximum { .. } => return String::new(),
-        Misfit::TooSmall { dimension, asked, has } => {
+fn miss(
+    unschedulable_reason: &UnschedulableReason,
+    machines: usize,
+    machine: &MachineName,
+) -> String {
+    let (asked, has) = match unschedulable_reason {
+        UnschedulableReason::NotUp
+        | UnschedulableReason::Unreachable
+        | UnschedulableReason::Draining
+        | UnschedulableReason::Constraint { .. }
+        | UnschedulableReason::Maximum { .. } => return String::new(),
+        UnschedulableReason::TooSmall { dimension, asked, has } => {
             (dimension.show(*asked), format!("{} in all", dimension.show(*has)))
         }
-        Misfit::Lacks { dimension, asked, free } => {
+        UnschedulableReason::Lacks { dimension, asked, free } => {
             (dimension.show(*asked), format!("{} free", dimension.show(*free)))
         }
-        Misfit::LacksPorts { asked, free, held: None } => {
+        UnschedulableReason::LacksPorts { asked, free, held: None } => {
             (asked.to_string(), format!("{free} free"))
         }
-        Misfit::LacksPorts { asked, free, held: Some(held) } => {
+        UnschedulableReason::LacksPorts { asked, free, held: Some(held) } => {
             (asked.to_string(), format!("{free} free, {held}"))
         }
     };
@@ -312,7 +324,7 @@ fn miss(misfit: &Misfit, machines: usize, machine: &MachineName) -> String {
 }
 
 /// The one change that would make the task fit on a machine now.
-fn only_change(ask: &Ask<'_>, offer: &Offer<'_>) -> Option<Change> {
+fn only_change(ask: &Request<'_>, offer: &Offer<'_>) -> Option<Change> {
     let machine = offer.machine;
     if maxima::check(ask, offer).is_err()
         || machine.state != MachineState::Up
@@ -327,10 +339,10 @@ fn only_change(ask: &Ask<'_>, offer: &Offer<'_>) -> Option<Change> {
     let (constraint, another) = (unmatched.next(), unmatched.next().is_some());
     // Production is judged by its limit as well, and by what that leaves.
     let room = |dimension: Dimension| {
-        let (held, free) = (&ask.held, offer.free.get(dimension));
-        match held.prod {
-            true => (held.limit.get(dimension), free.min(offer.free_for_prod.get(dimension))),
-            false => (held.reservation.get(dimension), free),
+        let (demand, free) = (&ask.demand, offer.free.get(dimension));
+        match demand.prod {
+            true => (demand.limit.get(dimension), free.min(offer.free_for_prod.get(dimension))),
+            false => (demand.reservation.get(dimension), free),
         }
     };
     let above = |dimension: &Dimension| {

@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use cell::{
-    Applied, Assignment, Cell, EventKind, Job, Machine, Mutation, Observation, Op, Outcome,
-    PendingCause, RequestId, Reservation, StopReason, Subject, Task, TaskState, Watch,
+    Applied, Assignment, Cell, DecisionChecker, EventKind, Job, Machine, Mutation, Observation, Op,
+    Outcome, PendingCause, RequestId, Reservation, StopReason, Subject, Task, TaskState,
 };
 use model::{
     Bytes, CellName, End, HeldPorts, InstanceId, JobName, Level, MachineId, MachineName,
@@ -23,7 +23,7 @@ struct Life {
     now: Time,
     random: u64,
     sequence: u64,
-    watch: Watch,
+    watch: DecisionChecker,
 }
 
 const PRIORITIES: [i64; 8] = [0, 25, 105, 110, 117, 200, 220, 360];
@@ -37,14 +37,14 @@ impl Life {
         let mut cell = Cell::empty();
         let now = Time(1_000_000_000);
         let name = CellName::new("test").expect("a name");
-        cell.apply(now, &Op::Found { name, administrator: root() });
+        cell.apply(now, &Op::Bootstrap { name, administrator: root() });
         cell.apply(now, &Op::RaiseLevel { to: Level(3) });
         cell.apply(now, &Op::OpenSession { user: root() });
-        let watch = Watch::from(&cell);
+        let watch = DecisionChecker::from(&cell);
         let scheduler = Scheduler::with(cell, settings);
-        let mut life = Self { scheduler, now, random, sequence: 0, watch };
-        (0..machines).for_each(|_| life.machine());
-        life
+        let mut incarnation = Self { scheduler, now, random, sequence: 0, watch };
+        (0..machines).for_each(|_| incarnation.machine());
+        incarnation
     }
 
     /// A number below `end`, by a generator that has nothing in common with the scheduler's.
@@ -289,7 +289,7 @@ fn places<'a>(
     let Some(set) = job.alloc_set.and_then(|set| cell.job(set)) else {
         return cell.machines().map(|machine| (machine, None)).collect();
     };
-    let last = task.last_life.as_ref().and_then(|life| life.alloc);
+    let last = task.last_incarnation.as_ref().and_then(|incarnation| incarnation.alloc);
     let moved = matches!(
         task.state,
         TaskState::Pending { cause: PendingCause::Evicted(_) | PendingCause::Lost, .. }
@@ -336,42 +336,42 @@ proptest! {
 
     #[test]
     fn the_scheduler_and_the_master_never_disagree(random in any::<u64>(), which in 0..8_usize) {
-        let mut life = Life::begin(random, 8, all_settings()[which].clone());
+        let mut incarnation = Life::begin(random, 8, all_settings()[which].clone());
         for _ in 0..60 {
-            life.step();
-            if life.draw(3) == 0 {
-                life.schedule();
-                life.nothing_is_left_that_fits();
+            incarnation.step();
+            if incarnation.draw(3) == 0 {
+                incarnation.schedule();
+                incarnation.nothing_is_left_that_fits();
                 // One that begins here finds nothing either: what is kept from pass to pass hides
                 // nothing, and no eviction is forgotten.
-                let settings = life.scheduler.settings().clone();
-                let plan = Scheduler::with(life.scheduler.cell().clone(), settings).pass(life.now);
+                let settings = incarnation.scheduler.settings().clone();
+                let plan = Scheduler::with(incarnation.scheduler.cell().clone(), settings).pass(incarnation.now);
                 prop_assert_eq!(plan.assignments, []);
             }
         }
-        prop_assert_eq!(life.scheduler.cell().check(), []);
+        prop_assert_eq!(incarnation.scheduler.cell().check(), []);
     }
 
     #[test]
     fn a_refused_plan_is_rolled_back(random in any::<u64>(), which in 0..8_usize) {
-        let mut life = Life::begin(random, 8, all_settings()[which].clone());
+        let mut incarnation = Life::begin(random, 8, all_settings()[which].clone());
         for _ in 0..30 {
-            life.step();
-            let plan = life.scheduler.pass(life.now);
+            incarnation.step();
+            let plan = incarnation.scheduler.pass(incarnation.now);
             let all = plan.assignments.iter().map(|assignment| assignment.instance);
-            life.scheduler.not_judged(all);
+            incarnation.scheduler.not_judged(all);
         }
-        life.schedule();
-        life.nothing_is_left_that_fits();
+        incarnation.schedule();
+        incarnation.nothing_is_left_that_fits();
     }
 
     #[test]
     fn the_same_seed_gives_the_same_plans(random in any::<u64>(), which in 0..8_usize) {
         let plans = || -> Vec<Plan> {
-            let mut life = Life::begin(random, 70, all_settings()[which].clone());
+            let mut incarnation = Life::begin(random, 70, all_settings()[which].clone());
             let plans = (0..20).map(|_| {
-                life.step();
-                life.scheduler.pass(life.now)
+                incarnation.step();
+                incarnation.scheduler.pass(incarnation.now)
             });
             plans.collect()
         };
@@ -381,13 +381,13 @@ proptest! {
     /// Of one task in the same cell.
     #[test]
     fn the_switches_never_change_what_is_feasible(random in any::<u64>()) {
-        let mut life = Life::begin(random, 90, Settings::default());
-        (0..40).for_each(|_| life.submit());
-        life.schedule();
-        life.submit();
-        let cell = life.scheduler.cell();
+        let mut incarnation = Life::begin(random, 90, Settings::default());
+        (0..40).for_each(|_| incarnation.submit());
+        incarnation.schedule();
+        incarnation.submit();
+        let cell = incarnation.scheduler.cell();
         let tasks = |settings| {
-            let plan = Scheduler::with(cell.clone(), settings).pass(life.now);
+            let plan = Scheduler::with(cell.clone(), settings).pass(incarnation.now);
             plan.assignments.is_empty()
         };
         let expected = tasks(Settings::exhaustive());

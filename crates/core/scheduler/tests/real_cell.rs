@@ -21,7 +21,7 @@ fn cell(snapshot: &CellSnapshot) -> Cell {
     let root = UserName::new("root").expect("a name");
     let mut cell = Cell::empty();
     let name = CellName::new("slice").expect("a name");
-    cell.apply(NOW, &Op::Found { name, administrator: root.clone() });
+    cell.apply(NOW, &Op::Bootstrap { name, administrator: root.clone() });
     cell.apply(NOW, &Op::RaiseLevel { to: Level(2) });
     let mut sequences = BTreeMap::new();
     let mut ask = |cell: &mut Cell, by: &UserName, mutation| {

@@ -19,7 +19,7 @@ fn cell(machines: &str, jobs: &str) -> Cell {
     let at = Time(1_000_000);
     let root = UserName::new("root").expect("a name");
     let name = CellName::new("test").expect("a name");
-    cell.apply(at, &Op::Found { name, administrator: root.clone() });
+    cell.apply(at, &Op::Bootstrap { name, administrator: root.clone() });
     cell.apply(at, &Op::RaiseLevel { to: Level(3) });
     cell.apply(at, &Op::OpenSession { user: root.clone() });
     for (id, line) in (1..).zip(machines.trim().lines()) {

@@ -202,13 +202,13 @@ mod tests {
     use cell::{KillReason, PendingCause};
     use model::{CollectionId, End, Generation, TaskIndex, UserName};
 
-    fn life(collection: u64) -> InstanceId {
+    fn incarnation(collection: u64) -> InstanceId {
         let collection = CollectionId(collection);
         InstanceId { collection, index: TaskIndex(0), generation: Generation(1) }
     }
 
     fn task(id: u64, kind: EventKind) -> Event {
-        Event { subject: Subject::Task(life(id)), kind }
+        Event { subject: Subject::Task(incarnation(id)), kind }
     }
 
     fn on(id: u64, kind: EventKind) -> Event {
@@ -229,7 +229,7 @@ mod tests {
         use EvictionCause::{MachineFailure, MachineShutdown, Preempted};
         let drained = EventKind::MachineDrained { reason: String::new() };
         let by_ana = KillReason::User(UserName::new("ana").expect("a name"));
-        let [notice, leaves] = evict(1, Preempted { by: life(2) });
+        let [notice, leaves] = evict(1, Preempted { by: incarnation(2) });
         let [shutdown, shut] = evict(1, MachineShutdown);
         let kill = StopReason::Kill(by_ana.clone());
         // The events of one operation after another, and whether the last of them can be.
@@ -309,7 +309,7 @@ mod tests {
         let lost = End::Lost { reason: String::new() };
         account.happened(&[task(1, EventKind::Lost { end: lost })]).expect("lost");
         account.happened(&[task(1, EventKind::Submit { cause: PendingCause::Lost })]).expect("so");
-        assert_eq!(account.take_ended(), [(life(1), MachineId(1))]);
+        assert_eq!(account.take_ended(), [(incarnation(1), MachineId(1))]);
         let cause = EvictionCause::MachineFailure;
         let silent = [placed(2, 1), on(1, EventKind::MachineUnreachable)];
         account.happened(&silent).expect("placed");

@@ -20,13 +20,13 @@ impl<C: Codec> World<C> {
         let call = Call {
             number,
             master: host,
-            life: self.masters[host].life,
+            incarnation: self.masters[host].incarnation,
             machine: poll.machine,
             had_order: poll.order.is_some(),
             deadline: self.now + hold + PATIENCE,
             ghost: false,
         };
-        self.judge.orders(&mut poll);
+        self.invariants.orders(&mut poll);
         let Some(machine) = number_of(&poll.address).filter(|number| *number < self.machines.len())
         else {
             return self.agenda.at(call.deadline, Event::Answered { call, answer: Answer::Failed });
@@ -55,7 +55,7 @@ impl<C: Codec> World<C> {
 
     pub(crate) fn answered(&mut self, call: Call, answer: Answer) {
         let Call { master: host, machine, had_order, .. } = call;
-        if call.life == self.masters[host].life && !call.ghost {
+        if call.incarnation == self.masters[host].incarnation && !call.ghost {
             if let Answer::Report { .. } = answer {
                 self.masters[host].seen.borrow_mut().heard(machine, self.now);
             }

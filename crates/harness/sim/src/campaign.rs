@@ -8,8 +8,8 @@ use model::{Random, Span, UserName};
 use replica::Codec;
 
 use crate::fault::{Family, Fault, RACK, faults};
+use crate::injected_bug::InjectedBug;
 use crate::mixed::Mixed;
-use crate::planted::Planted;
 use crate::program::Commands;
 use crate::tap::Checking;
 use crate::world::{Counts, Setting, World, capacity, machines};
@@ -38,7 +38,7 @@ pub struct Plan {
     /// So many machines; as the seed says where nothing is said.
     pub machines: Option<usize>,
     /// A mistake that is made on purpose.
-    pub planted: Option<Planted>,
+    pub injected_bug: Option<InjectedBug>,
 }
 
 /// What became of a world.
@@ -65,7 +65,7 @@ impl Plan {
     #[must_use]
     pub fn of(seed: u64, lasts: Span) -> Self {
         let families = Family::ALL.to_vec();
-        Self { seed, lasts, families, only: None, replicas: 1, machines: None, planted: None }
+        Self { seed, lasts, families, only: None, replicas: 1, machines: None, injected_bug: None }
     }
 
     fn size(&self, random: &mut Random) -> usize {
@@ -102,7 +102,7 @@ impl Plan {
             replica: replica::Settings::default(),
             checking: Checking::Every { full: FULL_CHECK },
             checkpoint_every: random.within(50..2_000),
-            planted: self.planted,
+            injected_bug: self.injected_bug,
             users: users.clone(),
         };
         let load = Mixed::new(random.fork(), users, setting.machines.clone());
@@ -143,7 +143,7 @@ impl Plan {
         }
         if let Some(cell) = world.cell() {
             let wrong = cell.check().first().map(ToString::to_string);
-            wrong.into_iter().for_each(|wrong| world.judge.violated(wrong));
+            wrong.into_iter().for_each(|wrong| world.invariants.violated(wrong));
         }
         let restless = unrest.filter(|_| rested_after.is_none()).map(|unrest| {
             format!("{RESTS_WITHIN} after the last fault the cell has not come to rest: {unrest}")

@@ -140,7 +140,7 @@ impl<C: Codec> World<C> {
             (None, Some(_)) => None,
             (Some(session), Some(mutation)) => {
                 let id = RequestId { session, sequence: client.sequence };
-                self.judge.asked(&client.user, mutation);
+                self.invariants.asked(&client.user, mutation);
                 Some((id, mutation.clone()))
             }
         };
@@ -204,7 +204,7 @@ impl<C: Codec> World<C> {
                 self.attempt(number);
             }
             Ok((index, Outcome::Request(answer))) => self.answered_request(number, index, answer),
-            Ok(_) => self.judge.violated("a client was answered something else".to_owned()),
+            Ok(_) => self.invariants.violated("a client was answered something else".to_owned()),
             // A refusal says nothing about what was done: it is asked again in a moment.
             Err(_) => {
                 let given_up = Event::GivesUp { client: number, attempt };
@@ -226,7 +226,7 @@ impl<C: Codec> World<C> {
         let id = RequestId { session, sequence: client.sequence };
         client.sequence += 1;
         if let Ok(reply) = &answer {
-            self.judge.promises.made(index, &client.user, &mutation, reply);
+            self.invariants.promises.made(index, &client.user, &mutation, reply);
         }
         self.load.answered(&client.user, &mutation, &answer);
         client.answered = Some((id, mutation, answer));
@@ -262,7 +262,7 @@ impl<C: Codec> World<C> {
             matches!(again, Err(Rejection::AnswerForgotten { .. } | Rejection::NoSuchSession(_)));
         if again != *first && !forgotten {
             let (session, sequence) = (id.session, id.sequence);
-            self.judge.violated(format!(
+            self.invariants.violated(format!(
                 "request {sequence} of session {session} was answered {first:?}, and again {again:?}"
             ));
         }

@@ -7,7 +7,7 @@ use cell::Cell;
 use model::{LogIndex, Random, Span, Term};
 use replica::{HardState, LogEntry, Persist, Recovered};
 
-use crate::planted::Planted;
+use crate::injected_bug::InjectedBug;
 
 /// One record of the log.
 #[derive(Clone, Debug)]
@@ -65,7 +65,7 @@ pub(crate) struct Disk {
     /// Something that it had said was synced is gone.
     pub(crate) lost: bool,
     /// A mistake that is made on purpose.
-    pub(crate) planted: Option<Planted>,
+    pub(crate) injected_bug: Option<InjectedBug>,
 }
 
 impl Disk {
@@ -82,7 +82,7 @@ impl Disk {
             slow: Span::ZERO,
             lies: false,
             lost: false,
-            planted: None,
+            injected_bug: None,
         }
     }
 
@@ -97,7 +97,7 @@ impl Disk {
         if self.full {
             return false;
         }
-        if self.planted == Some(Planted::LostWrite) {
+        if self.injected_bug == Some(InjectedBug::LostWrite) {
             return true;
         }
         while let Some(persist) = self.queue.pop_front_if(|persist| persist.number <= number) {
@@ -112,7 +112,8 @@ impl Disk {
 
     /// Appends a note where nothing else waits, and does not sync it.
     pub(crate) fn note(&mut self, promise: HardState) {
-        if self.queue.is_empty() && !self.full && self.planted != Some(Planted::LostWrite) {
+        if self.queue.is_empty() && !self.full && self.injected_bug != Some(InjectedBug::LostWrite)
+        {
             self.written.push(Record::Promise(promise));
         }
     }
@@ -125,7 +126,7 @@ impl Disk {
     /// The process is gone, or the machine: what was being written is there in part.
     pub(crate) fn crash(&mut self, how: Crash) {
         let unwritten: Vec<Record> = self.queue.drain(..).flat_map(records).collect();
-        if !self.full && self.planted != Some(Planted::LostWrite) {
+        if !self.full && self.injected_bug != Some(InjectedBug::LostWrite) {
             let some = self.random.index(unwritten.len() + 1);
             self.written.extend(unwritten.into_iter().take(some));
         }
@@ -203,9 +204,9 @@ impl Disk {
             restore_epoch: self.restore_epoch,
             ..Recovered::default()
         };
-        match self.planted {
-            Some(Planted::ForgottenVote) => recovered.hard_state.vote = 0,
-            Some(Planted::ForgottenAgreement) => recovered.hard_state.agreed = LogIndex(0),
+        match self.injected_bug {
+            Some(InjectedBug::ForgottenVote) => recovered.hard_state.vote = 0,
+            Some(InjectedBug::ForgottenAgreement) => recovered.hard_state.agreed = LogIndex(0),
             _ => {}
         }
         let (from, term) =

@@ -168,13 +168,14 @@ impl<C: Codec> World<C> {
     /// A replica has voted: half of the times it loses power right after that, where they do.
     pub(crate) fn voted(&mut self, host: usize, after: Span) {
         if self.operator.unlucky && self.operator.chance(500) {
-            let (life, after) = (self.masters[host].life, after + self.operator.span(Span(2_000)));
-            self.agenda.at(self.now + after, Event::MasterDies { host, life });
+            let (incarnation, after) =
+                (self.masters[host].incarnation, after + self.operator.span(Span(2_000)));
+            self.agenda.at(self.now + after, Event::MasterDies { host, incarnation });
         }
     }
 
-    pub(crate) fn dies(&mut self, host: usize, life: u64) {
-        if self.masters[host].life == life {
+    pub(crate) fn dies(&mut self, host: usize, incarnation: u64) {
+        if self.masters[host].incarnation == incarnation {
             let after = self.operator.span(Span::from_millis(300));
             self.crash_master(host, Crash::PowerLost, after);
         }
@@ -234,7 +235,7 @@ impl<C: Codec> World<C> {
             false => cell,
         };
         if let Some(cell) = self.masters[host].disk.restore(alone) {
-            self.judge.restored(&cell);
+            self.invariants.restored(&cell);
             self.checks.borrow_mut().begin(&cell);
             self.clients.forget_sessions();
             // Of machines that joined since, the cell does not know.

@@ -12,7 +12,7 @@ pub trait Load {
     fn next(&mut self, now: Time) -> Option<Time>;
 
     /// What is asked for now: by which client, in its order.
-    fn wish(&mut self, now: Time, cell: Option<&Cell>, random: &mut Random) -> Vec<Wish>;
+    fn action(&mut self, now: Time, cell: Option<&Cell>, random: &mut Random) -> Vec<Action>;
 
     /// A request was answered.
     fn answered(&mut self, _by: &UserName, _for: &Mutation, _answer: &Result<Reply, Rejection>) {}
@@ -23,9 +23,9 @@ pub trait Load {
 
 /// Something that somebody wants.
 #[derive(Clone, Debug)]
-pub enum Wish {
+pub enum Action {
     /// A client asks for something.
-    Ask(usize, Mutation),
+    Request(usize, Mutation),
     /// A client repeats the last request that was answered.
     Repeat(usize),
     /// A machine loses power for a while.
@@ -41,7 +41,7 @@ impl Load for Nothing {
         None
     }
 
-    fn wish(&mut self, _: Time, _: Option<&Cell>, _: &mut Random) -> Vec<Wish> {
+    fn action(&mut self, _: Time, _: Option<&Cell>, _: &mut Random) -> Vec<Action> {
         Vec::new()
     }
 
@@ -49,28 +49,28 @@ impl Load for Nothing {
 }
 
 impl<C: Codec> World<C> {
-    pub(crate) fn note_wish(&mut self) {
+    pub(crate) fn note_action(&mut self) {
         if let Some(at) = self.load.next(self.now) {
-            self.agenda.at(at.max(self.now), Event::Wish);
+            self.agenda.at(at.max(self.now), Event::Action);
         }
     }
 
-    pub(crate) fn wish(&mut self) {
+    pub(crate) fn action(&mut self) {
         let cell = self.knowing().and_then(|host| self.masters[host].cell());
-        let wishes = self.load.wish(self.now, cell, &mut self.random);
-        for wish in wishes {
-            match wish {
-                Wish::Ask(client, mutation) if client < self.clients.count() => {
+        let actions = self.load.action(self.now, cell, &mut self.random);
+        for action in actions {
+            match action {
+                Action::Request(client, mutation) if client < self.clients.count() => {
                     self.ask(client, mutation);
                 }
-                Wish::Repeat(client) if client < self.clients.count() => self.repeat(client),
-                Wish::Remove(machine, away) if machine < self.machines.len() => {
+                Action::Repeat(client) if client < self.clients.count() => self.repeat(client),
+                Action::Remove(machine, away) if machine < self.machines.len() => {
                     self.power_off(machine);
                     self.agenda.at(self.now + away, Event::Boots { machine });
                 }
                 _ => {}
             }
         }
-        self.note_wish();
+        self.note_action();
     }
 }

@@ -14,7 +14,7 @@ use model::{
 };
 
 use crate::allocs::Alloc;
-use crate::program::{Life, Programs};
+use crate::program::{Incarnation, Programs};
 
 /// Whether a machine does anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub(crate) enum Power {
 #[derive(Clone, Debug)]
 pub(crate) struct Process {
     pub(crate) launch: Launch,
-    pub(crate) life: Life,
+    pub(crate) incarnation: Incarnation,
     pub(crate) phase: Phase,
     /// It has been told to end.
     pub(crate) ending: bool,
@@ -50,7 +50,7 @@ impl Process {
 
 /// A poll that is held back.
 #[derive(Clone, Debug)]
-pub(crate) struct Held {
+pub(crate) struct HeldPoll {
     pub(crate) call: Call,
     pub(crate) seen: u64,
 }
@@ -61,7 +61,7 @@ pub(crate) struct Call {
     pub(crate) number: u64,
     /// Which replica of the master made it, and in which of its lives.
     pub(crate) master: usize,
-    pub(crate) life: u64,
+    pub(crate) incarnation: u64,
     pub(crate) machine: MachineId,
     pub(crate) had_order: bool,
     /// When the master gives it up.
@@ -110,7 +110,7 @@ pub(crate) struct Machine {
     /// The newest report, with its version.
     pub(crate) said: Arc<Report>,
     pub(crate) version: u64,
-    pub(crate) held: Vec<Held>,
+    pub(crate) held: Vec<HeldPoll>,
     /// When its Borglet is next told the time.
     pub(crate) tick: Option<Time>,
     /// What was sent to it while it was frozen, or happened in it.
@@ -205,7 +205,7 @@ impl Machine {
     }
 
     /// Takes what a held poll waits for: those that are to be answered now.
-    pub(crate) fn answerable(&mut self) -> Vec<Held> {
+    pub(crate) fn answerable(&mut self) -> Vec<HeldPoll> {
         let version = self.version;
         self.held.extract_if(.., |held| held.seen != version).collect()
     }
@@ -246,14 +246,15 @@ impl Machine {
             }
             Effect::Start(launch) => {
                 let generation = launch.instance.generation;
-                let life = programs.life(now, &launch.desired, generation, &mut self.random);
-                let (id, begins) = (launch.instance, life.begins);
-                let step = match &life.end {
+                let incarnation =
+                    programs.incarnation(now, &launch.desired, generation, &mut self.random);
+                let (id, begins) = (launch.instance, incarnation.begins);
+                let step = match &incarnation.end {
                     end @ End::NotStarted { .. } => Step::Ends(end.clone()),
                     _ => Step::Begins,
                 };
                 let process =
-                    Process { launch: *launch, life, phase: Phase::Starting, ending: false };
+                    Process { launch: *launch, incarnation, phase: Phase::Starting, ending: false };
                 self.processes.insert(id, process);
                 consequences.push(Consequence::Started(id));
                 consequences.push(Consequence::After(begins, id, step));
@@ -262,7 +263,11 @@ impl Machine {
                 if let Some(process) = self.processes.get_mut(&id) {
                     process.ending = true;
                     let end = End::Signalled { signal: 15 };
-                    consequences.push(Consequence::After(process.life.heeds, id, Step::Ends(end)));
+                    consequences.push(Consequence::After(
+                        process.incarnation.heeds,
+                        id,
+                        Step::Ends(end),
+                    ));
                 }
             }
             Effect::Kill(id) => {
@@ -314,14 +319,14 @@ impl Machine {
 
     fn health(&self, now: Time, id: InstanceId, timeout: Span) -> (Span, Result<(), String>) {
         let process = self.processes.get(&id);
-        let Some((Phase::Running(since), life)) =
-            process.map(|process| (process.phase.clone(), &process.life))
+        let Some((Phase::Running(since), incarnation)) =
+            process.map(|process| (process.phase.clone(), &process.incarnation))
         else {
             return (Span::from_millis(1), Err("connection refused".to_owned()));
         };
         let age = now.since(since);
-        match life.healthy_until {
-            _ if age < life.healthy_after => (Span::from_millis(1), Err("503".to_owned())),
+        match incarnation.healthy_until {
+            _ if age < incarnation.healthy_after => (Span::from_millis(1), Err("503".to_owned())),
             Some(until) if age >= until => (timeout, Err("no answer in time".to_owned())),
             _ => (Span::from_millis(2), Ok(())),
         }
@@ -347,11 +352,12 @@ impl Machine {
         match (step, &process.phase) {
             (Step::Begins, Phase::Starting) => {
                 process.phase = Phase::Running(now);
-                let runs = process.life.runs.map(|runs| (runs, process.life.end.clone()));
+                let runs =
+                    process.incarnation.runs.map(|runs| (runs, process.incarnation.end.clone()));
                 Some(Passed { input: Input::Started(id), then: runs, ended: None })
             }
             (Step::Ends(end), Phase::Starting | Phase::Running(_)) => {
-                if !process.ending && end == process.life.end {
+                if !process.ending && end == process.incarnation.end {
                     programs.came_to_its_end(&process.launch.desired);
                 }
                 process.phase = Phase::Ended(end.clone());
@@ -511,14 +517,14 @@ mod tests {
         let mut machine = machine();
         let call = Call {
             number: 1,
-            life: 1,
+            incarnation: 1,
             master: 0,
             machine: MachineId(1),
             had_order: false,
             deadline: NOW,
             ghost: false,
         };
-        machine.held.push(Held { call, seen: machine.version });
+        machine.held.push(HeldPoll { call, seen: machine.version });
         assert!(!machine.refresh() && machine.answerable().is_empty());
         pass(&mut machine, Step::Ends(End::Exited { code: 0 }));
         assert_eq!(machine.answerable().len(), 1);

@@ -7,9 +7,9 @@ use master::{Answer, Poll};
 use model::{End, InstanceId, MachineReport, Span};
 use replica::Codec;
 
-use crate::machine::{Call, Consequence, Held, Power, Step};
+use crate::injected_bug::InjectedBug;
+use crate::machine::{Call, Consequence, HeldPoll, Power, Step};
 use crate::network::{Fate, Node};
-use crate::planted::Planted;
 use crate::world::{Event, World};
 
 /// How long a Borglet takes from being killed to being started again.
@@ -86,7 +86,7 @@ impl<C: Codec> World<C> {
             self.obey(number, order);
         }
         if self.machines[number].version == poll.seen && !call.ghost {
-            self.machines[number].held.push(Held { call, seen: poll.seen });
+            self.machines[number].held.push(HeldPoll { call, seen: poll.seen });
             let over = self.now + poll.hold;
             self.agenda.at(over, Event::HoldOver { machine: number, call: call.number });
         } else {
@@ -98,13 +98,13 @@ impl<C: Codec> World<C> {
         let machine = &mut self.machines[number];
         let Some(borglet) = &mut machine.borglet else { return };
         let stamp = order.stamp;
-        if self.planted == Some(Planted::OldOrder) {
+        if self.injected_bug == Some(InjectedBug::OldOrder) {
             order.stamp = order.stamp.max(machine.said.stamp);
         }
         let mut effects = Vec::new();
         // One that is refused came late: whoever sent it learns from the report.
         if borglet.obey(self.now, order, &mut effects).is_ok() {
-            self.judge.obeyed(number, &mut machine.obeyed, stamp);
+            self.invariants.obeyed(number, &mut machine.obeyed, stamp);
         }
         self.effects(number, effects);
     }
@@ -131,7 +131,7 @@ impl<C: Codec> World<C> {
             match consequence {
                 Consequence::Started(instance) => {
                     self.counts.processes += 1;
-                    self.judge.started(number, &self.machines[number], instance);
+                    self.invariants.started(number, &self.machines[number], instance);
                 }
                 Consequence::After(after, instance, step) => {
                     let event = Event::Task { machine: number, boot, instance, step };
@@ -168,10 +168,10 @@ impl<C: Codec> World<C> {
             self.agenda.at(self.now + runs, Event::Task { machine: number, boot, instance, step });
         }
         if let Some(end) = &passed.ended {
-            self.judge.ended(instance, end);
+            self.invariants.ended(instance, end);
         }
         if let Input::AllocRemoved(_) = passed.input {
-            self.judge.in_its_place(number, &self.machines[number]);
+            self.invariants.in_its_place(number, &self.machines[number]);
         }
         self.tell_borglet(number, passed.input);
     }
@@ -211,7 +211,7 @@ impl<C: Codec> World<C> {
         self.machines[number].lose_power();
         for instance in running {
             let reason = "its machine was rebooted".to_owned();
-            self.judge.ended(instance, &End::Lost { reason });
+            self.invariants.ended(instance, &End::Lost { reason });
         }
     }
 
@@ -294,7 +294,7 @@ impl<C: Codec> World<C> {
         machine.kill_borglet();
         // What was sent to a Borglet that stood still ends with its connections.
         machine.backlog.clear();
-        if self.planted == Some(Planted::OrderTwice) {
+        if self.injected_bug == Some(InjectedBug::OrderTwice) {
             machine.forget();
         }
         let boot = machine.boot;

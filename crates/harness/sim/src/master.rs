@@ -7,15 +7,15 @@ use std::rc::Rc;
 use cell::{Applied, Cell, Outcome};
 use model::{LogIndex, ReplicaId, Span, Term, Time, UserName};
 use replica::{
-    Codec, Founding, Input, LogEntry, Output, Persist, Refusal, Replica, ReplicaError, Settings,
+    Bootstrap, Codec, Input, LogEntry, Output, Persist, Refusal, Replica, ReplicaError, Settings,
     Ticket,
 };
 
 use crate::clients::Asked;
 use crate::disk::{Checkpoint, Crash, Disk};
+use crate::injected_bug::InjectedBug;
 use crate::machine::Machine;
 use crate::network::Node;
-use crate::planted::Planted;
 use crate::tap::{Seen, Tap};
 use crate::world::{Event, World, cell_name, number_of};
 
@@ -34,7 +34,7 @@ pub(crate) enum Asker {
     },
     /// A proposal of the scheduler in one of its lives; of the rival where there is none.
     Scheduler {
-        life: Option<u64>,
+        incarnation: Option<u64>,
         number: u64,
         instances: Vec<model::InstanceId>,
     },
@@ -49,7 +49,7 @@ pub(crate) struct MasterHost<C: Codec> {
     pub(crate) founder: Option<UserName>,
     pub(crate) disk: Disk,
     /// Counts its lives: what belongs to an earlier one does not happen any more.
-    pub(crate) life: u64,
+    pub(crate) incarnation: u64,
     replica: Option<Replica<Tap<C>>>,
     pub(crate) seen: Rc<RefCell<Seen>>,
     frozen: bool,
@@ -81,7 +81,7 @@ impl<C: Codec> MasterHost<C> {
             settings,
             founder,
             disk,
-            life: 0,
+            incarnation: 0,
             replica: None,
             seen,
             frozen: false,
@@ -126,7 +126,7 @@ impl<C: Codec> MasterHost<C> {
             return false;
         }
         self.disk.crash(how);
-        self.life += 1;
+        self.incarnation += 1;
         self.inbox.clear();
         self.askers.clear();
         self.backlog.clear();
@@ -154,24 +154,25 @@ impl<C: Codec> World<C> {
             return self.lose_replica(host);
         };
         let tap = Tap::new(Rc::clone(&self.codec), Rc::clone(&self.masters[host].seen));
-        let founding = cell_name().zip(self.masters[host].founder.clone());
-        let founding = founding.map(|(name, administrator)| {
+        let bootstrap = cell_name().zip(self.masters[host].founder.clone());
+        let bootstrap = bootstrap.map(|(name, administrator)| {
             // Its load is of more users than anybody grants quota to.
-            Founding { name, administrator, quota: false }
+            Bootstrap { name, administrator, quota: false }
         });
         let term = recovered.checkpoint.as_ref().map_or(Term(0), |(_, term)| *term);
         let (settings, now) = (self.masters[host].settings.clone(), self.now);
-        match Replica::new(settings, tap, now, recovered, founding) {
+        match Replica::new(settings, tap, now, recovered, bootstrap) {
             Ok(replica) => {
                 self.counts.masters += 1;
                 let master = &mut self.masters[host];
                 master.seen.borrow_mut().begin(replica.cell());
-                master.seen.borrow_mut().of_before = master.disk.restore_epoch < self.judge.epoch();
+                master.seen.borrow_mut().of_before =
+                    master.disk.restore_epoch < self.invariants.epoch();
                 (master.term, master.last_checkpoint) = (term, replica.cell().index());
                 master.replica = Some(replica);
                 self.wake_master(host, now);
             }
-            Err(error) => self.judge.violated(format!("the master cannot start: {error}")),
+            Err(error) => self.invariants.violated(format!("the master cannot start: {error}")),
         }
     }
 
@@ -190,8 +191,9 @@ impl<C: Codec> World<C> {
     pub(crate) fn disk_has_room(&mut self, host: usize) {
         self.masters[host].disk.full = false;
         if let Some(number) = self.masters[host].disk.waiting() {
-            let life = self.masters[host].life;
-            self.agenda.at(self.now + Span::from_millis(1), Event::Written { host, life, number });
+            let incarnation = self.masters[host].incarnation;
+            self.agenda
+                .at(self.now + Span::from_millis(1), Event::Written { host, incarnation, number });
         }
     }
 
@@ -199,7 +201,7 @@ impl<C: Codec> World<C> {
         let (at, master) = (at.max(self.now), &mut self.masters[host]);
         if master.wakes.is_none_or(|wakes| at < wakes) {
             master.wakes = Some(at);
-            self.agenda.at(at, Event::MasterStep { host, life: master.life });
+            self.agenda.at(at, Event::MasterStep { host, incarnation: master.incarnation });
         }
     }
 
@@ -208,9 +210,9 @@ impl<C: Codec> World<C> {
         self.wake_master(host, self.now + BATCH);
     }
 
-    pub(crate) fn master_wakes(&mut self, host: usize, life: u64) {
+    pub(crate) fn master_wakes(&mut self, host: usize, incarnation: u64) {
         let master = &mut self.masters[host];
-        if life != master.life || master.wakes.is_none_or(|wakes| wakes > self.now) {
+        if incarnation != master.incarnation || master.wakes.is_none_or(|wakes| wakes > self.now) {
             return;
         }
         master.wakes = None;
@@ -227,12 +229,12 @@ impl<C: Codec> World<C> {
         }
         for output in outputs {
             // It may have come to its end by what it put out.
-            let ended = self.masters[host].life != life;
+            let ended = self.masters[host].incarnation != incarnation;
             if !ended || matches!(output, Output::Committed { .. }) {
                 self.put_out(host, output, &applied);
             }
         }
-        if self.masters[host].life == life {
+        if self.masters[host].incarnation == incarnation {
             if let Some(note) = note {
                 self.masters[host].disk.note(note);
             }
@@ -245,10 +247,10 @@ impl<C: Codec> World<C> {
     fn look_at(&mut self, host: usize) -> Vec<(LogIndex, Applied)> {
         let mut seen = self.masters[host].seen.borrow_mut();
         for violation in std::mem::take(&mut seen.violations) {
-            self.judge.violated(violation);
+            self.invariants.violated(violation);
         }
         for (index, state) in std::mem::take(&mut seen.states) {
-            self.judge.state(index, state);
+            self.invariants.state(index, state);
         }
         std::mem::take(&mut seen.applied)
     }
@@ -258,13 +260,13 @@ impl<C: Codec> World<C> {
             Output::Persist(persist) => self.persist(host, persist),
             Output::Send(message) => self.send_message(host, message),
             Output::Reply(ticket, index, outcome) => {
-                self.judge.acknowledged(index);
+                self.invariants.acknowledged(index);
                 self.reply(host, ticket, index, outcome, applied);
             }
             Output::Readable(ticket, index) => {
                 if let Some(Asker::Reader(floor)) = self.masters[host].askers.remove(&ticket) {
                     self.counts.reads += 1;
-                    self.judge.read(self.masters[host].id(), floor, index);
+                    self.invariants.read(self.masters[host].id(), floor, index);
                 }
             }
             Output::Refused(ticket, refusal) => self.refuse(host, ticket, refusal),
@@ -273,7 +275,7 @@ impl<C: Codec> World<C> {
             Output::Committed { entry, at, events } => {
                 self.masters[host].term = entry.term;
                 let applied = applied_at(applied, entry.index);
-                if self.judge.committed(&entry, at, &events, applied) {
+                if self.invariants.committed(&entry, at, &events, applied) {
                     self.counts.operations += 1;
                     self.operations.count(self.age());
                     self.really_ended(host);
@@ -289,7 +291,7 @@ impl<C: Codec> World<C> {
             Output::Leads(term) => {
                 self.masters[host].leads = Some(term);
                 let index = self.masters[host].cell().map_or(LogIndex(0), Cell::index);
-                self.judge.leads(index);
+                self.invariants.leads(index);
             }
             Output::Follows => self.masters[host].leads = None,
             Output::Leader(leader, term) => self.elected(host, leader, term),
@@ -299,16 +301,16 @@ impl<C: Codec> World<C> {
 
     fn persist(&mut self, host: usize, persist: Persist) {
         let master = &mut self.masters[host];
-        let (life, number) = (master.life, persist.number);
+        let (incarnation, number) = (master.incarnation, persist.number);
         let votes = persist.hard_state.is_some_and(|promised| promised.vote > 0);
         let only_votes = votes && persist.entries.is_empty();
         let follows = master.leads.is_none();
         let takes = master.disk.write(persist);
-        self.agenda.at(self.now + takes, Event::Written { host, life, number });
+        self.agenda.at(self.now + takes, Event::Written { host, incarnation, number });
         if only_votes {
             self.voted(host, takes);
         }
-        if self.planted == Some(Planted::EarlyAcknowledgement) && follows {
+        if self.injected_bug == Some(InjectedBug::EarlyAcknowledgement) && follows {
             self.tell_master(host, Input::Persisted(number));
         }
     }
@@ -319,7 +321,7 @@ impl<C: Codec> World<C> {
             matches!(error, ReplicaError::Forgot { .. } | ReplicaError::AnotherDirectory { .. });
         if !forgets || !self.masters[host].disk.lost {
             let id = self.masters[host].id();
-            self.judge.violated(format!("the master cannot go on: {error} (replica {id})"));
+            self.invariants.violated(format!("the master cannot go on: {error} (replica {id})"));
             return;
         }
         self.lose_replica(host);
@@ -327,13 +329,14 @@ impl<C: Codec> World<C> {
 
     /// What the cell says has ended on a machine does not run there.
     fn really_ended(&mut self, host: usize) {
-        for (id, machine) in self.judge.take_ended() {
+        for (id, machine) in self.invariants.take_ended() {
             let machine = self.masters[host].cell().and_then(|cell| cell.machine(machine));
             let number = machine.and_then(|machine| number_of(&machine.address));
             let there = number.and_then(|number| self.machines.get(number));
             let runs = |there: &Machine| there.running().any(|running| running == id);
             if there.is_some_and(|there| runs(there) || there.allocs.contains_key(&id)) {
-                self.judge.violated(format!("the cell says that {id} has ended, and it runs on"));
+                self.invariants
+                    .violated(format!("the cell says that {id} has ended, and it runs on"));
             }
         }
     }
@@ -350,12 +353,12 @@ impl<C: Codec> World<C> {
             Some(Asker::Client { client, attempt, again }) => {
                 self.answer_client(host, client, attempt, again, Ok((index, outcome)));
             }
-            Some(Asker::Scheduler { life, number, instances }) => {
+            Some(Asker::Scheduler { incarnation, number, instances }) => {
                 let Outcome::Assigned(results) = outcome else { return };
-                self.judge.assigned(&instances, &results, applied_at(applied, index));
+                self.invariants.assigned(&instances, &results, applied_at(applied, index));
                 let judged = instances.into_iter().zip(results);
                 let refused = judged.filter(|(_, result)| result.is_err()).map(|(id, _)| id);
-                self.answer_scheduler(host, life, number, Some(refused.collect()));
+                self.answer_scheduler(host, incarnation, number, Some(refused.collect()));
             }
             Some(Asker::Reader(_)) | None => {}
         }
@@ -366,8 +369,8 @@ impl<C: Codec> World<C> {
             Some(Asker::Client { client, attempt, again }) => {
                 self.answer_client(host, client, attempt, again, Err(refusal));
             }
-            Some(Asker::Scheduler { life, number, .. }) => {
-                self.answer_scheduler(host, life, number, None);
+            Some(Asker::Scheduler { incarnation, number, .. }) => {
+                self.answer_scheduler(host, incarnation, number, None);
             }
             Some(Asker::Reader(_)) | None => {}
         }
@@ -394,19 +397,20 @@ impl<C: Codec> World<C> {
     pub(crate) fn proposed(
         &mut self,
         host: usize,
-        life: Option<u64>,
+        incarnation: Option<u64>,
         number: u64,
         assignments: Vec<cell::Assignment>,
     ) {
         if self.masters[host].is_up() {
             let instances = assignments.iter().map(|assignment| assignment.instance).collect();
-            let ticket = self.masters[host].ticket(Asker::Scheduler { life, number, instances });
+            let ticket =
+                self.masters[host].ticket(Asker::Scheduler { incarnation, number, instances });
             self.tell_master(host, Input::Propose(ticket, assignments));
         }
     }
 
-    pub(crate) fn written(&mut self, host: usize, life: u64, number: u64) {
-        if life == self.masters[host].life && self.masters[host].disk.finish(number) {
+    pub(crate) fn written(&mut self, host: usize, incarnation: u64, number: u64) {
+        if incarnation == self.masters[host].incarnation && self.masters[host].disk.finish(number) {
             self.tell_master(host, Input::Persisted(number));
         }
     }
@@ -417,15 +421,15 @@ impl<C: Codec> World<C> {
         if cell.index().0 < master.last_checkpoint.0 + master.checkpoint_every {
             return;
         }
-        let (cell, term, life) = (Box::new(cell.clone()), master.term, master.life);
+        let (cell, term, incarnation) = (Box::new(cell.clone()), master.term, master.incarnation);
         master.last_checkpoint = cell.index();
-        let event = Event::Checkpointed { host, life, cell, term };
+        let event = Event::Checkpointed { host, incarnation, cell, term };
         self.agenda.at(self.now + CHECKPOINT_TAKES, event);
     }
 
-    pub(crate) fn checkpointed(&mut self, host: usize, life: u64, cell: Cell, term: Term) {
+    pub(crate) fn checkpointed(&mut self, host: usize, incarnation: u64, cell: Cell, term: Term) {
         let master = &mut self.masters[host];
-        if life != master.life || !master.disk.takes_checkpoint(cell.index()) {
+        if incarnation != master.incarnation || !master.disk.takes_checkpoint(cell.index()) {
             return;
         }
         let needed_from = master.disk.checkpoint(Checkpoint { cell, term });
@@ -434,12 +438,15 @@ impl<C: Codec> World<C> {
 
     /// Its follower gets a committed record.
     fn stream(&mut self, host: usize, entry: LogEntry) {
-        let Some(life) = self.scheduler.followed_by(host, self.masters[host].life) else { return };
+        let Some(incarnation) = self.scheduler.followed_by(host, self.masters[host].incarnation)
+        else {
+            return;
+        };
         let last = self.masters[host].last_sent;
         match self.network.stream(self.now, last, Node::Master(host), Node::Scheduler) {
             Some(arrives) => {
                 self.masters[host].last_sent = arrives;
-                self.agenda.at(arrives, Event::Followed { life, entry });
+                self.agenda.at(arrives, Event::Followed { incarnation, entry });
             }
             None => self.stream_breaks(Some(host), Span::from_secs(5)),
         }

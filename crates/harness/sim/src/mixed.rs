@@ -13,7 +13,7 @@ use model::{
 };
 use spec::{Constraint, HealthCheck, JobReference, JobSpec, Kind, Relation, TaskSpec};
 
-use crate::load::{Load, Wish};
+use crate::load::{Action, Load};
 use crate::world::address;
 
 /// The load.
@@ -45,7 +45,7 @@ impl Mixed {
         1 + self.random.index(self.users.len().saturating_sub(1))
     }
 
-    fn submit(&mut self, cell: &Cell) -> Option<Wish> {
+    fn submit(&mut self, cell: &Cell) -> Option<Action> {
         let owner = self.owner();
         self.jobs += 1;
         let name = JobName::new(&format!("j{}", self.jobs)).ok()?;
@@ -77,7 +77,7 @@ impl Mixed {
             2..6 => self.in_alloc_set(cell, owner, &mut spec),
             _ => {}
         }
-        Some(Wish::Ask(owner, Mutation::Submit(Arc::new(spec))))
+        Some(Action::Request(owner, Mutation::Submit(Arc::new(spec))))
     }
 
     /// Room for tasks of others, and of some other users.
@@ -156,7 +156,7 @@ impl Mixed {
         Some((owner, job))
     }
 
-    fn kill(&mut self, cell: &Cell) -> Option<Wish> {
+    fn kill(&mut self, cell: &Cell) -> Option<Action> {
         let (owner, job) = self.alive(cell)?;
         let tasks = if self.random.chance(600) {
             TaskSelection::All
@@ -164,11 +164,11 @@ impl Mixed {
             let index = TaskIndex(u32::try_from(self.random.below(job.spec.tasks.into())).ok()?);
             TaskSelection::Some(vec![(index, index)])
         };
-        Some(Wish::Ask(owner, Mutation::Kill { collection: job.id, tasks }))
+        Some(Action::Request(owner, Mutation::Kill { collection: job.id, tasks }))
     }
 
     /// A changed description: whatever may change while tasks run.
-    fn update(&mut self, cell: &Cell) -> Option<Wish> {
+    fn update(&mut self, cell: &Cell) -> Option<Action> {
         let (owner, job) = self.alive(cell)?;
         let mut spec = JobSpec::clone(&job.spec);
         match self.random.below(12) {
@@ -186,7 +186,7 @@ impl Mixed {
             }
             _ => spec.task.limit = self.changed(spec.task.limit),
         }
-        Some(Wish::Ask(owner, Mutation::Submit(Arc::new(spec))))
+        Some(Action::Request(owner, Mutation::Submit(Arc::new(spec))))
     }
 
     /// Half as much to half as much again.
@@ -204,7 +204,7 @@ impl Mixed {
 
     /// Something of quota or capabilities. Whether quota is metered changes now and then, as what is
     /// charged has to be right in any case.
-    fn quota(&mut self, now: Time) -> Option<Wish> {
+    fn quota(&mut self, now: Time) -> Option<Action> {
         let user = self.random.one_of(&self.users)?.clone();
         let mutation = match self.random.below(10) {
             0..5 => {
@@ -224,16 +224,16 @@ impl Mixed {
             7 => Mutation::MeterQuota { on: self.random.chance(600) },
             _ => {
                 let capability = *self.random.one_of(&Capability::ALL)?;
-                let held = self.random.chance(700);
-                Mutation::SetCapability { user, capability, held }
+                let granted = self.random.chance(700);
+                Mutation::SetCapability { user, capability, granted }
             }
         };
         // Who may not is refused.
         let by = if self.random.chance(900) { 0 } else { self.owner() };
-        Some(Wish::Ask(by, mutation))
+        Some(Action::Request(by, mutation))
     }
 
-    fn machine(&mut self) -> Option<Wish> {
+    fn machine(&mut self) -> Option<Action> {
         let number = self.random.index(self.machines.len());
         let machine = self.machines.get(number)?.0.clone();
         let is_drained = self.drained.get(&number).copied().unwrap_or(false);
@@ -258,7 +258,7 @@ impl Mixed {
                 Mutation::UndrainMachine { machine }
             }
         };
-        Some(Wish::Ask(0, mutation))
+        Some(Action::Request(0, mutation))
     }
 }
 
@@ -267,17 +267,17 @@ impl Load for Mixed {
         (!self.stopped).then(|| now + self.random.wait(self.mean))
     }
 
-    fn wish(&mut self, _: Time, cell: Option<&Cell>, _: &mut Random) -> Vec<Wish> {
+    fn action(&mut self, _: Time, cell: Option<&Cell>, _: &mut Random) -> Vec<Action> {
         let Some(cell) = cell.filter(|_| !self.stopped) else { return Vec::new() };
-        let wish = match self.random.below(21) {
+        let action = match self.random.below(21) {
             20 => self.quota(cell.time()),
             0..11 => self.submit(cell),
             11..14 => self.kill(cell),
             14..16 => self.update(cell),
             16..18 => self.machine(),
-            _ => Some(Wish::Repeat(self.random.index(self.users.len()))),
+            _ => Some(Action::Repeat(self.random.index(self.users.len()))),
         };
-        wish.into_iter().collect()
+        action.into_iter().collect()
     }
 
     fn stop(&mut self) {

@@ -5,7 +5,7 @@ use model::{End, Generation, Random, Span, Time};
 
 /// What one life of a task does on its machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Life {
+pub struct Incarnation {
     /// From its start until its program runs.
     pub begins: Span,
     /// How long it runs; without one, until it is stopped.
@@ -20,7 +20,7 @@ pub struct Life {
     pub healthy_until: Option<Span>,
 }
 
-impl Default for Life {
+impl Default for Incarnation {
     /// One that runs until it is stopped, and is well.
     fn default() -> Self {
         Self {
@@ -37,13 +37,13 @@ impl Default for Life {
 /// Whoever knows what the programs do.
 pub trait Programs {
     /// What a life of a task does that begins now.
-    fn life(
+    fn incarnation(
         &self,
         now: Time,
         desired: &Desired,
         generation: Generation,
         random: &mut Random,
-    ) -> Life;
+    ) -> Incarnation;
 
     /// A life came to the end that it was said to have.
     fn came_to_its_end(&self, _desired: &Desired) {}
@@ -63,33 +63,40 @@ pub trait Programs {
 pub struct Commands;
 
 impl Programs for Commands {
-    fn life(&self, _: Time, desired: &Desired, _: Generation, random: &mut Random) -> Life {
-        let mut life = Life { begins: Span(5_000 + random.below(60_000)), ..Life::default() };
+    fn incarnation(
+        &self,
+        _: Time,
+        desired: &Desired,
+        _: Generation,
+        random: &mut Random,
+    ) -> Incarnation {
+        let mut incarnation =
+            Incarnation { begins: Span(5_000 + random.below(60_000)), ..Incarnation::default() };
         for word in &desired.spec.cmd {
             let (name, value) = word.split_once('=').unwrap_or((word, ""));
             let number = value.parse::<u64>().unwrap_or(0);
             match name {
                 "for" => {
                     let mean = Span::from_secs(number);
-                    life.runs = Some(Span(mean.0 / 2 + random.below(mean.0.max(1))));
+                    incarnation.runs = Some(Span(mean.0 / 2 + random.below(mean.0.max(1))));
                 }
-                "exit" => life.end = End::Exited { code: u8::try_from(number).unwrap_or(1) },
-                "heeds" => life.heeds = Span::from_millis(number),
+                "exit" => incarnation.end = End::Exited { code: u8::try_from(number).unwrap_or(1) },
+                "heeds" => incarnation.heeds = Span::from_millis(number),
                 "fails" if random.chance(number) => {
-                    life.runs = Some(random.wait(Span::from_secs(30)));
-                    life.end = End::Exited { code: 1 };
+                    incarnation.runs = Some(random.wait(Span::from_secs(30)));
+                    incarnation.end = End::Exited { code: 1 };
                 }
                 "sick" if random.chance(number) => {
-                    life.healthy_until = Some(random.wait(Span::from_secs(60)));
+                    incarnation.healthy_until = Some(random.wait(Span::from_secs(60)));
                 }
                 "broken" => {
-                    life.runs = Some(Span::ZERO);
-                    life.end = End::NotStarted { reason: "no such program".to_owned() };
+                    incarnation.runs = Some(Span::ZERO);
+                    incarnation.end = End::NotStarted { reason: "no such program".to_owned() };
                 }
                 _ => {}
             }
         }
-        life
+        incarnation
     }
 }
 
@@ -120,25 +127,34 @@ mod tests {
     }
 
     /// The lives of two hundred tasks of that command.
-    fn lives(words: &str) -> Vec<Life> {
+    fn lives(words: &str) -> Vec<Incarnation> {
         let (desired, mut random) = (desired(words), Random::new(7));
-        let mut life = || Commands.life(Time(0), &desired, Generation(1), &mut random);
-        (0..200).map(|_| life()).collect()
+        let mut incarnation =
+            || Commands.incarnation(Time(0), &desired, Generation(1), &mut random);
+        (0..200).map(|_| incarnation()).collect()
     }
 
     #[test]
     fn words_are_what_they_say() {
         let ends = |code| End::Exited { code };
         for (words, is) in [
-            ("run", (|life: &Life| life.runs.is_none()) as fn(&Life) -> bool),
-            ("run for=90", |life| {
-                life.runs.is_some_and(|runs| (45_000..=135_000).contains(&runs.as_millis()))
+            (
+                "run",
+                (|incarnation: &Incarnation| incarnation.runs.is_none())
+                    as fn(&Incarnation) -> bool,
+            ),
+            ("run for=90", |incarnation| {
+                incarnation.runs.is_some_and(|runs| (45_000..=135_000).contains(&runs.as_millis()))
             }),
-            ("run heeds=200", |life| life.heeds == Span::from_millis(200)),
-            ("run heeds=7 for=2", |life| life.heeds == Span::from_millis(7) && life.runs.is_some()),
-            ("run sick=1000", |life| life.healthy_until.is_some()),
-            ("run fails=0 sick=0", |life| life.runs.is_none() && life.healthy_until.is_none()),
-            ("run unknown=3", |life| life.runs.is_none()),
+            ("run heeds=200", |incarnation| incarnation.heeds == Span::from_millis(200)),
+            ("run heeds=7 for=2", |incarnation| {
+                incarnation.heeds == Span::from_millis(7) && incarnation.runs.is_some()
+            }),
+            ("run sick=1000", |incarnation| incarnation.healthy_until.is_some()),
+            ("run fails=0 sick=0", |incarnation| {
+                incarnation.runs.is_none() && incarnation.healthy_until.is_none()
+            }),
+            ("run unknown=3", |incarnation| incarnation.runs.is_none()),
         ] {
             assert!(lives(words).iter().all(is), "{words}");
         }
@@ -148,9 +164,10 @@ mod tests {
             ("run fails=1000", ends(1)),
             ("broken", End::NotStarted { reason: "no such program".to_owned() }),
         ] {
-            assert!(lives(words).iter().all(|life| life.end == end), "{words}");
+            assert!(lives(words).iter().all(|incarnation| incarnation.end == end), "{words}");
         }
-        let failing = lives("run fails=400").iter().filter(|life| life.end == ends(1)).count();
+        let failing =
+            lives("run fails=400").iter().filter(|incarnation| incarnation.end == ends(1)).count();
         assert!((60..100).contains(&failing), "{failing} of 200");
     }
 }

@@ -34,10 +34,10 @@ impl<C: Codec> World<C> {
         let for_long = |since: Time| self.now.since(since.max(self.well.since)) > LONG_ENOUGH;
         if for_long(self.well.led) {
             let what = "nobody leads, and a majority of the replicas is well for long enough";
-            self.judge.violated(what.to_owned());
+            self.invariants.violated(what.to_owned());
         } else if let Some(asked) = self.clients.waits_since().filter(|asked| for_long(*asked)) {
             let waits = self.now.since(asked);
-            self.judge.violated(format!(
+            self.invariants.violated(format!(
                 "a client waits for {waits}, and a majority of the replicas is well for long enough"
             ));
         }

@@ -3,9 +3,9 @@
 use model::Span;
 use replica::{Codec, Input};
 
+use crate::injected_bug::InjectedBug;
 use crate::master::Asker;
 use crate::network::{Fate, Node};
-use crate::planted::Planted;
 use crate::world::{Event, World};
 
 /// The mean time between two reads.
@@ -22,10 +22,10 @@ impl<C: Codec> World<C> {
     }
 
     pub(crate) fn read_asked(&mut self, host: usize) {
-        let (floor, master) = (self.judge.floor(), &mut self.masters[host]);
+        let (floor, master) = (self.invariants.floor(), &mut self.masters[host]);
         let Some(index) = master.cell().map(cell::Cell::index) else { return };
-        if self.planted == Some(Planted::LeaderReads) && master.leads.is_some() {
-            return self.judge.read(master.id(), floor, index);
+        if self.injected_bug == Some(InjectedBug::LeaderReads) && master.leads.is_some() {
+            return self.invariants.read(master.id(), floor, index);
         }
         let ticket = master.ticket(Asker::Reader(floor));
         self.tell_master(host, Input::Read(ticket));

@@ -20,8 +20,8 @@ use model::{
 use trace::google2011::{Happening, JobIn, Life as Lived, Outcome, START, Whole};
 use trace::{Job, PerMille};
 
-use crate::load::{Load, Wish};
-use crate::program::{Life, Programs};
+use crate::load::{Action, Load};
+use crate::program::{Incarnation, Programs};
 use crate::world::BEGIN;
 
 /// When the jobs of time 0 are submitted: the machines have joined by then.
@@ -106,17 +106,17 @@ impl Replay {
         Box::new(self.clone())
     }
 
-    fn submit(&self, job: &Job) -> Option<Wish> {
+    fn submit(&self, job: &Job) -> Option<Action> {
         let client = *self.shared.clients.get(&job.owner)?;
-        Some(Wish::Ask(client, Mutation::Submit(Arc::new(job.spec(self.shared.share)))))
+        Some(Action::Request(client, Mutation::Submit(Arc::new(job.spec(self.shared.share)))))
     }
 
-    fn step(&self, what: &Happening) -> Option<Wish> {
+    fn step(&self, what: &Happening) -> Option<Action> {
         let churn = &self.shared.whole.churn;
         match what {
             Happening::Remove(place) => {
                 let away = churn.away.get(*place)?;
-                Some(Wish::Remove(away.machine, away.lasts))
+                Some(Action::Remove(away.machine, away.lasts))
             }
             Happening::Arrive(place) => self.submit(&churn.arrivals.get(*place)?.job),
             Happening::Kill { job, tasks } => {
@@ -127,7 +127,7 @@ impl Replay {
                 let index = |place: &usize| Some(TaskIndex(u32::try_from(*place).ok()?));
                 let ranges = tasks.iter().filter_map(index).map(|index| (index, index));
                 let tasks = TaskSelection::Some(ranges.collect());
-                Some(Wish::Ask(client, Mutation::Kill { collection, tasks }))
+                Some(Action::Request(client, Mutation::Kill { collection, tasks }))
             }
         }
     }
@@ -163,7 +163,7 @@ impl Load for Replay {
         Some(BEGIN + step.at.since(Time::ZERO))
     }
 
-    fn wish(&mut self, now: Time, _: Option<&Cell>, _: &mut Random) -> Vec<Wish> {
+    fn action(&mut self, now: Time, _: Option<&Cell>, _: &mut Random) -> Vec<Action> {
         let shared = Rc::clone(&self.shared);
         let jobs = &shared.whole.snapshot.jobs;
         if self.submitted < jobs.len() {
@@ -171,14 +171,14 @@ impl Load for Replay {
             self.submitted += some.len();
             return some.iter().filter_map(|job| self.submit(job)).collect();
         }
-        let mut wishes = Vec::new();
+        let mut actions = Vec::new();
         while let Some(step) = shared.whole.churn.steps.get(self.stepped)
             && BEGIN + step.at.since(Time::ZERO) <= now
         {
-            wishes.extend(self.step(&step.what));
+            actions.extend(self.step(&step.what));
             self.stepped += 1;
         }
-        wishes
+        actions
     }
 
     fn answered(&mut self, _: &UserName, what: &Mutation, answer: &Result<Reply, Rejection>) {
@@ -193,26 +193,32 @@ impl Load for Replay {
 }
 
 impl Programs for Replay {
-    fn life(&self, now: Time, desired: &Desired, _: Generation, _: &mut Random) -> Life {
+    fn incarnation(
+        &self,
+        now: Time,
+        desired: &Desired,
+        _: Generation,
+        _: &mut Random,
+    ) -> Incarnation {
         let (name, index) = (&desired.job, desired.instance.index);
-        let Some(job) = self.shared.jobs.get(name) else { return Life::default() };
+        let Some(job) = self.shared.jobs.get(name) else { return Incarnation::default() };
         let lived = self.shared.lived.borrow().get(&(name.clone(), index)).copied().unwrap_or(0);
         let lives = self.shared.lives(*job, index).unwrap_or_default();
-        let Some(life) = lives.get(lived) else { return Life::default() };
+        let Some(incarnation) = lives.get(lived) else { return Incarnation::default() };
         let is_last = lived + 1 == lives.len();
-        let end = match life.outcome {
+        let end = match incarnation.outcome {
             Outcome::Finished => End::Exited { code: 0 },
             Outcome::Failed => End::Exited { code: 1 },
             // Somebody will ask for that.
-            Outcome::Killed if is_last => return Life::default(),
+            Outcome::Killed if is_last => return Incarnation::default(),
             Outcome::Killed => End::Signalled { signal: 9 },
         };
         let before = match job {
             JobIn::Snapshot(_) if lived == 0 => (BEGIN + START.since(Time::ZERO)).since(now),
             _ => Span::ZERO,
         };
-        let runs = Some(before + life.run.unwrap_or_default());
-        Life { runs, end, ..Life::default() }
+        let runs = Some(before + incarnation.run.unwrap_or_default());
+        Incarnation { runs, end, ..Incarnation::default() }
     }
 
     fn came_to_its_end(&self, desired: &Desired) {

@@ -31,7 +31,7 @@ pub(crate) struct Sent {
     number: u64,
     /// Who waits to hear of it, in which life.
     from: usize,
-    life: u64,
+    incarnation: u64,
     message: Message,
 }
 
@@ -131,7 +131,7 @@ impl<C: Codec> World<C> {
     pub(crate) fn knowing(&self) -> Option<usize> {
         let known = |host: &usize| {
             let master = &self.masters[*host];
-            let present = master.disk.restore_epoch == self.judge.epoch();
+            let present = master.disk.restore_epoch == self.invariants.epoch();
             master.cell().filter(|_| present).map(Cell::index)
         };
         let most =
@@ -171,7 +171,7 @@ impl<C: Codec> World<C> {
         let Some(leader) = leader else { return };
         let master = &self.masters[host];
         self.counts.elections += u64::from(leader == master.id());
-        self.judge.elected(master.disk.restore_epoch, term, leader);
+        self.invariants.elected(master.disk.restore_epoch, term, leader);
     }
 }
 
@@ -222,9 +222,12 @@ impl<C: Codec> World<C> {
                 }
             }
             Event::SnapshotArrives { host, sent } => self.snapshot_arrives(host, sent),
-            Event::SnapshotKept { host, life, sent } => self.snapshot_kept(host, life, *sent),
-            Event::SnapshotTold { number, host, life, to, taken }
-                if self.snapshots.remove(&number) && life == self.masters[host].life =>
+            Event::SnapshotKept { host, incarnation, sent } => {
+                self.snapshot_kept(host, incarnation, *sent);
+            }
+            Event::SnapshotTold { number, host, incarnation, to, taken }
+                if self.snapshots.remove(&number)
+                    && incarnation == self.masters[host].incarnation =>
             {
                 self.tell_master(host, Input::SnapshotSent(to, taken));
             }
@@ -241,13 +244,14 @@ impl<C: Codec> World<C> {
 
     fn send_snapshot(&mut self, host: usize, to: usize, message: Message) {
         let number = self.next_call();
-        let life = self.masters[host].life;
+        let incarnation = self.masters[host].incarnation;
         self.snapshots.insert(number);
         let takes = snapshot(&message).map_or(SNAPSHOT_TAKES, |snapshot| takes(&snapshot.cell));
-        let timeout = Event::SnapshotTold { number, host, life, to: message.to, taken: false };
+        let timeout =
+            Event::SnapshotTold { number, host, incarnation, to: message.to, taken: false };
         self.agenda.at(self.now + takes + SNAPSHOT_TIMEOUT, timeout);
         if let Fate::Arrives(delay, _) = self.network.send(Node::Master(host), Node::Master(to)) {
-            let sent = Box::new(Sent { number, from: host, life, message });
+            let sent = Box::new(Sent { number, from: host, incarnation, message });
             self.agenda.at(self.now + takes + delay, Event::SnapshotArrives { host: to, sent });
         }
     }
@@ -260,15 +264,15 @@ impl<C: Codec> World<C> {
         if cut || !master.is_up() || !master.disk.takes_checkpoint(cell.index()) {
             return self.tell_of_snapshot(host, &sent, false);
         }
-        let (takes, life) = (takes(cell), master.life);
-        self.agenda.at(self.now + takes, Event::SnapshotKept { host, life, sent });
+        let (takes, incarnation) = (takes(cell), master.incarnation);
+        self.agenda.at(self.now + takes, Event::SnapshotKept { host, incarnation, sent });
     }
 
     /// It is a checkpoint from now on, and the replica hears of it; so does who sent it.
-    fn snapshot_kept(&mut self, host: usize, life: u64, mut sent: Sent) {
+    fn snapshot_kept(&mut self, host: usize, incarnation: u64, mut sent: Sent) {
         let master = &self.masters[host];
         let index = snapshot(&sent.message).map_or(LogIndex(0), |snapshot| snapshot.cell.index());
-        if life != master.life || !master.disk.takes_checkpoint(index) {
+        if incarnation != master.incarnation || !master.disk.takes_checkpoint(index) {
             return self.tell_of_snapshot(host, &sent, false);
         }
         if let Body::Consensus(consensus) = &mut sent.message.body
@@ -277,7 +281,9 @@ impl<C: Codec> World<C> {
             // What is sent is an image.
             match Cell::from_image(snapshot.cell.image()) {
                 Ok(cell) => snapshot.cell = cell,
-                Err(error) => self.judge.violated(format!("a snapshot cannot be read: {error}")),
+                Err(error) => {
+                    self.invariants.violated(format!("a snapshot cannot be read: {error}"));
+                }
             }
             let (cell, term) = (snapshot.cell.clone(), snapshot.term);
             self.masters[host].disk.checkpoint(Checkpoint { cell, term });
@@ -288,10 +294,10 @@ impl<C: Codec> World<C> {
     }
 
     fn tell_of_snapshot(&mut self, host: usize, sent: &Sent, taken: bool) {
-        let Sent { number, from, life, ref message } = *sent;
+        let Sent { number, from, incarnation, ref message } = *sent;
         if let Fate::Arrives(delay, _) = self.network.send(Node::Master(host), Node::Master(from)) {
             let to = message.to;
-            let told = Event::SnapshotTold { number, host: from, life, to, taken };
+            let told = Event::SnapshotTold { number, host: from, incarnation, to, taken };
             self.agenda.at(self.now + delay, told);
         }
     }
@@ -387,9 +393,9 @@ impl<C: Codec> World<C> {
         let directory = DirectoryId(self.masters.len() as u64 + 1);
         let settings = replica::Settings { id, address, seed, directory, ..first.settings.clone() };
         let mut disk = Disk::new(self.operator.random.fork());
-        disk.planted = self.planted;
+        disk.injected_bug = self.injected_bug;
         disk.restore_epoch = restore_epoch;
-        let seen = Seen::new(self.checks.clone(), self.planted, silence_min(&settings));
+        let seen = Seen::new(self.checks.clone(), self.injected_bug, silence_min(&settings));
         let every = self.operator.checkpoint_every;
         let host = self.masters.len();
         self.masters.push(MasterHost::new(settings, disk, None, every, seen));
@@ -401,7 +407,7 @@ impl<C: Codec> World<C> {
     pub(crate) fn dismissed(&mut self, host: usize) {
         let id = self.masters[host].id();
         if self.masters[host].cell().is_some_and(|cell| cell.replica(id).is_some()) {
-            self.judge.violated(format!("replica {id} is dismissed, and is the cell's"));
+            self.invariants.violated(format!("replica {id} is dismissed, and is the cell's"));
         }
         self.end_master(host);
     }
@@ -416,7 +422,7 @@ impl<C: Codec> World<C> {
     pub(crate) fn lose_replica(&mut self, host: usize) {
         if !self.operator.has_several() {
             let what = "the only replica has lost what it had".to_owned();
-            return self.judge.violated(what);
+            return self.invariants.violated(what);
         }
         self.end_master(host);
     }
@@ -456,7 +462,8 @@ impl<C: Codec> World<C> {
             }
             if there.image() != cell.image() {
                 let index = cell.index();
-                self.judge.violated(format!("at {index} replica {id} is not as the leader is"));
+                self.invariants
+                    .violated(format!("at {index} replica {id} is not as the leader is"));
                 break;
             }
         }

@@ -5,8 +5,8 @@ use model::{InstanceId, Random, Span, TaskIndex, Time};
 use replica::{Codec, LogEntry};
 use scheduler::Scheduler;
 
+use crate::injected_bug::InjectedBug;
 use crate::network::{Fate, Node};
-use crate::planted::Planted;
 use crate::world::{Event, World};
 
 /// The wait before a master that does not answer is asked again.
@@ -22,7 +22,7 @@ const BATCH: Span = Span(30);
 #[derive(Debug, Default)]
 pub(crate) struct SchedulerHost {
     /// Counts its lives and its connections.
-    pub(crate) life: u64,
+    pub(crate) incarnation: u64,
     frozen: bool,
     backlog: Vec<Event>,
     scheduler: Option<Scheduler>,
@@ -40,8 +40,8 @@ pub(crate) struct SchedulerHost {
 
 impl SchedulerHost {
     /// Its life, where it follows that life of a replica.
-    pub(crate) fn followed_by(&self, host: usize, life: u64) -> Option<u64> {
-        (self.follows == Some((host, life))).then_some(self.life)
+    pub(crate) fn followed_by(&self, host: usize, incarnation: u64) -> Option<u64> {
+        (self.follows == Some((host, incarnation))).then_some(self.incarnation)
     }
 
     /// Its copy of the cell.
@@ -56,24 +56,24 @@ impl SchedulerHost {
 
     /// It is gone, with everything it knew.
     fn end(&mut self) {
-        let (life, proposals) = (self.life + 1, self.proposals);
+        let (incarnation, proposals) = (self.incarnation + 1, self.proposals);
         let (host, proposes_to) = (self.host, self.proposes_to);
-        *self = Self { life, proposals, host, proposes_to, ..Self::default() };
+        *self = Self { incarnation, proposals, host, proposes_to, ..Self::default() };
     }
 }
 
 impl<C: Codec> World<C> {
     pub(crate) fn scheduler_event(&mut self, event: Event) {
-        let (Event::SchedulerConnects { life }
-        | Event::Copied { life, .. }
-        | Event::Followed { life, .. }
-        | Event::StreamEnds { life }
-        | Event::SchedulerTurn { life, .. }
-        | Event::Judged { life, .. }) = &event
+        let (Event::SchedulerConnects { incarnation }
+        | Event::Copied { incarnation, .. }
+        | Event::Followed { incarnation, .. }
+        | Event::StreamEnds { incarnation }
+        | Event::SchedulerTurn { incarnation, .. }
+        | Event::Judged { incarnation, .. }) = &event
         else {
             return;
         };
-        if *life != self.scheduler.life {
+        if *incarnation != self.scheduler.incarnation {
             return;
         }
         if self.scheduler.frozen {
@@ -101,8 +101,8 @@ impl<C: Codec> World<C> {
     /// The scheduler is killed, and started again after a while.
     pub(crate) fn restart_scheduler(&mut self, after: Span) {
         self.scheduler.end();
-        let life = self.scheduler.life;
-        self.agenda.at(self.now + after, Event::SchedulerConnects { life });
+        let incarnation = self.scheduler.incarnation;
+        self.agenda.at(self.now + after, Event::SchedulerConnects { incarnation });
     }
 
     /// It stops for a while, and goes on as if nothing had been.
@@ -119,8 +119,8 @@ impl<C: Codec> World<C> {
     pub(crate) fn stream_breaks(&mut self, from: Option<usize>, found_after: Span) {
         let breaks = |(host, _): &mut (usize, u64)| from.is_none_or(|from| from == *host);
         if self.scheduler.follows.take_if(breaks).is_some() {
-            let life = self.scheduler.life;
-            self.agenda.at(self.now + found_after, Event::StreamEnds { life });
+            let incarnation = self.scheduler.incarnation;
+            self.agenda.at(self.now + found_after, Event::StreamEnds { incarnation });
         }
     }
 
@@ -129,7 +129,7 @@ impl<C: Codec> World<C> {
         let master = Node::Master(host);
         let there = self.network.stream(self.now, self.now, Node::Scheduler, master);
         let back = self.network.stream(self.now, self.now, master, Node::Scheduler);
-        let life = self.scheduler.life;
+        let incarnation = self.scheduler.incarnation;
         let cell = match (there, back) {
             (Some(_), Some(_)) if self.takes_followers(host) => self.masters[host].cell().cloned(),
             _ => None,
@@ -137,13 +137,13 @@ impl<C: Codec> World<C> {
         match cell {
             Some(cell) => {
                 let arrives = back.unwrap_or(self.now) + Span::from_millis(1);
-                self.scheduler.follows = Some((host, self.masters[host].life));
+                self.scheduler.follows = Some((host, self.masters[host].incarnation));
                 self.masters[host].last_sent = arrives;
-                self.agenda.at(arrives, Event::Copied { life, cell: Box::new(cell) });
+                self.agenda.at(arrives, Event::Copied { incarnation, cell: Box::new(cell) });
             }
             None => {
                 self.scheduler.host = self.another_master(host);
-                self.agenda.at(self.now + RETRY, Event::SchedulerConnects { life });
+                self.agenda.at(self.now + RETRY, Event::SchedulerConnects { incarnation });
             }
         }
     }
@@ -162,7 +162,7 @@ impl<C: Codec> World<C> {
             let index = entry.index;
             let what =
                 format!("record {index} came to the scheduler where {expected} was expected");
-            return self.judge.violated(what);
+            return self.invariants.violated(what);
         }
         let decoded = match entry.data.is_empty() {
             true => Ok((scheduler.cell().time(), cell::Op::Nothing)),
@@ -171,13 +171,13 @@ impl<C: Codec> World<C> {
         match decoded {
             // A mistake that is planted: one operation in some hundreds is not understood.
             Ok((at, _))
-                if self.planted == Some(Planted::MissedOperation)
+                if self.injected_bug == Some(InjectedBug::MissedOperation)
                     && entry.index.0.is_multiple_of(257) =>
             {
                 drop(scheduler.follow(at, &cell::Op::Nothing));
             }
             Ok((at, op)) => drop(scheduler.follow(at, &op)),
-            Err(what) => self.judge.violated(format!("a record cannot be read: {what}")),
+            Err(what) => self.invariants.violated(format!("a record cannot be read: {what}")),
         }
         self.plan_turn(self.now + BATCH);
     }
@@ -186,8 +186,8 @@ impl<C: Codec> World<C> {
         let at = at.max(self.now);
         if self.scheduler.turn.is_none_or(|turn| at < turn) {
             self.scheduler.turn = Some(at);
-            let life = self.scheduler.life;
-            self.agenda.at(at, Event::SchedulerTurn { life, at });
+            let incarnation = self.scheduler.incarnation;
+            self.agenda.at(at, Event::SchedulerTurn { incarnation, at });
         }
     }
 
@@ -217,13 +217,14 @@ impl<C: Codec> World<C> {
     }
 
     fn propose(&mut self, number: u64, assignments: Vec<Assignment>) {
-        let life = self.scheduler.life;
+        let incarnation = self.scheduler.incarnation;
         let host = self.scheduler.proposes_to;
         if let Fate::Arrives(delay, _) = self.network.send(Node::Scheduler, Node::Master(host)) {
-            let event = Event::Proposed { host, life: Some(life), number, assignments };
+            let event =
+                Event::Proposed { host, incarnation: Some(incarnation), number, assignments };
             self.agenda.at(self.now + delay, event);
         }
-        let given_up = Event::Judged { life, number, refused: None };
+        let given_up = Event::Judged { incarnation, number, refused: None };
         self.agenda.at(self.now + PROPOSAL_TIMEOUT, given_up);
     }
 
@@ -231,13 +232,13 @@ impl<C: Codec> World<C> {
     pub(crate) fn answer_scheduler(
         &mut self,
         host: usize,
-        life: Option<u64>,
+        incarnation: Option<u64>,
         number: u64,
         refused: Option<Vec<InstanceId>>,
     ) {
-        let Some(life) = life else { return };
+        let Some(incarnation) = incarnation else { return };
         if let Fate::Arrives(delay, _) = self.network.send(Node::Master(host), Node::Scheduler) {
-            self.agenda.at(self.now + delay, Event::Judged { life, number, refused });
+            self.agenda.at(self.now + delay, Event::Judged { incarnation, number, refused });
         }
     }
 
@@ -305,7 +306,7 @@ impl<C: Codec> World<C> {
             let assignments = proposals(cell, self.now, &mut self.rival.random);
             if !assignments.is_empty() {
                 let host = self.any_master();
-                let event = Event::Proposed { host, life: None, number: 0, assignments };
+                let event = Event::Proposed { host, incarnation: None, number: 0, assignments };
                 self.agenda.at(self.now + Span::from_millis(1), event);
             }
         }

@@ -1,6 +1,6 @@
 //! Whether a world is as it should be when nothing goes wrong any more.
 
-use cell::feasibility::{Ask, Offer, fits};
+use cell::feasibility::{Offer, Request, fits};
 use cell::{Cell, Job, MachineState, Phase, Placement, Rescheduling, Task, TaskState};
 use model::{InstanceId, TaskIndex};
 use replica::Codec;
@@ -23,7 +23,7 @@ impl<C: Codec> World<C> {
         if !self.clients.are_done() {
             return Some("a client waits for an answer".to_owned());
         }
-        self.judge.agrees_with(&cell);
+        self.invariants.agrees_with(&cell);
         if *cell.rescheduling() != Rescheduling::Allowed {
             return Some(format!("rescheduling is {:?}", cell.rescheduling()));
         }
@@ -126,7 +126,8 @@ impl<C: Codec> World<C> {
         }
         if copy.image() != cell.image() {
             let index = cell.index();
-            self.judge.violated(format!("at {index} the scheduler's copy is not as the cell is"));
+            self.invariants
+                .violated(format!("at {index} the scheduler's copy is not as the cell is"));
         }
         None
     }
@@ -134,7 +135,7 @@ impl<C: Codec> World<C> {
 
 /// A task that waits although it fits somewhere.
 fn unplaced(cell: &Cell, job: &Job, index: TaskIndex) -> Option<String> {
-    let ask = Ask::of(job, index);
+    let ask = Request::of(job, index);
     if let Some(set) = job.alloc_set.and_then(|set| cell.job(set)) {
         return unplaced_in(cell, job, index, set);
     }
@@ -146,11 +147,15 @@ fn unplaced(cell: &Cell, job: &Job, index: TaskIndex) -> Option<String> {
 /// A task that waits although it fits in an alloc. It waits for its own, where that had to leave its
 /// machine and has no other yet.
 fn unplaced_in(cell: &Cell, job: &Job, index: TaskIndex, set: &Job) -> Option<String> {
-    let home = job.task(index)?.last_life.as_ref().and_then(|life| set.task(life.alloc?));
+    let home = job
+        .task(index)?
+        .last_incarnation
+        .as_ref()
+        .and_then(|incarnation| set.task(incarnation.alloc?));
     if home.is_some_and(|alloc| matches!(alloc.state, TaskState::Pending { .. })) {
         return None;
     }
-    let ask = Ask::of(job, index);
+    let ask = Request::of(job, index);
     let fitting = set.tasks().find_map(|(at, alloc)| {
         let TaskState::Running(placed) = &alloc.state else { return None };
         let (machine, alloc) = (cell.machine(placed.machine)?, set.instance(at)?);

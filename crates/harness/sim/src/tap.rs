@@ -5,12 +5,12 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use cell::{Applied, Cell, Op, Watch};
+use cell::{Applied, Cell, DecisionChecker, Op};
 use model::{LogIndex, MachineId, Span, Time};
 use replica::Codec;
 
-use crate::judge::digest;
-use crate::planted::{self, Planted};
+use crate::injected_bug::{self, InjectedBug};
+use crate::invariants::digest;
 
 /// How thoroughly the cell is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub(crate) struct Checks {
     checking: Checking,
     /// Whether there are others that apply the same.
     several: bool,
-    watch: Option<Watch>,
+    watch: Option<DecisionChecker>,
     since_full: u64,
     /// Up to here.
     reached: LogIndex,
@@ -47,7 +47,7 @@ impl Checks {
         self.reached = cell.index();
         self.watch = match self.checking {
             Checking::Off => None,
-            Checking::Every { .. } => Some(Watch::from(cell)),
+            Checking::Every { .. } => Some(DecisionChecker::from(cell)),
         };
     }
 
@@ -83,7 +83,7 @@ pub(crate) struct Seen {
     pub(crate) states: Vec<(LogIndex, u64)>,
     /// What contradicts itself.
     pub(crate) violations: Vec<String>,
-    pub(crate) planted: Option<Planted>,
+    pub(crate) injected_bug: Option<InjectedBug>,
     /// The cell as the planted mistake knows it.
     planted_cell: Option<Cell>,
     /// When each machine was last heard of.
@@ -108,7 +108,7 @@ impl<C> Tap<C> {
 impl Seen {
     pub(crate) fn new(
         checks: Rc<RefCell<Checks>>,
-        planted: Option<Planted>,
+        injected_bug: Option<InjectedBug>,
         silence_min: Span,
     ) -> Rc<RefCell<Self>> {
         Rc::new(RefCell::new(Self {
@@ -117,7 +117,7 @@ impl Seen {
             applied: Vec::new(),
             states: Vec::new(),
             violations: Vec::new(),
-            planted,
+            injected_bug,
             planted_cell: None,
             heard: BTreeMap::new(),
             silence_min,
@@ -130,7 +130,7 @@ impl Seen {
         if !checks.several || checks.watch.is_none() {
             checks.begin(cell);
         }
-        self.planted_cell = self.planted.map(|_| cell.clone());
+        self.planted_cell = self.injected_bug.map(|_| cell.clone());
         self.applied.clear();
     }
 
@@ -152,7 +152,7 @@ impl Seen {
     }
 
     fn after(&mut self, cell: &Cell, applied: &Applied) {
-        if self.planted.is_some() {
+        if self.injected_bug.is_some() {
             self.planted_cell = Some(cell.clone());
         }
         let mut checks = self.checks.borrow_mut();
@@ -180,9 +180,9 @@ impl<C: Codec> Codec for Tap<C> {
     fn encode(&self, at: Time, op: &Op) -> Vec<u8> {
         self.seen.borrow_mut().proposed(at, op);
         let seen = self.seen.borrow();
-        match (seen.planted, &seen.planted_cell) {
-            (Some(planted), Some(cell)) => {
-                self.inner.encode(at, &planted::proposed(planted, cell, op))
+        match (seen.injected_bug, &seen.planted_cell) {
+            (Some(injected_bug), Some(cell)) => {
+                self.inner.encode(at, &injected_bug::proposed(injected_bug, cell, op))
             }
             _ => self.inner.encode(at, op),
         }
@@ -191,8 +191,8 @@ impl<C: Codec> Codec for Tap<C> {
     fn decode(&self, payload: &[u8]) -> Result<(Time, Op), String> {
         let (at, op) = self.inner.decode(payload)?;
         let seen = self.seen.borrow();
-        Ok(match (seen.planted, &seen.planted_cell) {
-            (Some(planted), Some(cell)) => (at, planted::applied(planted, cell, op)),
+        Ok(match (seen.injected_bug, &seen.planted_cell) {
+            (Some(injected_bug), Some(cell)) => (at, injected_bug::applied(injected_bug, cell, op)),
             _ => (at, op),
         })
     }

@@ -20,13 +20,13 @@ use crate::agenda::Agenda;
 use crate::clients::{Asked, Clients, Told};
 use crate::disk::{Crash, Disk};
 use crate::fault::Fault;
-use crate::judge::Judge;
+use crate::injected_bug::InjectedBug;
+use crate::invariants::InvariantChecker;
 use crate::load::Load;
 use crate::machine::{Call, Machine, Step};
 use crate::master::MasterHost;
 use crate::network::Network;
 use crate::pace::{Intervals, Pace};
-use crate::planted::Planted;
 use crate::program::Programs;
 use crate::progress::Well;
 use crate::replicas::{Operator, Sent};
@@ -43,7 +43,7 @@ pub struct Setting {
     pub seed: u64,
     /// The machines.
     pub machines: Vec<(MachineName, Arc<MachineReport>)>,
-    /// How many replicas the Borgmaster has: the cell is founded with one, and grows as it begins.
+    /// How many replicas the Borgmaster has: the cell is bootstrapped with one, and grows as it begins.
     pub replicas: usize,
     /// What each of them and its master are set to.
     pub replica: replica::Settings,
@@ -52,7 +52,7 @@ pub struct Setting {
     /// After so many operations a checkpoint is written.
     pub checkpoint_every: u64,
     /// A mistake that is made on purpose.
-    pub planted: Option<Planted>,
+    pub injected_bug: Option<InjectedBug>,
     /// Who asks for things. The first administers the cell.
     pub users: Vec<UserName>,
 }
@@ -61,13 +61,13 @@ pub struct Setting {
 #[derive(Debug)]
 pub(crate) enum Event {
     /// A replica takes a step.
-    MasterStep { host: usize, life: u64 },
+    MasterStep { host: usize, incarnation: u64 },
     /// Its disk has finished a write.
-    Written { host: usize, life: u64, number: u64 },
+    Written { host: usize, incarnation: u64, number: u64 },
     /// A poll came to an end.
     Answered { call: Call, answer: Answer },
     /// A checkpoint is written.
-    Checkpointed { host: usize, life: u64, cell: Box<Cell>, term: model::Term },
+    Checkpointed { host: usize, incarnation: u64, cell: Box<Cell>, term: model::Term },
     /// A replica is started.
     MasterStarts { host: usize },
     /// One that is not the cell's any more is ended.
@@ -77,11 +77,11 @@ pub(crate) enum Event {
     /// One with a whole cell does.
     SnapshotArrives { host: usize, sent: Box<Sent> },
     /// And is durable.
-    SnapshotKept { host: usize, life: u64, sent: Box<Sent> },
+    SnapshotKept { host: usize, incarnation: u64, sent: Box<Sent> },
     /// A replica hears whether its snapshot was taken.
-    SnapshotTold { number: u64, host: usize, life: u64, to: ReplicaId, taken: bool },
+    SnapshotTold { number: u64, host: usize, incarnation: u64, to: ReplicaId, taken: bool },
     /// One that has voted loses power.
-    MasterDies { host: usize, life: u64 },
+    MasterDies { host: usize, incarnation: u64 },
     /// Somebody wants that another replica leads.
     Transfer,
     /// Those who keep the replicas look after them.
@@ -109,21 +109,26 @@ pub(crate) enum Event {
     /// A client waits no longer for an answer.
     GivesUp { client: usize, attempt: u64 },
     /// Something is wished for.
-    Wish,
+    Action,
     /// The scheduler asks for a copy of the cell.
-    SchedulerConnects { life: u64 },
+    SchedulerConnects { incarnation: u64 },
     /// It gets the copy.
-    Copied { life: u64, cell: Box<Cell> },
+    Copied { incarnation: u64, cell: Box<Cell> },
     /// It gets a committed record.
-    Followed { life: u64, entry: LogEntry },
+    Followed { incarnation: u64, entry: LogEntry },
     /// Its stream is found to be broken.
-    StreamEnds { life: u64 },
+    StreamEnds { incarnation: u64 },
     /// It takes its turn.
-    SchedulerTurn { life: u64, at: Time },
+    SchedulerTurn { incarnation: u64, at: Time },
     /// It hears about a proposal, or does not.
-    Judged { life: u64, number: u64, refused: Option<Vec<InstanceId>> },
+    Judged { incarnation: u64, number: u64, refused: Option<Vec<InstanceId>> },
     /// A proposal arrives at a replica.
-    Proposed { host: usize, life: Option<u64>, number: u64, assignments: Vec<cell::Assignment> },
+    Proposed {
+        host: usize,
+        incarnation: Option<u64>,
+        number: u64,
+        assignments: Vec<cell::Assignment>,
+    },
     /// The other scheduler takes its turn.
     RivalTurn,
     /// A fault begins, or ends.
@@ -181,13 +186,13 @@ pub struct World<C: Codec> {
     pub(crate) concerned: BTreeMap<usize, Vec<usize>>,
     pub(crate) more: BTreeSet<usize>,
     pub(crate) well: Well,
-    pub(crate) judge: Judge,
+    pub(crate) invariants: InvariantChecker,
     pub(crate) counts: Counts,
     /// Polls and operations by the second.
     pub(crate) polls: Pace,
     pub(crate) operations: Pace,
     pub(crate) poll_intervals: Intervals,
-    pub(crate) planted: Option<Planted>,
+    pub(crate) injected_bug: Option<InjectedBug>,
     calls: u64,
 }
 
@@ -205,7 +210,7 @@ impl<C: Codec> World<C> {
         let mut random = Random::new(setting.seed);
         let checks = Checks::new(setting.checking, setting.replicas > 1);
         let mut disk = Disk::new(random.fork());
-        disk.planted = setting.planted;
+        disk.injected_bug = setting.injected_bug;
         let machine = |(name, report): (MachineName, Arc<MachineReport>)| {
             Machine::new(name, report, random.fork())
         };
@@ -215,7 +220,7 @@ impl<C: Codec> World<C> {
         let (seed, directory) = (random.number(), DirectoryId(1));
         let settings = replica::Settings { seed, directory, ..setting.replica };
         let silence_min = silence_min(&settings);
-        let seen = Seen::new(Rc::clone(&checks), setting.planted, silence_min);
+        let seen = Seen::new(Rc::clone(&checks), setting.injected_bug, silence_min);
         let every = setting.checkpoint_every;
         let masters = vec![MasterHost::new(settings, disk, founder, every, seen)];
         let mut world = Self {
@@ -238,12 +243,15 @@ impl<C: Codec> World<C> {
             concerned: BTreeMap::new(),
             more: BTreeSet::new(),
             well: Well::default(),
-            judge: Judge::new(setting.planted, setting.checking != Checking::Off),
+            invariants: InvariantChecker::new(
+                setting.injected_bug,
+                setting.checking != Checking::Off,
+            ),
             counts: Counts::default(),
             polls: Pace::default(),
             operations: Pace::default(),
             poll_intervals: Intervals::default(),
-            planted: setting.planted,
+            injected_bug: setting.injected_bug,
             calls: 0,
         };
         world.begin();
@@ -252,10 +260,11 @@ impl<C: Codec> World<C> {
 
     fn begin(&mut self) {
         self.agenda.at(self.now, Event::MasterStarts { host: 0 });
-        self.agenda.at(self.now, Event::SchedulerConnects { life: self.scheduler.life });
+        self.agenda
+            .at(self.now, Event::SchedulerConnects { incarnation: self.scheduler.incarnation });
         self.grow();
         self.add_machines();
-        self.note_wish();
+        self.note_action();
         for (number, fault) in self.faults.iter().enumerate() {
             self.agenda.at(BEGIN + fault.after, Event::Fault { number, begins: true });
             let ends = BEGIN + fault.after + fault.lasts;
@@ -307,19 +316,19 @@ impl<C: Codec> World<C> {
     /// What is wrong, as soon as something is.
     #[must_use]
     pub fn violation(&self) -> Option<&str> {
-        self.judge.violation()
+        self.invariants.violation()
     }
 
     /// A digest of every event so far, with its place in the log and its moment.
     #[must_use]
     pub fn digest(&self) -> String {
-        self.judge.digest()
+        self.invariants.digest()
     }
 
     /// Lets everything happen that does so up to an age of the world, or until something is wrong.
     pub fn run_to(&mut self, age: Span) {
         let end = BEGIN + age;
-        while self.judge.violation().is_none()
+        while self.invariants.violation().is_none()
             && let Some(at) = self.agenda.next_at()
             && at <= end
         {
@@ -350,11 +359,11 @@ impl<C: Codec> World<C> {
             Event::Asked(asked) if self.masters[asked.host].is_frozen() => {
                 self.masters[asked.host].later(Event::Asked(asked));
             }
-            Event::MasterStep { host, life } => self.master_wakes(host, life),
-            Event::Written { host, life, number } => self.written(host, life, number),
+            Event::MasterStep { host, incarnation } => self.master_wakes(host, incarnation),
+            Event::Written { host, incarnation, number } => self.written(host, incarnation, number),
             Event::Answered { call, answer } => self.answered(call, answer),
-            Event::Checkpointed { host, life, cell, term } => {
-                self.checkpointed(host, life, *cell, term);
+            Event::Checkpointed { host, incarnation, cell, term } => {
+                self.checkpointed(host, incarnation, *cell, term);
             }
             Event::MasterStarts { host } => self.start_master(host),
             Event::MasterEnds { host } => self.end_master(host),
@@ -362,18 +371,18 @@ impl<C: Codec> World<C> {
             | Event::SnapshotArrives { .. }
             | Event::SnapshotKept { .. }
             | Event::SnapshotTold { .. } => self.between_replicas(event),
-            Event::MasterDies { host, life } => self.dies(host, life),
+            Event::MasterDies { host, incarnation } => self.dies(host, incarnation),
             Event::Transfer => self.transfer(),
             Event::OperatorLooks => self.operator_looks(),
             Event::Reads => self.reads(),
             Event::ReadAsked { host } => self.read_asked(host),
             Event::Asked(asked) => self.asked(*asked),
-            Event::Proposed { host, life, number, assignments } => {
-                self.proposed(host, life, number, assignments);
+            Event::Proposed { host, incarnation, number, assignments } => {
+                self.proposed(host, incarnation, number, assignments);
             }
             Event::Told(told) => self.told(*told),
             Event::GivesUp { client, attempt } => self.gives_up(client, attempt),
-            Event::Wish => self.wish(),
+            Event::Action => self.action(),
             Event::SchedulerConnects { .. }
             | Event::Copied { .. }
             | Event::Followed { .. }

@@ -209,7 +209,7 @@ impl World {
             sequence: 0,
         };
         let name = CellName::new("bench")?;
-        world.apply(&Op::Found { name, administrator: user.clone() });
+        world.apply(&Op::Bootstrap { name, administrator: user.clone() });
         world.apply(&Op::OpenSession { user });
         for id in 1..=size.machines {
             let name = MachineName::new(&format!("m{id}"))?;
@@ -237,10 +237,10 @@ impl World {
         let collection = collection.context("a job was refused")?;
         for index in (0..tasks).map(TaskIndex) {
             let task = TaskId { collection, index };
-            let life = Life { task, generation: 1, machine: self.any_machine() };
-            self.apply(&life.assigned());
-            ensure!(self.cell.placement(life.instance()).is_some(), "a task was not placed");
-            self.lives.push(life);
+            let incarnation = Life { task, generation: 1, machine: self.any_machine() };
+            self.apply(&incarnation.assigned());
+            ensure!(self.cell.placement(incarnation.instance()).is_some(), "a task was not placed");
+            self.lives.push(incarnation);
         }
         Ok(())
     }
@@ -278,13 +278,13 @@ impl World {
         for _ in 0..BATCH / 3 {
             let position = usize::try_from(self.draw(self.lives.len() as u64)).unwrap_or(0);
             let machine = self.any_machine();
-            let life = &mut self.lives[position];
-            let instance = life.instance();
+            let incarnation = &mut self.lives[position];
+            let instance = incarnation.instance();
             let end = End::Exited { code: 1 };
-            steps[0].push(life.observed(Observation::Started { instance }));
-            steps[1].push(life.observed(Observation::Ended { instance, end }));
-            (life.generation, life.machine) = (life.generation + 1, machine);
-            steps[2].push(life.assigned());
+            steps[0].push(incarnation.observed(Observation::Started { instance }));
+            steps[1].push(incarnation.observed(Observation::Ended { instance, end }));
+            (incarnation.generation, incarnation.machine) = (incarnation.generation + 1, machine);
+            steps[2].push(incarnation.assigned());
         }
         for ops in steps {
             let (cpu, begun) = (thread_time(), Instant::now());

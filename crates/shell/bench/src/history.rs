@@ -110,7 +110,7 @@ impl History {
             1 => Op::Nothing,
             2 => {
                 let name = CellName::new("bench")?;
-                Op::Found { name, administrator: self.user.clone() }
+                Op::Bootstrap { name, administrator: self.user.clone() }
             }
             3 => Op::OpenSession { user: self.user.clone() },
             4 => {

@@ -105,7 +105,7 @@ fn measure(size: &Size<'_>) -> anyhow::Result<Found> {
         replica,
         checking: Checking::Off,
         checkpoint_every: 100_000,
-        planted: None,
+        injected_bug: None,
         users: replay.users(),
     };
     let machines = setting.machines.len();

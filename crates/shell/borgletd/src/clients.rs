@@ -52,13 +52,13 @@ struct Inner {
     isolation: Isolation,
     /// Tasks that wait for their first certificate, and how to tell them that they need none.
     waiting: Mutex<BTreeMap<InstanceId, oneshot::Sender<()>>>,
-    kept: Mutex<BTreeMap<InstanceId, Kept>>,
+    kept: Mutex<BTreeMap<InstanceId, TaskCertificate>>,
     changed: Notify,
 }
 
 /// The certificate of a task that runs.
 #[derive(Clone, Copy, Debug)]
-struct Kept {
+struct TaskCertificate {
     uid: u32,
     due: SystemTime,
     expires: SystemTime,
@@ -131,7 +131,7 @@ impl Clients {
         loop {
             let now = SystemTime::now();
             let all: Vec<_> = lock(&self.0.kept).iter().map(|(id, kept)| (*id, *kept)).collect();
-            let due = |kept: &Kept| kept.due.duration_since(now).unwrap_or_default();
+            let due = |kept: &TaskCertificate| kept.due.duration_since(now).unwrap_or_default();
             let next = all.iter().map(|(_, kept)| due(kept)).min().unwrap_or(LOOK).min(LOOK);
             tokio::select! {
                 () = sleep(next) => {}
@@ -143,7 +143,7 @@ impl Clients {
         }
     }
 
-    async fn renew(&self, instance: InstanceId, kept: Kept) {
+    async fn renew(&self, instance: InstanceId, kept: TaskCertificate) {
         if SystemTime::now() < kept.due {
             return;
         }
@@ -223,7 +223,7 @@ impl Clients {
 
     fn keep(&self, instance: InstanceId, uid: u32, credentials: &Credentials) {
         let (due, expires) = (renewal::due(credentials), credentials.expires());
-        lock(&self.0.kept).insert(instance, Kept { uid, due, expires });
+        lock(&self.0.kept).insert(instance, TaskCertificate { uid, due, expires });
         self.0.changed.notify_one();
     }
 
@@ -308,7 +308,7 @@ mod tests {
 
     use super::*;
 
-    fn life(text: &str) -> InstanceId {
+    fn incarnation(text: &str) -> InstanceId {
         text.parse().expect("an instance")
     }
 
@@ -327,9 +327,9 @@ mod tests {
     async fn nothing_is_left_of_a_task_that_gets_no_certificate() {
         let place = tempfile::tempdir().expect("a temporary directory");
         let (files, clients) = clients(place.path(), &[]);
-        let error = clients.begin(life("1-0-1"), 1).await.expect_err("no master is known");
+        let error = clients.begin(incarnation("1-0-1"), 1).await.expect_err("no master is known");
         assert!(format!("{error:#}").contains("knows no master"), "{error:#}");
-        assert!(!clients.of(life("1-0-1")).exists());
+        assert!(!clients.of(incarnation("1-0-1")).exists());
         remove_all(&files);
         assert!(!directory(&files).exists());
     }
@@ -339,12 +339,12 @@ mod tests {
         let place = tempfile::tempdir().expect("a temporary directory");
         // Nobody listens there.
         let (files, clients) = clients(place.path(), &["127.0.0.1:1"]);
-        assert!(!clients.stop(life("1-0-1")), "it does not wait");
+        assert!(!clients.stop(incarnation("1-0-1")), "it does not wait");
         let begun = tokio::spawn({
             let clients = clients.clone();
-            async move { clients.begin(life("1-0-1"), 1).await }
+            async move { clients.begin(incarnation("1-0-1"), 1).await }
         });
-        while !clients.stop(life("1-0-1")) {
+        while !clients.stop(incarnation("1-0-1")) {
             tokio::task::yield_now().await;
         }
         let error = begun.await.expect("it ends").expect_err("it was stopped");
@@ -357,16 +357,16 @@ mod tests {
         let place = tempfile::tempdir().expect("a temporary directory");
         let (files, clients) = clients(place.path(), &[]);
         std::os::unix::fs::symlink(place.path(), directory(&files)).expect("a trap");
-        let error = clients.make(life("1-0-1")).expect_err("it leads elsewhere");
+        let error = clients.make(incarnation("1-0-1")).expect_err("it leads elsewhere");
         assert!(error.to_string().contains("is another user's"), "{error:#}");
         fs::remove_file(directory(&files)).expect("it was there");
 
-        clients.make(life("1-0-1")).expect("there is room");
-        fs::write(clients.of(life("1-0-1")).join("user.key"), "old").expect("there is room");
-        clients.make(life("1-0-1")).expect("there is room");
-        assert!(!clients.of(life("1-0-1")).join("user.key").exists(), "another life's key");
+        clients.make(incarnation("1-0-1")).expect("there is room");
+        fs::write(clients.of(incarnation("1-0-1")).join("user.key"), "old").expect("there is room");
+        clients.make(incarnation("1-0-1")).expect("there is room");
+        assert!(!clients.of(incarnation("1-0-1")).join("user.key").exists(), "another life's key");
         clients.adopt(&[]);
-        assert!(!clients.of(life("1-0-1")).exists());
+        assert!(!clients.of(incarnation("1-0-1")).exists());
         remove_all(&files);
     }
 }

@@ -182,13 +182,13 @@ impl Watched {
 }
 
 /// What a directory that is counted is part of.
-type Part = Option<InstanceId>;
+type Owner = Option<InstanceId>;
 
 /// What tasks and allocs have, as far as it is counted.
 struct Count {
-    waiting: Vec<(Part, PathBuf)>,
-    under_way: Vec<(Part, Measure)>,
-    counted: Vec<(Part, Used)>,
+    waiting: Vec<(Owner, PathBuf)>,
+    under_way: Vec<(Owner, Measure)>,
+    counted: Vec<(Owner, Used)>,
 }
 
 impl Count {
@@ -230,7 +230,7 @@ impl Count {
         self.waiting.is_empty() && self.under_way.is_empty()
     }
 
-    fn so_far(&self) -> impl Iterator<Item = (Part, Used)> {
+    fn so_far(&self) -> impl Iterator<Item = (Owner, Used)> {
         let under_way = self.under_way.iter().map(|(part, measure)| (*part, measure.used()));
         self.counted.iter().copied().chain(under_way)
     }

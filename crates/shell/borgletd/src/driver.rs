@@ -10,7 +10,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use super::Described;
 use super::clients::Clients;
 use super::disk;
-use super::effects::Doer;
+use super::effects::Executor;
 use super::kept;
 use super::ports;
 use super::remover::Remover;
@@ -108,12 +108,12 @@ pub(super) fn start(files: Files, clients: Clients, machine: Described) -> anyho
     tokio::spawn(kept::clean(files.clone(), remover.clone()));
     disk::watch(files.clone(), report, certain, messages.clone())?;
     tokio::spawn(ports::watch(files.clone(), range, messages.clone()));
-    let mut doer = Doer::new(files, clients, remover, messages.clone(), stamp);
+    let mut executor = Executor::new(files, clients, remover, messages.clone(), stamp);
     for instance in adopted {
-        doer.watch(instance);
+        executor.watch(instance);
     }
     tokio::spawn(async move {
-        drive(borglet, clock, from_all, &mut doer, &to_reports).await;
+        drive(borglet, clock, from_all, &mut executor, &to_reports).await;
         to_failed.send_replace(Some("nothing drives the Borglet any more".to_owned()));
     });
     Ok(Driver { messages, reports, failed })
@@ -123,7 +123,7 @@ async fn drive(
     mut borglet: Borglet,
     clock: Clock,
     mut from_all: mpsc::Receiver<Message>,
-    doer: &mut Doer,
+    executor: &mut Executor,
     reports: &watch::Sender<Versioned>,
 ) {
     let mut effects: Vec<Effect> = Vec::new();
@@ -143,7 +143,7 @@ async fn drive(
                 Some(Message::Order(order, waiting)) => {
                     // Before anything of it is done: or a Borglet that is started again could obey an
                     // older one.
-                    let obeyed = match doer.persist(order.stamp).await {
+                    let obeyed = match executor.persist(order.stamp).await {
                         Ok(()) => match borglet.obey(clock.now(), order, &mut effects) {
                             Ok(()) => Obeyed::Yes,
                             Err(refused) => {
@@ -162,7 +162,7 @@ async fn drive(
             () = tick => borglet.step(clock.now(), Input::Tick, &mut effects),
         }
         for effect in effects.drain(..) {
-            doer.execute(effect);
+            executor.execute(effect);
         }
         let report = borglet.report();
         reports.send_if_modified(|known| {

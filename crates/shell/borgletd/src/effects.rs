@@ -26,7 +26,7 @@ const DELIVERY_RETRY: Duration = Duration::from_millis(5);
 
 /// Does effects and watches instances.
 #[derive(Clone)]
-pub(crate) struct Doer {
+pub(crate) struct Executor {
     files: Files,
     clients: Clients,
     remover: Remover,
@@ -44,7 +44,7 @@ enum Begun {
     NoRoom(String),
 }
 
-impl Doer {
+impl Executor {
     pub(crate) fn new(
         files: Files,
         clients: Clients,

@@ -29,7 +29,7 @@ const FILES_EACH: u64 = 100;
 
 /// What is known of each.
 #[derive(Debug, Default)]
-struct Kept {
+struct KeptIndex {
     known: HashMap<InstanceId, Known>,
 }
 
@@ -68,7 +68,7 @@ pub(crate) fn explained(at_most: &KeepAtMost) -> String {
 /// Discards what is not to be kept any longer, for ever.
 pub(crate) async fn clean(files: Files, remover: Remover) {
     let mut interval = tokio::time::interval(LOOK);
-    let mut kept = Kept::default();
+    let mut kept = KeptIndex::default();
     for look in 0_u32.. {
         interval.tick().await;
         let files = files.clone();
@@ -87,7 +87,7 @@ pub(crate) async fn clean(files: Files, remover: Remover) {
     }
 }
 
-impl Kept {
+impl KeptIndex {
     /// Discards what is too much, and as much as is missing of what is to stay free of the disk.
     fn clean(
         &mut self,
@@ -114,7 +114,7 @@ impl Kept {
             let known = self.known.get(instance)?;
             let age = u64::try_from((now - known.since).as_micros()).unwrap_or(u64::MAX);
             let (user, bytes) = (known.user.clone(), Bytes(known.used.bytes));
-            Some(borglet::Kept { instance: *instance, user, age: Span(age), bytes })
+            Some(borglet::KeptLog { instance: *instance, user, age: Span(age), bytes })
         };
         let kept: Vec<_> = there.iter().filter_map(kept).collect();
         if missing > Bytes(0) {
@@ -175,7 +175,7 @@ mod tests {
         }
         directory("2-0-1");
         let there = || linux::task::scan(&files.tasks()).expect("a list").join(" ");
-        let mut kept = Kept::default();
+        let mut kept = KeptIndex::default();
         let mut clean_for = |at_most, missing| {
             kept.clean(&files, at_most, Bytes(missing)).expect("it can be cleaned");
         };

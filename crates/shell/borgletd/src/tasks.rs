@@ -13,7 +13,7 @@ use borglet::{Desired, Launch, Recovered, RecoveredStatus};
 use linux::Isolation;
 use linux::alloc::SHARED_DIRECTORY;
 use linux::cgroup::{self, Hierarchy, Limits, TaskCgroup};
-use linux::record::{self, Bind, How, Jail, LogPolicy};
+use linux::record::{self, Bind, ExitReason, Jail, LogPolicy};
 use linux::task::{Inspection, LostReason, Resized, TaskDirectory};
 use linux::tree::Used;
 use linux::uid::Holder;
@@ -281,7 +281,7 @@ impl Files {
         let (end, cleared) = match task.inspect() {
             Ok(Inspection::Starting) => return Looked::Starting,
             Ok(Inspection::Running(running)) => return Looked::Running(running),
-            Ok(Inspection::Ended(exit)) => return Looked::Ended(end(&exit.how)),
+            Ok(Inspection::Ended(exit)) => return Looked::Ended(end(&exit.reason)),
             Ok(Inspection::Lost { reason }) => {
                 (lost(reason), task.kill().map(drop).map_err(anyhow::Error::from))
             }
@@ -443,15 +443,15 @@ fn write_desired(task: &TaskDirectory, desired: &Desired) -> anyhow::Result<()> 
 }
 
 /// How an instance ended, in the cell's words.
-fn end(how: &How) -> End {
+fn end(reason: &ExitReason) -> End {
     let byte = |number: i32| u8::try_from(number).unwrap_or(u8::MAX);
-    match how {
-        How::Exited { code } => End::Exited { code: byte(*code) },
-        How::Signalled { signal } => End::Signalled { signal: byte(*signal) },
-        How::OutOfMemory { limit_bytes, peak_bytes } => {
+    match reason {
+        ExitReason::Exited { code } => End::Exited { code: byte(*code) },
+        ExitReason::Signalled { signal } => End::Signalled { signal: byte(*signal) },
+        ExitReason::OutOfMemory { limit_bytes, peak_bytes } => {
             End::OutOfMemory { limit: Bytes(*limit_bytes), peak: Bytes(*peak_bytes) }
         }
-        How::NotStarted { reason } => End::NotStarted { reason: reason.clone() },
+        ExitReason::NotStarted { reason } => End::NotStarted { reason: reason.clone() },
     }
 }
 

@@ -48,17 +48,17 @@ pub(super) fn capability(cell: Target<'_>, command: &Command) -> Done {
     }
 }
 
-fn set(cell: Target<'_>, which: &Which, held: bool) -> Done {
+fn set(cell: Target<'_>, which: &Which, granted: bool) -> Done {
     with_cell(cell, async |mut connection| {
         let id = Some(connection.request_id().await?);
         let (user, capability) = (which.user.to_string(), which.capability.to_string());
-        let change = Some(v1::op::SetCapability { user, capability, held });
+        let change = Some(v1::op::SetCapability { user, capability, granted });
         let request = v1::ChangeCapabilityRequest { id, change };
         connection
             .ask(request, async |mut client, request| client.change_capability(request).await)
             .await?;
         let Which { user, capability } = which;
-        let has = if held { "has" } else { "no longer has" };
+        let has = if granted { "has" } else { "no longer has" };
         output::say(&format!("{user} {has} the capability {capability}\n"));
         Ok(())
     })

@@ -152,13 +152,16 @@ fn show_group(text: &mut String, answer: &v1::WhyResponse, group: &v1::PendingGr
                 );
                 lead = " ".repeat(lead.chars().count());
             }
-            for misfit in &group.misfits {
-                let nearest = match misfit.nearest.as_str() {
+            for unschedulable_reason in &group.unschedulable_reasons {
+                let nearest = match unschedulable_reason.nearest.as_str() {
                     "" => String::new(),
                     nearest => format!(" ({nearest})"),
                 };
-                let _infallible =
-                    writeln!(text, "{lead}  {} {}{nearest}", misfit.machines, misfit.reason);
+                let _infallible = writeln!(
+                    text,
+                    "{lead}  {} {}{nearest}",
+                    unschedulable_reason.machines, unschedulable_reason.reason
+                );
                 lead = " ".repeat(lead.chars().count());
             }
         }

@@ -19,7 +19,7 @@ use model::{Band, Serial, Time, UserName};
 use spec::JobSpec;
 use tonic::Status;
 
-use super::core::Ask;
+use super::core::Request;
 use super::tally::Tally;
 use rpc::metadata::RETRY_AFTER;
 
@@ -57,7 +57,7 @@ impl Load {
 
 /// Whose requests count together.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Party {
+pub(crate) enum Principal {
     /// A user's, and those of tasks of theirs.
     User(UserName),
     /// Those with one certificate: a join token's, or a machine's that renews it.
@@ -97,14 +97,15 @@ impl Asked {
     };
 
     /// What a question is, in a cell at a time.
-    pub(crate) fn of(ask: &Ask, cell: &Cell, now: Time) -> Self {
+    pub(crate) fn of(ask: &Request, cell: &Cell, now: Time) -> Self {
         match ask {
-            Ask::Request(_, by, Mutation::Submit(spec)) => {
+            Request::Mutate(_, by, Mutation::Submit(spec)) => {
                 Self::Submission(covered(cell, now, &by.user, spec))
             }
-            Ask::Request(..) | Ask::OpenSession(_) | Ask::Enrolment(_) | Ask::Propose(_) => {
-                Self::Change
-            }
+            Request::Mutate(..)
+            | Request::OpenSession(_)
+            | Request::Enrolment(_)
+            | Request::Propose(_) => Self::Change,
         }
     }
 
@@ -213,29 +214,29 @@ pub(crate) struct Admission {
 #[derive(Debug, Default)]
 struct Waiting {
     all: Load,
-    of_parties: BTreeMap<Party, Load>,
+    of_parties: BTreeMap<Principal, Load>,
 }
 
 impl Waiting {
-    fn of(&self, party: Option<&Party>) -> Load {
-        party.and_then(|party| self.of_parties.get(party)).copied().unwrap_or_default()
+    fn of(&self, principal: Option<&Principal>) -> Load {
+        principal.and_then(|principal| self.of_parties.get(principal)).copied().unwrap_or_default()
     }
 
-    fn add(&mut self, party: Option<&Party>, load: Load) {
+    fn add(&mut self, principal: Option<&Principal>, load: Load) {
         self.all = self.all.plus(load);
-        if let Some(party) = party {
-            let own = self.of_parties.entry(party.clone()).or_default();
+        if let Some(principal) = principal {
+            let own = self.of_parties.entry(principal.clone()).or_default();
             *own = own.plus(load);
         }
     }
 
-    fn remove(&mut self, party: Option<&Party>, load: Load) {
+    fn remove(&mut self, principal: Option<&Principal>, load: Load) {
         self.all = self.all.minus(load);
-        let Some(party) = party else { return };
-        let rest = self.of(Some(party)).minus(load);
-        match self.of_parties.get_mut(party) {
+        let Some(principal) = principal else { return };
+        let rest = self.of(Some(principal)).minus(load);
+        match self.of_parties.get_mut(principal) {
             Some(own) if rest.requests > 0 => *own = rest,
-            _ => drop(self.of_parties.remove(party)),
+            _ => drop(self.of_parties.remove(principal)),
         }
     }
 }
@@ -266,7 +267,7 @@ impl Admission {
     pub(crate) fn admit(
         self: &Arc<Self>,
         asked: Asked,
-        by: Option<Party>,
+        by: Option<Principal>,
         bytes: usize,
     ) -> Result<Counted, Shed> {
         let mut waiting = self.lock();
@@ -344,7 +345,7 @@ impl Admission {
 pub(crate) struct Counted {
     admission: Arc<Admission>,
     asked: Asked,
-    by: Option<Party>,
+    by: Option<Principal>,
     load: Load,
 }
 

@@ -11,7 +11,7 @@ use process::reached_at;
 use store::Retention;
 
 use crate::silence::SilenceArgs;
-use crate::{Founds, Options};
+use crate::{Bootstrap, Options};
 
 /// Of which cell a replica is.
 #[derive(Debug, Args)]
@@ -26,7 +26,7 @@ pub struct ReplicaArgs {
     /// The data directory must be there: none is made.
     #[arg(long, hide = true)]
     existing: bool,
-    /// The cell's name. Where it is new, it is founded.
+    /// The cell's name. Where it is new, it is bootstrapped.
     #[arg(long, requires = "administrator")]
     name: Option<CellName>,
     /// Who administers a cell that is new.
@@ -78,10 +78,11 @@ pub fn start(replica: ReplicaArgs, args: MasterArgs) -> anyhow::Result<()> {
     let options = Options {
         directory: replica.dir,
         existing: replica.existing,
-        founds: replica
-            .name
-            .zip(replica.administrator)
-            .map(|(cell, administrator)| Founds { cell, administrator }),
+        bootstrap: replica.name.zip(replica.administrator).map(|(name, administrator)| Bootstrap {
+            name,
+            administrator,
+            quota: true,
+        }),
         join: replica.join,
         address: args.address.map_or_else(|| reached_at(&listener), Ok)?,
         level: Level(args.level),

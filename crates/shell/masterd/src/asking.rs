@@ -9,8 +9,8 @@ use proto::v1;
 use tokio::time::Instant;
 use tonic::{Code, Status};
 
-use super::admission::{Asked, Counted, Party};
-use super::core::{Answered, Ask, NotTaken, View};
+use super::admission::{Asked, Counted, Principal};
+use super::core::{Answered, NotTaken, Request, View};
 use super::rejections::rejected;
 use super::service::{SMALL_BYTES, Service, malformed, unexpected};
 use super::users::Caller;
@@ -25,7 +25,11 @@ impl Service {
     /// Has the leader do what somebody asks, be it this replica or another. While nobody leads, or it
     /// is not known what became of it, it is asked again: a request is done once, however often it is
     /// sent.
-    pub(super) async fn ask(&self, ask: Ask, bytes: usize) -> Result<(LogIndex, Outcome), Status> {
+    pub(super) async fn ask(
+        &self,
+        ask: Request,
+        bytes: usize,
+    ) -> Result<(LogIndex, Outcome), Status> {
         let counted = self.count(&ask, bytes)?;
         self.ask_counted(ask, counted).await
     }
@@ -33,7 +37,7 @@ impl Service {
     /// The same for what counts already, and goes on to until it is answered.
     async fn ask_counted(
         &self,
-        ask: Ask,
+        ask: Request,
         counted: Arc<Counted>,
     ) -> Result<(LogIndex, Outcome), Status> {
         let until = Instant::now() + LEADER_PATIENCE;
@@ -84,16 +88,20 @@ impl Service {
     }
 
     /// Asks the leader elsewhere, and waits until this replica's view has the answer too.
-    async fn forward(&self, leader: ReplicaId, ask: &Ask) -> Result<(LogIndex, Outcome), Status> {
+    async fn forward(
+        &self,
+        leader: ReplicaId,
+        ask: &Request,
+    ) -> Result<(LogIndex, Outcome), Status> {
         bounds::check(ask).map_err(Status::invalid_argument)?;
         let (by, op) = match ask {
-            Ask::OpenSession(by) => (Some(by), Op::OpenSession { user: by.user.clone() }),
-            Ask::Request(id, by, mutation) => {
+            Request::OpenSession(by) => (Some(by), Op::OpenSession { user: by.user.clone() }),
+            Request::Mutate(id, by, mutation) => {
                 let mutation = mutation.clone();
                 (Some(by), Op::Request { id: *id, by: by.user.clone(), mutation })
             }
-            Ask::Enrolment(op) => (None, op.clone()),
-            Ask::Propose(_) => return Err(unexpected(&"a scheduler's proposal")),
+            Request::Enrolment(op) => (None, op.clone()),
+            Request::Propose(_) => return Err(unexpected(&"a scheduler's proposal")),
         };
         let by = by.map(|by| {
             let task_issued = by.task.map_or(0, |issued| issued.0);
@@ -120,7 +128,7 @@ impl Service {
 
     /// Counts a question by a message of so many bytes, from before anything is waited for until it is
     /// answered.
-    pub(super) fn count(&self, ask: &Ask, bytes: usize) -> Result<Arc<Counted>, Status> {
+    pub(super) fn count(&self, ask: &Request, bytes: usize) -> Result<Arc<Counted>, Status> {
         let counted = self.core.count(ask, bytes.max(SMALL_BYTES));
         counted.map_err(|not_taken| self.not_taken(not_taken))
     }
@@ -131,7 +139,7 @@ impl Service {
         by: Option<&Caller>,
         bytes: usize,
     ) -> Result<Arc<Counted>, Status> {
-        let by = by.map(|by| Party::User(by.user.clone()));
+        let by = by.map(|by| Principal::User(by.user.clone()));
         let counted = self.core.count_as(Asked::Change, by, bytes.max(SMALL_BYTES));
         counted.map_err(|not_taken| self.not_taken(not_taken))
     }
@@ -152,7 +160,7 @@ impl Service {
     pub(super) async fn ask_here(
         &self,
         in_term: Option<Term>,
-        ask: Ask,
+        ask: Request,
         counted: Arc<Counted>,
     ) -> Result<(LogIndex, Outcome), Status> {
         let answered = self.core.ask_in(in_term, ask, counted).await;
@@ -172,7 +180,7 @@ impl Service {
         mutation: Mutation,
         bytes: usize,
     ) -> Result<(LogIndex, Reply), Status> {
-        let answered = self.ask(Ask::Request(given(id)?, by, mutation), bytes).await?;
+        let answered = self.ask(Request::Mutate(given(id)?, by, mutation), bytes).await?;
         self.replied(answered)
     }
 
@@ -201,7 +209,7 @@ impl Service {
         };
         let found = view.and_then(|view| Some((view.leads?, find(&view).ok()?)));
         if let Some((term, found)) = found {
-            let ask = Ask::Request(id, by.clone(), kill(&found)?);
+            let ask = Request::Mutate(id, by.clone(), kill(&found)?);
             match self.ask_here(Some(term), ask, Arc::clone(&counted)).await {
                 Err(status) if may_be_answered(&status) => {}
                 answered => {
@@ -220,7 +228,7 @@ impl Service {
             }
             Err(status) => return Err(status),
         };
-        let answered = self.ask_counted(Ask::Request(id, by, mutation), counted).await?;
+        let answered = self.ask_counted(Request::Mutate(id, by, mutation), counted).await?;
         match (found, self.replied_to_kill(answered)) {
             (Err(status), Err(told)) if told.code() == Code::NotFound => Err(status),
             (found, told) => told.map(|(index, reply)| (found.ok(), index, reply)),
@@ -254,7 +262,7 @@ impl Service {
         capability: Capability,
         collection: CollectionId,
     ) -> Result<(), Status> {
-        let session = match self.ask(Ask::OpenSession(by.clone()), SMALL_BYTES).await?.1 {
+        let session = match self.ask(Request::OpenSession(by.clone()), SMALL_BYTES).await?.1 {
             Outcome::Request(Ok(Reply::Session(session))) => session,
             other => return Err(unexpected(&other)),
         };

@@ -3,14 +3,14 @@
 
 use cell::{Mutation, Op};
 
-use super::core::Ask;
+use super::core::Request;
 
 /// Why a question is not proposed, if it is not.
-pub(super) fn check(ask: &Ask) -> Result<(), String> {
+pub(super) fn check(ask: &Request) -> Result<(), String> {
     let within = match ask {
-        Ask::Request(_, _, mutation) => mutation.within_bounds(),
-        Ask::Enrolment(op) => op.within_bounds(),
-        Ask::OpenSession(_) | Ask::Propose(_) => Ok(()),
+        Request::Mutate(_, _, mutation) => mutation.within_bounds(),
+        Request::Enrolment(op) => op.within_bounds(),
+        Request::OpenSession(_) | Request::Propose(_) => Ok(()),
     };
     within.map_err(|rejection| rejection.to_string())?;
     address(ask).map_or(Ok(()), check_address)
@@ -22,14 +22,14 @@ pub(super) fn check_address(address: &str) -> Result<(), String> {
 }
 
 /// The address that is said in a question.
-fn address(ask: &Ask) -> Option<&str> {
+fn address(ask: &Request) -> Option<&str> {
     match ask {
-        Ask::Request(
+        Request::Mutate(
             _,
             _,
             Mutation::AddMachine { address, .. } | Mutation::AddReplica { address },
         )
-        | Ask::Enrolment(Op::Enrol { address, .. }) => Some(address),
+        | Request::Enrolment(Op::Enrol { address, .. }) => Some(address),
         _ => None,
     }
 }

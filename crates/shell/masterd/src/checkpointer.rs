@@ -143,7 +143,10 @@ fn thin(directory: &Path, log: &Path, retention: &Retention) -> anyhow::Result<W
 }
 
 /// Checks a cell by a thread of its own: one that a checkpoint gave may have been edited by hand.
-pub(super) fn check_beside(cell: Cell, to_core: mpsc::Sender<Message>) -> anyhow::Result<()> {
+pub(super) fn check_in_background(
+    cell: Cell,
+    to_core: mpsc::Sender<Message>,
+) -> anyhow::Result<()> {
     let check = move || check(&cell, &to_core);
     let thread = std::thread::Builder::new().name("check".to_owned()).spawn(check);
     thread.map(|_| ()).context("cannot start the thread that checks the cell")

@@ -2,7 +2,7 @@
 //! step, so that it becomes durable together; a view of the cell is published after it.
 
 #[cfg(test)]
-mod held;
+mod stalled;
 mod standing;
 
 use std::collections::HashMap;
@@ -15,19 +15,19 @@ use cell::{Assignment, Cell, Mutation, Op, Outcome, RequestId, Rescheduling};
 use checkpoint::Origin;
 use model::{LogIndex, ReplicaId, Term};
 use process::clock::Clock;
-use replica::{Founding, Input, LogEntry, Output, Recovered, Refusal, Replica, Settings, Ticket};
+use replica::{Bootstrap, Input, LogEntry, Output, Recovered, Refusal, Replica, Settings, Ticket};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use self::standing::Standing;
-use super::admission::{Admission, Asked, Counted, Party, Shed};
+use super::admission::{Admission, Asked, Counted, Principal, Shed};
+use super::batcher::Batcher;
 use super::checkpointer::{Checkpoints, Written};
 use super::events::Recorder;
 use super::itself::Dismissed;
 use super::log::{Task, ToLog};
-use super::lots::Lots;
 use super::metrics::Metrics;
 pub(crate) use super::records::Records;
-use super::threads::Part;
+use super::threads::Component;
 use super::users::Caller;
 pub(crate) use super::view::View;
 use super::{agents, bounds, peers, rescheduling};
@@ -37,7 +37,7 @@ pub(crate) enum Message {
     /// For the replica.
     Input(Input),
     /// Somebody asks and waits.
-    Ask(Ask, Asker),
+    Request(Request, Asker),
     /// Somebody waits until the view has all that was acknowledged anywhere before.
     Read(oneshot::Sender<()>),
     /// Somebody wants to follow the cell.
@@ -56,27 +56,29 @@ pub(crate) enum Message {
 
 /// What somebody asks.
 #[derive(Clone, Debug)]
-pub(crate) enum Ask {
+pub(crate) enum Request {
     /// A session.
     OpenSession(Caller),
     /// A request in a session.
-    Request(RequestId, Caller, Mutation),
+    Mutate(RequestId, Caller, Mutation),
     /// What a machine asks that joins or renews its certificate, or a replica that joins.
     Enrolment(Op),
     /// That assignments are judged.
     Propose(Vec<Assignment>),
 }
 
-impl Ask {
+impl Request {
     /// Whose it is; nobody's where it is a scheduler's.
-    fn by(&self) -> Option<Party> {
+    fn by(&self) -> Option<Principal> {
         match self {
-            Self::OpenSession(by) | Self::Request(_, by, _) => Some(Party::User(by.user.clone())),
+            Self::OpenSession(by) | Self::Mutate(_, by, _) => {
+                Some(Principal::User(by.user.clone()))
+            }
             Self::Enrolment(
                 Op::Enrol { token: serial, .. }
                 | Op::JoinReplica { token: serial, .. }
                 | Op::RenewMachine { old: serial, .. },
-            ) => Some(Party::Certificate(*serial)),
+            ) => Some(Principal::Certificate(*serial)),
             Self::Enrolment(_) | Self::Propose(_) => None,
         }
     }
@@ -141,10 +143,10 @@ pub(crate) enum NotTaken {
     Stopping,
 }
 
-pub(crate) struct Parts {
+pub(crate) struct Components {
     pub(crate) settings: Settings,
     pub(crate) recovered: Recovered,
-    pub(crate) founding: Option<Founding>,
+    pub(crate) bootstrap: Option<Bootstrap>,
     pub(crate) from_all: mpsc::Receiver<Message>,
     pub(crate) to_core: mpsc::Sender<Message>,
     pub(crate) to_log: ToLog,
@@ -178,7 +180,7 @@ impl Core {
     }
 
     /// Asks by a message of so many bytes, unless the core has too much to do.
-    pub(crate) async fn ask(&self, ask: Ask, bytes: usize) -> Result<Answered, NotTaken> {
+    pub(crate) async fn ask(&self, ask: Request, bytes: usize) -> Result<Answered, NotTaken> {
         let counted = self.count(&ask, bytes)?;
         self.ask_in(None, ask, counted).await
     }
@@ -188,7 +190,7 @@ impl Core {
     pub(super) async fn ask_in(
         &self,
         in_term: Option<Term>,
-        ask: Ask,
+        ask: Request,
         counted: Arc<Counted>,
     ) -> Result<Answered, NotTaken> {
         if let Some(why) = self.to_log.trouble() {
@@ -198,7 +200,7 @@ impl Core {
         let asked = counted.asked();
         let (answer, mut answered) = oneshot::channel();
         let asker = Asker { in_term, answer, counted, since: Instant::now() };
-        self.to_core.try_send(Message::Ask(ask, asker)).map_err(|error| match error {
+        self.to_core.try_send(Message::Request(ask, asker)).map_err(|error| match error {
             mpsc::error::TrySendError::Full(_) => {
                 NotTaken::Overloaded(self.admission.shed(asked, None, 1))
             }
@@ -219,7 +221,7 @@ impl Core {
     }
 
     /// Counts a question of so many bytes among what waits, for as long as what is given lives.
-    pub(super) fn count(&self, ask: &Ask, bytes: usize) -> Result<Arc<Counted>, NotTaken> {
+    pub(super) fn count(&self, ask: &Request, bytes: usize) -> Result<Arc<Counted>, NotTaken> {
         let view = self.view();
         let asked = Asked::of(ask, &view.cell, view.now());
         self.count_as(asked, ask.by(), bytes)
@@ -229,7 +231,7 @@ impl Core {
     pub(super) fn count_as(
         &self,
         asked: Asked,
-        by: Option<Party>,
+        by: Option<Principal>,
         bytes: usize,
     ) -> Result<Arc<Counted>, NotTaken> {
         let counted = self.admission.admit(asked, by, bytes);
@@ -366,7 +368,7 @@ struct Thread {
     /// was done.
     answers: Vec<(Ticket, Answered)>,
     last_ticket: u64,
-    lots: Lots,
+    batcher: Batcher,
     followers: Vec<mpsc::Sender<LogEntry>>,
     me: ReplicaId,
     leader: Option<ReplicaId>,
@@ -383,9 +385,10 @@ struct Thread {
 
 /// Starts the core's thread. Returns when the log has been read and applied as far as it was
 /// known to be committed.
-pub(crate) fn start(parts: Parts) -> anyhow::Result<Core> {
-    let Parts { settings, recovered, founding, from_all, to_core, to_log, agents, .. } = parts;
-    let Parts { mut checkpoints, recorder, admission, metrics, peers, .. } = parts;
+pub(crate) fn start(parts: Components) -> anyhow::Result<Core> {
+    let Components { settings, recovered, bootstrap, from_all, to_core, to_log, agents, .. } =
+        parts;
+    let Components { mut checkpoints, recorder, admission, metrics, peers, .. } = parts;
     let me = settings.id;
     let clock = Clock::start();
     let records = recovered.entries.len();
@@ -394,7 +397,7 @@ pub(crate) fn start(parts: Parts) -> anyhow::Result<Core> {
     }
     let term = recovered.checkpoint.as_ref().map_or(Term(0), |(_, term)| *term);
     let origin = Origin { term, restore_epoch: recovered.restore_epoch };
-    let replica = Replica::new(settings, Records, clock.now(), recovered, founding)?;
+    let replica = Replica::new(settings, Records, clock.now(), recovered, bootstrap)?;
     tracing::info!("read {records} records after index {}", replica.cell().index());
     let cell = replica.cell().clone();
     let first = View::first(cell, origin, me, clock);
@@ -416,7 +419,7 @@ pub(crate) fn start(parts: Parts) -> anyhow::Result<Core> {
         readable: Vec::new(),
         answers: Vec::new(),
         last_ticket: 0,
-        lots: Lots::new(),
+        batcher: Batcher::new(),
         followers: Vec::new(),
         me,
         leader: None,
@@ -430,7 +433,7 @@ pub(crate) fn start(parts: Parts) -> anyhow::Result<Core> {
         published: Instant::now(),
         metrics: Arc::clone(&metrics),
     };
-    let alive = metrics.threads.alive(Part::Core);
+    let alive = metrics.threads.alive(Component::Core);
     let run = move || {
         let _alive = alive;
         if let Err(error) = run(thread) {
@@ -452,7 +455,7 @@ fn run(mut thread: Thread) -> anyhow::Result<()> {
     thread.know_peers();
     loop {
         let (now, begun) = (thread.clock.now(), Instant::now());
-        thread.lots.propose(begun, &mut inputs);
+        thread.batcher.propose(begun, &mut inputs);
         let stepped = thread.replica.step(now, inputs.drain(..), &mut outputs);
         stepped.map_err(Dismissed::or)?;
         let changed = thread.is_to_be_seen(&outputs);
@@ -473,7 +476,7 @@ fn run(mut thread: Thread) -> anyhow::Result<()> {
         thread.answer();
         thread.metrics.core.step.add(begun.elapsed());
         let due = thread.clock.instant(thread.replica.next_step());
-        let due = thread.lots.due().map_or(due, |at| due.min(at.into()));
+        let due = thread.batcher.due().map_or(due, |at| due.min(at.into()));
         let waiting = thread.from_all.recv();
         let Ok(message) = runtime.block_on(async { tokio::time::timeout_at(due, waiting).await })
         else {
@@ -491,7 +494,7 @@ fn run(mut thread: Thread) -> anyhow::Result<()> {
                 }
                 other => inputs.extend(thread.take_in(other)),
             }
-            if inputs.len() + thread.lots.held() < STEP_MAX {
+            if inputs.len() + thread.batcher.waiting() < STEP_MAX {
                 next = thread.from_all.try_recv().ok();
             }
         }
@@ -502,7 +505,7 @@ impl Thread {
     fn take_in(&mut self, message: Message) -> Option<Input> {
         match message {
             Message::Input(input) => Some(input),
-            Message::Ask(ask, asker) => {
+            Message::Request(ask, asker) => {
                 self.last_ticket += 1;
                 let ticket = Ticket(self.last_ticket);
                 let too_late = asker.in_term.is_some() && asker.in_term != self.leads;
@@ -512,12 +515,14 @@ impl Thread {
                     return None;
                 }
                 let ask = match ask {
-                    Ask::OpenSession(by) => Input::OpenSession(ticket, by.user),
-                    Ask::Request(id, by, mutation) => Input::Request(ticket, id, by.user, mutation),
-                    Ask::Enrolment(op) => Input::Enrolment(ticket, op),
-                    Ask::Propose(assignments) => Input::Propose(ticket, assignments),
+                    Request::OpenSession(by) => Input::OpenSession(ticket, by.user),
+                    Request::Mutate(id, by, mutation) => {
+                        Input::Request(ticket, id, by.user, mutation)
+                    }
+                    Request::Enrolment(op) => Input::Enrolment(ticket, op),
+                    Request::Propose(assignments) => Input::Propose(ticket, assignments),
                 };
-                self.lots.hold(Instant::now(), ticket, ask);
+                self.batcher.hold(Instant::now(), ticket, ask);
                 None
             }
             Message::Read(answer) => {
@@ -578,7 +583,7 @@ impl Thread {
             Output::Follows => {
                 self.leads = None;
                 // It is refused now, and not done in a later term.
-                self.lots.release();
+                self.batcher.release();
                 self.metrics.core.leaderships_lost.inc();
             }
             Output::Leader(leader, term) => {
@@ -657,7 +662,7 @@ impl Thread {
             let _gone = self.reading.remove(&ticket).map(|answer| answer.send(()));
         }
         for (ticket, answered) in self.answers.drain(..) {
-            self.lots.answered(ticket);
+            self.batcher.answered(ticket);
             // A read that is refused is dropped, which says so.
             self.reading.remove(&ticket);
             if let Some(Asker { answer, counted, since, .. }) = self.waiting.remove(&ticket) {

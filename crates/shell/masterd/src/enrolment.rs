@@ -17,7 +17,7 @@ use rpc::transport::{Cause, Peer};
 use rpc::{Identity, Joining, SigningRequest, Validity};
 use tonic::{Request, Response, Status};
 
-use super::core::Ask;
+use super::core;
 use super::rejections::rejected;
 use super::service::{Answer, Service, unexpected};
 use super::users::Caller;
@@ -158,7 +158,7 @@ impl Service {
         op: Op,
     ) -> Result<(LogIndex, Reply), Status> {
         let bytes = request.get_ref().encoded_len();
-        let rejection = match self.ask(Ask::Enrolment(op), bytes).await? {
+        let rejection = match self.ask(core::Request::Enrolment(op), bytes).await? {
             (index, Outcome::Request(Ok(reply))) => return Ok((index, reply)),
             (_, Outcome::Request(Err(rejection))) => rejection,
             (_, other) => return Err(unexpected(&other)),

@@ -19,7 +19,7 @@ use tokio::sync::{mpsc as async_mpsc, watch};
 
 use super::core::Message;
 use super::metrics::Metrics;
-use super::threads::Part;
+use super::threads::Component;
 
 /// How many steps' events may wait for the thread.
 pub(super) const QUEUE: usize = 256;
@@ -187,7 +187,7 @@ pub(super) fn start(
         newest: Time(0),
         metrics: Arc::clone(&metrics),
     };
-    let alive = metrics.threads.alive(Part::Events);
+    let alive = metrics.threads.alive(Component::Events);
     let run = move || {
         let _alive = alive;
         if let Err(error) = thread.run(&from_core) {

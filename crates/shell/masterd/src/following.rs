@@ -143,13 +143,13 @@ mod tests {
         let mut cell = Cell::empty();
         let user = |name: &str| -> model::UserName { name.parse().expect("a name") };
         let name = "lab".parse().expect("a name");
-        cell.apply(Time(1), &Op::Found { name, administrator: user("ana") });
+        cell.apply(Time(1), &Op::Bootstrap { name, administrator: user("ana") });
         cell.apply(Time(1), &Op::RaiseLevel { to: cell::LEVEL });
         cell.apply(Time(2), &Op::OpenSession { user: user("ana") });
-        let let_ben = |cell: &mut Cell, held| {
+        let let_ben = |cell: &mut Cell, granted| {
             let id = RequestId { session: SessionId(1), sequence: cell.index().0 };
             let (user, capability) = (user("ben"), model::Capability::AdministerJobs);
-            let mutation = Mutation::SetCapability { user, capability, held };
+            let mutation = Mutation::SetCapability { user, capability, granted };
             let by = "ana".parse().expect("a name");
             cell.apply(Time(3), &Op::Request { id, by, mutation });
         };
@@ -191,7 +191,7 @@ mod tests {
         let mut cell = Cell::empty();
         let ana = || "ana".parse().expect("a name");
         let name = "lab".parse().expect("a name");
-        cell.apply(Time(1), &Op::Found { name, administrator: ana() });
+        cell.apply(Time(1), &Op::Bootstrap { name, administrator: ana() });
         cell.apply(Time(2), &Op::OpenSession { user: ana() });
         submit(&mut cell, "1");
         let job = cell.jobs().next().expect("the job").id;

@@ -177,12 +177,12 @@ mod tests {
     use model::ReplicaId;
 
     use super::super::core::{Message, View};
-    use super::super::held::Held;
-    use super::super::threads::Part;
+    use super::super::test_services::TestServices;
+    use super::super::threads::Component;
     use super::*;
 
     /// What is not as it has to be.
-    fn failed(held: &Held) -> Vec<String> {
+    fn failed(held: &TestServices) -> Vec<String> {
         let failed = held.service.readiness().into_iter().filter_map(|check| {
             let why = check.found.err()?;
             Some(format!("{}: {why}", check.name))
@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn it_is_ready_where_requests_are_answered_and_else_says_why_not() {
-        let held = Held::new(2);
+        let held = TestServices::new(2);
         let shows = |caught_up, leader: Option<u64>| {
             let leader = leader.map(ReplicaId);
             let view = View { caught_up, leader, ..View::of(Cell::empty()) };
@@ -209,10 +209,10 @@ mod tests {
         }
         let queue = "queue: 2 of 2 places are taken, and 0 requests wait";
         assert_eq!(failed(&held), [queue]);
-        drop(held.service.metrics.threads.alive(Part::Events));
+        drop(held.service.metrics.threads.alive(Component::Events));
         assert_eq!(failed(&held), ["threads: ended: events", queue]);
         assert!(health::all_ok(&held.service.lives()), "it lives");
-        drop(held.service.metrics.threads.alive(Part::Core));
+        drop(held.service.metrics.threads.alive(Component::Core));
         assert!(!health::all_ok(&held.service.lives()));
     }
 }

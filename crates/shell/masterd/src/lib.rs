@@ -8,7 +8,7 @@ mod admission;
 mod agents;
 mod arguments;
 mod asking;
-pub mod beside;
+mod batcher;
 mod bounds;
 mod changes;
 mod checkpointer;
@@ -20,12 +20,10 @@ mod former;
 mod front;
 mod gate;
 mod health;
-#[cfg(test)]
-mod held;
+pub mod in_process;
 pub mod itself;
 mod log;
 mod logs;
-mod lots;
 mod machines;
 mod metrics;
 pub mod past;
@@ -49,6 +47,8 @@ mod streams;
 mod summary;
 mod tally;
 mod tasks;
+#[cfg(test)]
+mod test_services;
 mod threads;
 mod users;
 mod view;
@@ -62,10 +62,10 @@ use std::time::Duration;
 
 use anyhow::Context;
 use itself::Itself;
-use model::{CellName, DirectoryId, Level, LogIndex, UserName};
+use model::{DirectoryId, Level, LogIndex};
 use process::joining::{Given, Joining};
 use process::{notify, renewal, shutdown};
-use replica::Founding;
+use replica::Bootstrap;
 use rpc::{Authority, Identity, Rotating, Validity};
 use store::{DataDirectory, Retention};
 use tokio::sync::mpsc;
@@ -82,8 +82,8 @@ struct Options {
     pub(crate) directory: PathBuf,
     /// Whether that has to be there: one that was deleted is not made anew.
     pub(crate) existing: bool,
-    /// The cell that it founds; nothing where it joined another, or has been there before.
-    pub(crate) founds: Option<Founds>,
+    /// The cell that it bootstraps; nothing where it joined another, or has been there before.
+    pub(crate) bootstrap: Option<Bootstrap>,
     /// The token with which it joins.
     pub(crate) join: Option<Given>,
     /// Where other replicas and clients reach it, as `host:port`.
@@ -100,15 +100,6 @@ struct Options {
     pub(crate) validity: Duration,
 }
 
-/// A cell that is new.
-#[derive(Clone, Debug)]
-struct Founds {
-    /// Its name.
-    pub(crate) cell: CellName,
-    /// Who administers it.
-    pub(crate) administrator: UserName,
-}
-
 /// How many messages may wait for the core, and requests for their answer.
 const CORE_QUEUE: usize = 16_384;
 /// How many bytes of requests may wait for their answer.
@@ -122,15 +113,15 @@ fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()> {
     };
     join(&directory, options.join.as_ref())?;
     let itself = Itself::read(&options.directory)?;
-    let founds = itself.id() == itself::FIRST;
-    let authority = authority(&directory, options.founds.as_ref(), founds)?;
+    let bootstrap = itself.id() == itself::FIRST;
+    let authority = authority(&directory, options.bootstrap.as_ref(), bootstrap)?;
     let authority = Arc::new(authority);
     let validity = Validity::lasting(options.validity);
     let credentials = Rotating::new(authority.issue(&Identity::Master, validity)?)?;
     let refusals = rpc::transport::Refusals::default();
     let (log, recovered) = recover::recover(&directory)?;
     itself::check(&directory, itself.id())?;
-    if founds && recovered.is_nothing() {
+    if bootstrap && recovered.is_nothing() {
         itself.check_founds(&directory)?;
     }
     let epoch = recovered.restore_epoch;
@@ -146,12 +137,7 @@ fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()> {
         agents::start(&credentials, refusals.clone(), to_core.clone(), Arc::clone(&metrics))?;
     let me = (itself.id(), options.address.as_str());
     let peers = peers::start(&credentials, me, itself.replicas(), to_core.clone())?;
-    let founding = options.founds.clone().filter(|_| founds);
-    let founding = founding.map(|Founds { cell: name, administrator }| Founding {
-        name,
-        administrator,
-        quota: true,
-    });
+    let bootstrap = options.bootstrap.clone().filter(|_| bootstrap);
     let settings = replica::Settings {
         id: itself.id(),
         address: options.address.as_str().into(),
@@ -178,12 +164,12 @@ fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()> {
         Arc::clone(&metrics),
     );
     if let Some(cell) = began {
-        checkpointer::check_beside(cell, to_core.clone())?;
+        checkpointer::check_in_background(cell, to_core.clone())?;
     }
-    let core = core::start(core::Parts {
+    let core = core::start(core::Components {
         settings,
         recovered,
-        founding,
+        bootstrap,
         from_all,
         to_core,
         to_log,
@@ -206,7 +192,7 @@ fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()> {
         (agents.handle(), peers.handle()),
         (Arc::clone(&authority), options.validity),
         past::Past::of(directory.path()),
-        watching::Kept::new(&directory.events(), keeper.kept()),
+        watching::EventSource::new(&directory.events(), keeper.kept()),
         refusals.clone(),
         metrics,
     );
@@ -276,24 +262,24 @@ fn join(directory: &DataDirectory, given: Option<&Given>) -> anyhow::Result<()> 
 /// The cell's certificate authority: made at the first start of the replica that founds the cell.
 fn authority(
     directory: &DataDirectory,
-    named: Option<&Founds>,
-    founds: bool,
+    named: Option<&Bootstrap>,
+    bootstrap: bool,
 ) -> anyhow::Result<Authority> {
     let path = directory.tls();
-    let authority = match named.filter(|_| founds && !path.join("ca.pem").exists()) {
-        Some(Founds { cell, .. }) => Authority::create(&path, cell.as_str())?,
+    let authority = match named.filter(|_| bootstrap && !path.join("ca.pem").exists()) {
+        Some(Bootstrap { name, .. }) => Authority::create(&path, name.as_str())?,
         None => Authority::open(&path).context(
             "this directory is of no cell: found one with --name and --administrator, or join one \
              with --join and a token, which an administrator gets by bourg master add",
         )?,
     };
-    let other = named.filter(|named| named.cell.as_str() != authority.cell());
+    let other = named.filter(|named| named.name.as_str() != authority.cell());
     anyhow::ensure!(
         other.is_none(),
         "{} belongs to cell {}, not to {}: use another data directory",
         directory.path().display(),
         authority.cell(),
-        other.map(|named| named.cell.to_string()).unwrap_or_default()
+        other.map(|named| named.name.to_string()).unwrap_or_default()
     );
     Ok(authority)
 }

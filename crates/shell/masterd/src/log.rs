@@ -18,7 +18,7 @@ use tokio::sync::mpsc;
 use super::core::Message;
 use super::metrics::{LogMetrics, Metrics};
 use super::recover;
-use super::threads::Part;
+use super::threads::Component;
 
 /// Something for the log's thread.
 pub(crate) enum Task {
@@ -109,7 +109,7 @@ pub(crate) fn start(
     let (tasks, waiting) = sync_channel(QUEUE);
     let trouble = Arc::new(Trouble::default());
     let to_log = ToLog { tasks, trouble: Arc::clone(&trouble), metrics: Arc::clone(&metrics) };
-    let alive = metrics.threads.alive(Part::Log);
+    let alive = metrics.threads.alive(Component::Log);
     let write = move || {
         let _alive = alive;
         if log.last_index().is_some() {

@@ -20,8 +20,8 @@ pub(super) fn newest_life(job: &Job, index: TaskIndex) -> Option<(InstanceId, Ma
     match &task.state {
         TaskState::Running(placement) => Some((id.generation(task.generation), placement.machine)),
         _ => {
-            let life = task.last_life.as_ref()?;
-            Some((id.generation(life.generation), life.machine))
+            let incarnation = task.last_incarnation.as_ref()?;
+            Some((id.generation(incarnation.generation), incarnation.machine))
         }
     }
 }

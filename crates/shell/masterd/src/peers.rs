@@ -103,7 +103,7 @@ pub(crate) fn start(
 }
 
 /// The same for replicas that are all in this process, each with a queue.
-pub(super) fn start_beside(
+pub(super) fn start_in_process(
     credentials: &Rotating,
     me: ReplicaId,
     beside: BTreeMap<ReplicaId, mpsc::Sender<Message>>,

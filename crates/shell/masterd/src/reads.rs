@@ -262,7 +262,7 @@ mod tests {
         let mut cell = Cell::empty();
         let ana: UserName = "ana".parse().expect("a name");
         let name = "lab".parse().expect("a name");
-        cell.apply(Time(1), &Op::Found { name, administrator: ana.clone() });
+        cell.apply(Time(1), &Op::Bootstrap { name, administrator: ana.clone() });
         cell.apply(Time(2), &Op::OpenSession { user: ana.clone() });
         for (sequence, (name, tasks)) in (1..).zip(jobs) {
             let (name, priority) = (name.parse().expect("a name"), "1".parse().expect("one"));
@@ -292,7 +292,7 @@ mod tests {
         let mut cell = Cell::empty();
         let user = |name: &str| -> UserName { name.parse().expect("a name") };
         let name = "lab".parse().expect("a name");
-        cell.apply(Time(1), &Op::Found { name, administrator: user("root") });
+        cell.apply(Time(1), &Op::Bootstrap { name, administrator: user("root") });
         cell.apply(Time(1), &Op::RaiseLevel { to: cell::LEVEL });
         let env = |name: &str| BTreeMap::from([(name.to_owned(), "hunter2".to_owned())]);
         let mut task = TaskSpec::of(vec!["x".to_owned()]);
@@ -303,7 +303,7 @@ mod tests {
         keys.overrides.insert(TaskIndex(1), own);
         let capability = |name: &str, capability| {
             let user = user(name);
-            ("root", Mutation::SetCapability { user, capability, held: true })
+            ("root", Mutation::SetCapability { user, capability, granted: true })
         };
         for (session, (by, mutation)) in (1..).zip([
             ("ana", Mutation::Submit(Arc::new(keys))),

@@ -29,13 +29,13 @@ pub(super) fn rejected(cell: &Cell, rejection: &Rejection) -> Status {
         Rejection::Quota(short) => {
             Status::failed_precondition(short.said(&cell.grantable(short.band)))
         }
-        Rejection::NotFounded => Status::unavailable(text),
-        Rejection::WouldNotFit { task, machine, misfit } => {
+        Rejection::NotBootstrapped => Status::unavailable(text),
+        Rejection::WouldNotFit { task, machine, unschedulable_reason } => {
             let (job, index) = (views::job_name(cell, task.collection), task.index);
             let in_alloc = cell.job(task.collection).is_some_and(|job| job.alloc_set.is_some());
             let place = if in_alloc { "with what shares it, its alloc on " } else { "" };
             Status::failed_precondition(format!(
-                "{job}/{index} would no longer fit where it runs: {place}{machine} {misfit}; nothing \
+                "{job}/{index} would no longer fit where it runs: {place}{machine} {unschedulable_reason}; nothing \
                  was changed"
             ))
         }

@@ -15,7 +15,7 @@ use tokio::sync::Mutex;
 use tonic::{Code, Request, Response, Status, Streaming};
 
 use super::bounds;
-use super::core::{Ask, Message, View};
+use super::core::{self, Message, View};
 use super::peers::PARCEL_BYTES_MAX;
 use super::service::{Answer, Service, malformed, unexpected};
 use super::users::Caller;
@@ -151,11 +151,13 @@ impl Replication for Replicas {
         let mut asked = request.into_inner();
         let op = asked.op.take().ok_or_else(|| Status::invalid_argument("nothing is asked"))?;
         let ask = match op.try_into().map_err(|error| malformed(&error))? {
-            Op::OpenSession { .. } => Ask::OpenSession(self.accepted(&asked)?),
-            Op::Request { id, mutation, .. } => Ask::Request(id, self.accepted(&asked)?, mutation),
+            Op::OpenSession { .. } => core::Request::OpenSession(self.accepted(&asked)?),
+            Op::Request { id, mutation, .. } => {
+                core::Request::Mutate(id, self.accepted(&asked)?, mutation)
+            }
             // With which certificate is judged as it is done.
             op @ (Op::Enrol { .. } | Op::RenewMachine { .. } | Op::JoinReplica { .. }) => {
-                Ask::Enrolment(op)
+                core::Request::Enrolment(op)
             }
             _ => return Err(Status::invalid_argument("nobody may ask for that operation")),
         };
@@ -190,7 +192,7 @@ impl Replication for Replicas {
         let machine = MachineId(request.into_inner().machine);
         let view = self.service.core.view();
         // Of one that was handed on, another knows.
-        let part = master::Part { me: view.me, spread: Arc::clone(&view.spread) };
+        let part = master::Partition { me: view.me, spread: Arc::clone(&view.spread) };
         let why = part.has(machine).then(|| self.service.agents.trouble(machine)).flatten();
         Ok(Response::new(::replication::v1::TroubleResponse { why: why.unwrap_or_default() }))
     }

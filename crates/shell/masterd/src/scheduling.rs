@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 
-use super::core::{Ask, Following};
+use super::core::{self, Following};
 use super::service::{Answer, STREAM_QUEUE, Service, Streamed, malformed, unexpected};
 
 /// The size of a piece of the cell's image on its way to a scheduler.
@@ -97,7 +97,7 @@ impl Scheduling for Service {
             .map(TryInto::try_into)
             .collect::<Result<_, _>>()
             .map_err(|error| malformed(&error))?;
-        match self.ask_here(None, Ask::Propose(assignments), counted).await? {
+        match self.ask_here(None, core::Request::Propose(assignments), counted).await? {
             (index, Outcome::Assigned(judged)) => {
                 let refused = judged.iter().map(|judged| match judged {
                     Ok(()) => String::new(),

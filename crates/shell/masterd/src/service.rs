@@ -13,7 +13,7 @@ use proto::v1;
 use proto::v1::past_answer::Answer as PastAnswer;
 use proto::v1::past_question::Question;
 use rpc::service::borgmaster_server::Borgmaster;
-use rpc::transport::{Cause, Places, Refusals};
+use rpc::transport::{Cause, Limiter, Refusals};
 use rpc::{Authority, Identity};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
@@ -21,7 +21,7 @@ use tokio_stream::Stream;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 
-use super::core::{Ask, Core, View};
+use super::core::{self, Core, View};
 use super::logs::{newest_life, relay, say_not_kept};
 use super::metrics::{Metrics, Requests};
 use super::past::Past;
@@ -31,7 +31,7 @@ use super::streams::{Streams, holding};
 use super::summary::Summary;
 use super::tasks::{self, split};
 use super::users::Caller;
-use super::watching::Kept;
+use super::watching::EventSource;
 use super::{agents, changes, following, gate, peers, quota, routes};
 
 /// The services of a master.
@@ -42,11 +42,11 @@ pub(crate) struct Service {
     pub(super) agents: agents::Handle,
     pub(super) cell: String,
     pub(super) past: Past,
-    pub(super) events: Kept,
+    pub(super) events: EventSource,
     watchers: Streams,
     log_readers: Streams,
-    log_readers_there: Places<(MachineId, UserName)>,
-    pub(super) health_watchers: Places<Identity>,
+    log_readers_there: Limiter<(MachineId, UserName)>,
+    pub(super) health_watchers: Limiter<Identity>,
     pub(super) authority: Arc<Authority>,
     /// How long the certificates are valid that machines and schedulers get.
     pub(super) validity: Duration,
@@ -94,7 +94,7 @@ impl Service {
         (agents, peers): (agents::Handle, peers::Handle),
         (authority, validity): (Arc<Authority>, Duration),
         past: Past,
-        events: Kept,
+        events: EventSource,
         refusals: Refusals,
         metrics: Arc<Metrics>,
     ) -> Self {
@@ -110,8 +110,8 @@ impl Service {
             events,
             watchers: Streams::new("watch jobs", WATCHERS_MAX, WATCHERS_OF_ONE),
             log_readers: Streams::new("read logs", LOG_READERS_MAX, LOG_READERS_OF_ONE),
-            log_readers_there: Places::new(LOG_READERS_MAX, LOG_READERS_OF_ONE_THERE),
-            health_watchers: Places::new(HEALTH_WATCHERS_MAX, HEALTH_WATCHERS_OF_ONE),
+            log_readers_there: Limiter::new(LOG_READERS_MAX, LOG_READERS_OF_ONE_THERE),
+            health_watchers: Limiter::new(HEALTH_WATCHERS_MAX, HEALTH_WATCHERS_OF_ONE),
             authority,
             validity,
             metrics,
@@ -208,7 +208,7 @@ impl Borgmaster for Service {
         request: Request<v1::OpenSessionRequest>,
     ) -> Answer<v1::OpenSessionResponse> {
         let by = self.anyone(&request).await?;
-        match self.ask(Ask::OpenSession(by), SMALL_BYTES).await?.1 {
+        match self.ask(core::Request::OpenSession(by), SMALL_BYTES).await?.1 {
             Outcome::Request(Ok(Reply::Session(session))) => {
                 Ok(Response::new(v1::OpenSessionResponse { session: session.0 }))
             }
@@ -566,9 +566,9 @@ impl Borgmaster for Service {
             .filter_map(|(index, _)| newest_life(job, index))
             .collect();
         let place = self.log_readers.begin_as(user, lives.len().max(1))?;
-        let mut places = Vec::new();
+        let mut limiter = Vec::new();
         for (_, machine) in &lives {
-            places.push(self.log_readers_there.take((*machine, user.clone())).map_err(|_| {
+            limiter.push(self.log_readers_there.take((*machine, user.clone())).map_err(|_| {
                 Status::resource_exhausted(format!(
                     "{user} may read {LOG_READERS_OF_ONE_THERE} logs of one machine at once: ask for fewer \
                      tasks, or end others"
@@ -595,7 +595,7 @@ impl Borgmaster for Service {
         }
         let name = format!("{}/{}", job.owner, job.spec.name);
         tokio::spawn(say_not_kept(name, relays, to_client));
-        let stream = holding((place, places), ReceiverStream::new(stream));
+        let stream = holding((place, limiter), ReceiverStream::new(stream));
         Ok(self.while_accepted(caller, Response::new(stream)))
     }
 }

@@ -64,7 +64,7 @@ pub(super) mod tests {
         let mut cell = Cell::empty();
         let ana: model::UserName = "ana".parse().expect("a name");
         let name = "lab".parse().expect("a name");
-        cell.apply(Time(1), &Op::Found { name, administrator: ana.clone() });
+        cell.apply(Time(1), &Op::Bootstrap { name, administrator: ana.clone() });
         cell.apply(Time(2), &Op::OpenSession { user: ana.clone() });
         let (name, priority) = ("web".parse().expect("a name"), "1".parse().expect("one"));
         let mut task = TaskSpec::of(vec!["serve".to_owned()]);

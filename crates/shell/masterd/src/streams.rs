@@ -2,7 +2,7 @@
 //! each of them.
 
 use model::UserName;
-use rpc::transport::{Full, Place, Places};
+use rpc::transport::{Full, Limiter, Permit};
 use tokio_stream::{Stream, StreamExt as _};
 use tonic::Status;
 
@@ -13,17 +13,17 @@ use super::service::Streamed;
 pub(super) struct Streams {
     /// What whoever has one does, in the plural.
     doing: &'static str,
-    places: Places<UserName>,
+    limiter: Limiter<UserName>,
 }
 
 impl Streams {
     /// Whoever `doing` says: so many at once, and so many of one user's.
     pub(super) fn new(doing: &'static str, most: usize, most_of_one: usize) -> Self {
-        Self { doing, places: Places::new(most, most_of_one) }
+        Self { doing, limiter: Limiter::new(most, most_of_one) }
     }
 
     /// A place for one of a user's, for as long as what is given lives.
-    pub(super) fn begin(&self, user: &UserName) -> Result<Place<UserName>, Status> {
+    pub(super) fn begin(&self, user: &UserName) -> Result<Permit<UserName>, Status> {
         self.begin_as(user, 1)
     }
 
@@ -32,9 +32,9 @@ impl Streams {
         &self,
         user: &UserName,
         number: usize,
-    ) -> Result<Place<UserName>, Status> {
-        let (doing, most) = (self.doing, self.places.most_of_one());
-        self.places.take_several(user.clone(), number).map_err(|full| {
+    ) -> Result<Permit<UserName>, Status> {
+        let (doing, most) = (self.doing, self.limiter.most_of_one());
+        self.limiter.take_several(user.clone(), number).map_err(|full| {
             Status::resource_exhausted(match (full, number) {
                 (Full::One(user, has), 1) => format!(
                     "{user} has {has} calls that {doing} already, as many as one user may have: end \

@@ -128,12 +128,12 @@ pub(super) fn accepted(
 /// Whether a task of a user may submit a job: not where that takes a capability of its user's.
 pub(super) fn may_submit(user: &UserName, spec: &JobSpec) -> Result<(), String> {
     let into = spec.kind.alloc_set().and_then(|set| set.user.as_ref());
-    let wish = spec.capabilities().next().map(|(_, field)| field.to_owned());
-    let wish = wish.or(into.filter(|of| *of != user).map(|of| format!("an alloc set of {of}")));
-    match wish {
+    let action = spec.capabilities().next().map(|(_, field)| field.to_owned());
+    let action = action.or(into.filter(|of| *of != user).map(|of| format!("an alloc set of {of}")));
+    match action {
         None => Ok(()),
-        Some(wish) => Err(format!(
-            "a task of {user} may not submit a job with {wish}: {user} may, with their own \
+        Some(action) => Err(format!(
+            "a task of {user} may not submit a job with {action}: {user} may, with their own \
              certificate"
         )),
     }

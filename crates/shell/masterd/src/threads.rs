@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 /// A thread without which a master serves nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Part {
+pub(super) enum Component {
     /// Takes every step of the replica.
     Core,
     /// Writes the log.
@@ -15,7 +15,7 @@ pub(super) enum Part {
     Events,
 }
 
-impl Part {
+impl Component {
     const ALL: [Self; 3] = [Self::Core, Self::Log, Self::Events];
 
     fn name(self) -> &'static str {
@@ -33,14 +33,14 @@ pub(super) struct Threads {
     since: Instant,
     /// When the core last took a step, in microseconds after that.
     stepped: AtomicU64,
-    ended: Arc<[AtomicBool; Part::ALL.len()]>,
+    ended: Arc<[AtomicBool; Component::ALL.len()]>,
 }
 
 /// A thread says by this that it lives: dropped, it has ended, be it by a panic.
 #[derive(Debug)]
 pub(super) struct Alive {
-    part: Part,
-    ended: Arc<[AtomicBool; Part::ALL.len()]>,
+    part: Component,
+    ended: Arc<[AtomicBool; Component::ALL.len()]>,
 }
 
 impl Default for Threads {
@@ -51,7 +51,7 @@ impl Default for Threads {
 
 impl Threads {
     /// Counts as living until what is given is dropped.
-    pub(super) fn alive(&self, part: Part) -> Alive {
+    pub(super) fn alive(&self, part: Component) -> Alive {
         Alive { part, ended: Arc::clone(&self.ended) }
     }
 
@@ -70,7 +70,7 @@ impl Threads {
     /// The names of those that have ended.
     pub(super) fn ended(&self) -> Vec<&'static str> {
         let ended = self.ended.iter().map(|ended| ended.load(Ordering::Acquire));
-        Part::ALL
+        Component::ALL
             .iter()
             .zip(ended)
             .filter(|(_, ended)| *ended)
@@ -81,7 +81,8 @@ impl Threads {
 
 impl Drop for Alive {
     fn drop(&mut self) {
-        let mine = Part::ALL.iter().zip(self.ended.iter()).find(|(part, _)| **part == self.part);
+        let mine =
+            Component::ALL.iter().zip(self.ended.iter()).find(|(part, _)| **part == self.part);
         if let Some((_, ended)) = mine {
             ended.store(true, Ordering::Release);
         }
@@ -95,7 +96,7 @@ mod tests {
     #[test]
     fn a_thread_that_panics_has_ended_as_well() {
         let threads = Threads::default();
-        let (core, log) = (threads.alive(Part::Core), threads.alive(Part::Log));
+        let (core, log) = (threads.alive(Component::Core), threads.alive(Component::Log));
         assert!(threads.ended().is_empty());
         let panicked = std::thread::spawn(move || {
             let _alive = log;

@@ -128,10 +128,10 @@ fn task_status(cell: &Cell, job: &Job, index: TaskIndex, now: Time) -> v1::TaskS
     let Some(task) = job.task(index) else { return status };
     status.generation = task.generation.0;
     status.failures = task.failures;
-    if let Some(life) = &task.last_life {
-        status.last_end = Some((&life.end).into());
-        status.last_end_text = life.end.to_string();
-        status.machine = machine_name(cell, life.machine);
+    if let Some(incarnation) = &task.last_incarnation {
+        status.last_end = Some((&incarnation.end).into());
+        status.last_end_text = incarnation.end.to_string();
+        status.machine = machine_name(cell, incarnation.machine);
     }
     match &task.state {
         TaskState::Queued { since } => {
@@ -298,7 +298,7 @@ fn group(cell: &Cell, job: &Job, group: &Group<'_>, now: Time) -> v1::PendingGro
     let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
     let range =
         |(first, last): &(TaskIndex, TaskIndex)| v1::IndexRange { first: first.0, last: last.0 };
-    let misfit = |reason: &Reason| v1::Misfit {
+    let unschedulable_reason = |reason: &Reason| v1::UnschedulableReason {
         machines: count(reason.machines),
         reason: reason.text.clone(),
         nearest_machine: reason.nearest.as_ref().map(ToString::to_string).unwrap_or_default(),
@@ -307,14 +307,14 @@ fn group(cell: &Cell, job: &Job, group: &Group<'_>, now: Time) -> v1::PendingGro
     v1::PendingGroup {
         tasks: group.tasks.iter().map(range).collect(),
         since: group.since.0,
-        limit: Some((&group.ask.held.limit).into()),
+        limit: Some((&group.ask.demand.limit).into()),
         ports: count(group.ask.ports),
         not_before: group.not_before.map_or(0, |at| at.0),
         last_end: group.last_end.as_ref().map(Into::into),
         last_end_text: group.last_end.as_ref().map(ToString::to_string).unwrap_or_default(),
         machines: count(group.machines),
         fits: count(group.fits),
-        misfits: group.reasons.iter().map(misfit).collect(),
+        unschedulable_reasons: group.reasons.iter().map(unschedulable_reason).collect(),
         cause: pending_cause(cell, group.cause),
         avoids: avoided(cell, job, group, now),
         smallest_change: group

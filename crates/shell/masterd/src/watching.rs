@@ -41,14 +41,14 @@ pub(super) const STALLED: Duration = Duration::from_secs(30);
 
 /// Where the events are, and how to see that there are more.
 #[derive(Clone)]
-pub(super) struct Kept {
+pub(super) struct EventSource {
     directory: PathBuf,
     more: watch::Receiver<u64>,
     followers: Streams,
     readers: Streams,
 }
 
-impl Kept {
+impl EventSource {
     pub(super) fn new(directory: &Path, more: watch::Receiver<u64>) -> Self {
         let followers = Streams::new("follow the events", FOLLOWERS_MAX, FOLLOWERS_OF_ONE);
         let readers = Streams::new("read events", READERS_MAX, READERS_OF_ONE);
@@ -145,7 +145,7 @@ impl Service {
         asked: &v1::EventsRequest,
     ) -> Answer<Streamed<v1::EventsResponse>> {
         let wanted = Wanted::of(asked, by, &self.core)?;
-        let Kept { followers, readers, .. } = &self.events;
+        let EventSource { followers, readers, .. } = &self.events;
         let place = if asked.follow { followers } else { readers }.begin(&by.user)?;
         // One place more: how it ends.
         let (to_client, stream) = mpsc::channel(QUEUE + 1);

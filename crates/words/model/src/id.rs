@@ -42,7 +42,7 @@ number!(
 );
 number!(
     /// A replica of the Borgmaster, for as long as the cell exists. 1 is the one that the cell was
-    /// founded with.
+    /// bootstrapped with.
     ReplicaId(u64)
 );
 number!(

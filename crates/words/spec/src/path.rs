@@ -52,34 +52,34 @@ impl Path {
 /// Where a validation is: a path whose steps are on the stack, so that looking at what is right
 /// allocates nothing.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place<'a> {
-    above: Option<(&'a Place<'a>, PlaceStep<'a>)>,
+pub(crate) struct Location<'a> {
+    above: Option<(&'a Location<'a>, LocationStep<'a>)>,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum PlaceStep<'a> {
+enum LocationStep<'a> {
     Field(&'static str),
     Key(&'a str),
     Element(usize),
 }
 
-impl<'a> Place<'a> {
+impl<'a> Location<'a> {
     /// The top.
     pub(crate) const TOP: Self = Self { above: None };
 
     /// A named field below this.
     pub(crate) fn field(&'a self, name: &'static str) -> Self {
-        Self { above: Some((self, PlaceStep::Field(name))) }
+        Self { above: Some((self, LocationStep::Field(name))) }
     }
 
     /// A key of the map at this.
     pub(crate) fn key(&'a self, key: &'a str) -> Self {
-        Self { above: Some((self, PlaceStep::Key(key))) }
+        Self { above: Some((self, LocationStep::Key(key))) }
     }
 
     /// An element of the list at this.
     pub(crate) fn element(&'a self, position: usize) -> Self {
-        Self { above: Some((self, PlaceStep::Element(position))) }
+        Self { above: Some((self, LocationStep::Element(position))) }
     }
 
     /// It as a path of its own.
@@ -87,9 +87,9 @@ impl<'a> Place<'a> {
         let Some((above, step)) = self.above else { return Path::top() };
         let above = above.path();
         match step {
-            PlaceStep::Field(name) => above.field(name),
-            PlaceStep::Key(key) => above.key(key),
-            PlaceStep::Element(position) => above.element(position),
+            LocationStep::Field(name) => above.field(name),
+            LocationStep::Key(key) => above.key(key),
+            LocationStep::Element(position) => above.element(position),
         }
     }
 }

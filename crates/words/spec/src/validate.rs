@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use model::{Bytes, MilliCores, Resources, Span};
 use thiserror::Error;
 
-use crate::path::{Path, Place};
+use crate::path::{Location, Path};
 use crate::ports::UsualPorts;
 use crate::template::{self, TaskField};
 use crate::{Constraint, HealthCheck, JobSpec, Kind, RestartPolicy, TaskOverride, TaskSpec};
@@ -169,7 +169,7 @@ impl JobSpec {
     #[must_use]
     pub fn problems(&self) -> Vec<Problem> {
         let mut found = Found { problems: Vec::new() };
-        let top = Place::TOP;
+        let top = Location::TOP;
         found.range(&top.field("tasks"), self.tasks, 1, limits::TASKS_MAX);
         found.labels(&top.field("labels"), &self.labels);
         let usual = UsualPorts::of(&self.task);
@@ -235,8 +235,8 @@ impl JobSpec {
     #[must_use]
     pub fn slips(&self) -> Vec<Problem> {
         let mut found = Found { problems: Vec::new() };
-        found.near_references(&Place::TOP, &self.task.cmd, &self.task.env);
-        let overrides = Place::TOP.field("overrides");
+        found.near_references(&Location::TOP, &self.task.cmd, &self.task.env);
+        let overrides = Location::TOP.field("overrides");
         for (index, change) in &self.overrides {
             let key = index.to_string();
             let at = overrides.key(&key);
@@ -251,42 +251,53 @@ struct Found {
 }
 
 impl Found {
-    fn add(&mut self, place: &Place<'_>, kind: ProblemKind) {
+    fn add(&mut self, place: &Location<'_>, kind: ProblemKind) {
         self.problems.push(Problem { path: place.path(), kind });
     }
 
-    fn range<T: PartialOrd + ToString + Copy>(&mut self, at: &Place<'_>, is: T, least: T, most: T) {
+    fn range<T: PartialOrd + ToString + Copy>(
+        &mut self,
+        at: &Location<'_>,
+        is: T,
+        least: T,
+        most: T,
+    ) {
         if is < least || is > most {
             let (is, least, most) = (is.to_string(), least.to_string(), most.to_string());
             self.add(at, ProblemKind::OutOfRange { is, least, most });
         }
     }
 
-    fn span(&mut self, at: &Place<'_>, is: Span, least: Span, most: Span) {
+    fn span(&mut self, at: &Location<'_>, is: Span, least: Span, most: Span) {
         self.range(at, Shown(is), Shown(least), Shown(most));
     }
 
-    fn count(&mut self, at: &Place<'_>, has: usize, most: usize, unit: &'static str) {
+    fn count(&mut self, at: &Location<'_>, has: usize, most: usize, unit: &'static str) {
         if has > most {
             self.add(at, ProblemKind::TooMany { has, most, unit });
         }
     }
 
-    fn no_zero_byte(&mut self, at: &Place<'_>, text: &str) {
+    fn no_zero_byte(&mut self, at: &Location<'_>, text: &str) {
         if text.contains('\0') {
             let character = "a zero byte".to_owned();
             self.add(at, ProblemKind::BadCharacter { character });
         }
     }
 
-    fn references(&mut self, at: &Place<'_>, text: &str) {
+    fn references(&mut self, at: &Location<'_>, text: &str) {
         for reference in template::references(text).filter_map(|(_, found)| found.err()) {
             self.add(at, ProblemKind::BadReference { reference });
         }
     }
 
-    fn near_references(&mut self, at: &Place<'_>, cmd: &[String], env: &BTreeMap<String, String>) {
-        let near = |found: &mut Self, at: &Place<'_>, text: &str| {
+    fn near_references(
+        &mut self,
+        at: &Location<'_>,
+        cmd: &[String],
+        env: &BTreeMap<String, String>,
+    ) {
+        let near = |found: &mut Self, at: &Location<'_>, text: &str| {
             for (text, meant) in template::near_references(text) {
                 found.add(at, ProblemKind::NearReference { text: text.to_owned(), meant });
             }
@@ -300,7 +311,7 @@ impl Found {
         }
     }
 
-    fn labels(&mut self, at: &Place<'_>, labels: &BTreeMap<String, String>) {
+    fn labels(&mut self, at: &Location<'_>, labels: &BTreeMap<String, String>) {
         self.count(at, labels.len(), limits::LABELS_MAX, "labels");
         for (key, value) in labels {
             let at = at.key(key);
@@ -312,7 +323,7 @@ impl Found {
 
     /// What goes with being a job, or an alloc set.
     fn kind(&mut self, job: &JobSpec) {
-        let top = Place::TOP;
+        let top = Location::TOP;
         match &job.kind {
             Kind::Job { alloc_set } => {
                 self.cmd(&top.field("cmd"), &job.task.cmd);
@@ -345,13 +356,13 @@ impl Found {
         }
     }
 
-    fn of_a_task(&mut self, at: &Place<'_>, given: bool) {
+    fn of_a_task(&mut self, at: &Location<'_>, given: bool) {
         if given {
             self.add(at, ProblemKind::OfATask);
         }
     }
 
-    fn task(&mut self, top: &Place<'_>, task: &TaskSpec, ports: usize) {
+    fn task(&mut self, top: &Location<'_>, task: &TaskSpec, ports: usize) {
         self.env(&top.field("env"), &task.env);
         self.limit(top, &task.limit);
         self.range(&top.field("processes"), task.processes, 1, limits::PROCESSES_MAX);
@@ -363,7 +374,7 @@ impl Found {
         self.constraints(&top.field("constraints"), &task.constraints);
     }
 
-    fn change(&mut self, at: &Place<'_>, change: &TaskOverride) {
+    fn change(&mut self, at: &Location<'_>, change: &TaskOverride) {
         if let Some(cmd) = &change.cmd {
             self.cmd(&at.field("cmd"), cmd);
         }
@@ -386,11 +397,11 @@ impl Found {
         self.labels(&at.field("labels"), &change.labels);
     }
 
-    fn notice(&mut self, at: &Place<'_>, notice: Span) {
+    fn notice(&mut self, at: &Location<'_>, notice: Span) {
         self.span(at, notice, Span::ZERO, Span::from_secs(limits::SPAN_SECONDS_MAX));
     }
 
-    fn restart(&mut self, at: &Place<'_>, restart: RestartPolicy) {
+    fn restart(&mut self, at: &Location<'_>, restart: RestartPolicy) {
         if let Some(failures) = restart.failures_max {
             self.range(&at.field("failures"), failures, 0, limits::FAILURES_MAX);
         }
@@ -403,7 +414,7 @@ impl Found {
         }
     }
 
-    fn constraints(&mut self, at: &Place<'_>, constraints: &[Constraint]) {
+    fn constraints(&mut self, at: &Location<'_>, constraints: &[Constraint]) {
         self.count(at, constraints.len(), limits::CONSTRAINTS_MAX, "constraints");
         for (position, constraint) in constraints.iter().enumerate() {
             let at = at.element(position);
@@ -423,14 +434,14 @@ impl Found {
         }
     }
 
-    fn named(&mut self, at: &Place<'_>, name: &str) {
+    fn named(&mut self, at: &Location<'_>, name: &str) {
         if name.is_empty() {
             self.add(at, ProblemKind::NoName);
         }
     }
 
     /// A text that is shown on terminals: a label, an attribute.
-    fn word(&mut self, at: &Place<'_>, text: &str) {
+    fn word(&mut self, at: &Location<'_>, text: &str) {
         self.count(at, text.chars().count(), limits::LABEL_CHARACTERS_MAX, "characters");
         if let Some(control) = text.chars().find(|c| c.is_control()) {
             let character = format!("the control character {}", control.escape_default());
@@ -438,7 +449,7 @@ impl Found {
         }
     }
 
-    fn cmd(&mut self, at: &Place<'_>, cmd: &[String]) {
+    fn cmd(&mut self, at: &Location<'_>, cmd: &[String]) {
         match cmd.first() {
             None => self.add(at, ProblemKind::NoCommand),
             Some(program) if program.is_empty() => {
@@ -455,7 +466,7 @@ impl Found {
         }
     }
 
-    fn env(&mut self, at: &Place<'_>, env: &BTreeMap<String, String>) {
+    fn env(&mut self, at: &Location<'_>, env: &BTreeMap<String, String>) {
         self.count(at, env.len(), limits::ENV_VARIABLES_MAX, "variables");
         let bytes = env.iter().map(|(name, value)| name.len() + value.len()).sum();
         self.count(at, bytes, limits::ENV_BYTES_MAX, "bytes");
@@ -471,7 +482,7 @@ impl Found {
         }
     }
 
-    fn limit(&mut self, at: &Place<'_>, limit: &Resources) {
+    fn limit(&mut self, at: &Location<'_>, limit: &Resources) {
         let most = MilliCores(limits::CPU_MILLI_MAX);
         self.range(&at.field("cpu"), limit.cpu, MilliCores(1), most);
         let (least, most) = (Bytes(limits::RAM_BYTES_MIN), Bytes(limits::BYTES_MAX));
@@ -480,7 +491,7 @@ impl Found {
         self.range(&at.field("diskRate"), limit.disk_rate, Bytes(0), most);
     }
 
-    fn health_check(&mut self, at: &Place<'_>, check: &HealthCheck) {
+    fn health_check(&mut self, at: &Location<'_>, check: &HealthCheck) {
         let path = at.field("path");
         if !check.path.starts_with('/') {
             self.add(&path, ProblemKind::NotAPath);

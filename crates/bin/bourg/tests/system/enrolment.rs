@@ -368,7 +368,7 @@ fn a_cell_is_founded_and_grows_by_commands_alone() {
     let flags = ["--dir", "m", "--name", "cc", "--administrator", "ana", "--listen", &everywhere];
     let reached = ["--address", &address];
     let master = terminal.start("bourg", &[&["master"], &flags[..], &reached].concat());
-    until("the cell is founded", || terminal.path("m/tls/ca.pem").exists());
+    until("the cell is bootstrapped", || terminal.path("m/tls/ca.pem").exists());
     let certify = |whom: &str, to: &str| {
         let line = format!("bourg master certify {whom} --dir m --to {to} --master {address}");
         let ended = terminal.types(&line);

@@ -35,7 +35,7 @@ impl Grown {
         let cell = Self { terminal: Terminal::new(), at: [(); 3].map(|()| free_address()) };
         let founds = ["--name", "cc", "--administrator", "ana"];
         let master = cell.starts("r1", &cell.at[0], &[&founds, more].concat());
-        until("the cell is founded", || cell.terminal.path("r1/tls/ca.pem").exists());
+        until("the cell is bootstrapped", || cell.terminal.path("r1/tls/ca.pem").exists());
         let masters = cell.at.each_ref().map(|at| format!(" --master {at}")).concat();
         cell.terminal.ok(&format!("bourg master certify user/ana --dir r1 --to ana{masters}"));
         cell.has_voters(1);

@@ -129,7 +129,7 @@ impl Service {
     }
 }
 
-/// The credentials of an identity of the cell that a master has founded.
+/// The credentials of an identity of the cell that a master has bootstrapped.
 fn issued(master: &Path, identity: &Identity) -> Credentials {
     let authority = Authority::open(master.join("tls")).expect("the cell's authority");
     let validity = Validity::lasting(Duration::from_secs(3_600));

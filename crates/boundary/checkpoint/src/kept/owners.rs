@@ -30,18 +30,18 @@ impl Life {
         self.submit("inside", 2, |job| {
             job.kind = Kind::Job { alloc_set: Some(reference("room")) };
         });
-        let life = |life: &Self, name: &str, index| {
+        let incarnation = |incarnation: &Self, name: &str, index| {
             let name = JobName::new(name).expect("a name");
-            let job = life.cell.job_named(&user("ana"), &name).expect("submitted");
+            let job = incarnation.cell.job_named(&user("ana"), &name).expect("submitted");
             job.instance(TaskIndex(index)).expect("a task")
         };
         self.add("m8", "127.0.0.1:8");
         let report = Arc::clone(&self.cell.machine(self.machine("m1")).expect("there").report);
         self.apply(&Op::DescribeMachine { machine: self.machine("m8"), report });
         for (index, machine) in [(0, "m1"), (1, "m8")] {
-            let alloc = life(self, "room", index);
+            let alloc = incarnation(self, "room", index);
             self.assign(&alloc.to_string(), machine, "");
-            let (instance, machine) = (life(self, "inside", index), self.machine(machine));
+            let (instance, machine) = (incarnation(self, "inside", index), self.machine(machine));
             let ports = self.cell.job(instance.collection).expect("there").ports(TaskIndex(index));
             let ports = self.cell.machine(machine).expect("there").free_ports(ports.len(), &[]);
             let (alloc, victims) = (Some(alloc), Vec::new());
@@ -74,13 +74,13 @@ impl Life {
         self.does("root", Mutation::RevokeQuota { grant: GrantId(3) });
         self.does("root", Mutation::Oversell { band: Band::Mid, percent: 150 });
         self.does("root", Mutation::MeterQuota { on: true });
-        for (capability, held) in [
+        for (capability, granted) in [
             (Capability::DrainMachines, true),
             (Capability::GrantQuota, true),
             (Capability::GrantQuota, false),
         ] {
             let user = user("ben");
-            self.does("root", Mutation::SetCapability { user, capability, held });
+            self.does("root", Mutation::SetCapability { user, capability, granted });
         }
         let much = |job: &mut JobSpec| {
             job.priority = Band::Production.usual();

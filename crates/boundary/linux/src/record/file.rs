@@ -103,7 +103,7 @@ pub(super) fn write<T: Serialize>(
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Exit, How, Running};
+    use super::super::{Exit, ExitReason, Running};
     use super::*;
 
     fn running() -> Running {
@@ -119,7 +119,7 @@ mod tests {
     fn an_operator_can_read_it() {
         let dir = tempfile::tempdir().unwrap();
         let exit = Exit {
-            how: How::OutOfMemory { limit_bytes: 1024, peak_bytes: 1000 },
+            reason: ExitReason::OutOfMemory { limit_bytes: 1024, peak_bytes: 1000 },
             ended_at_unix_us: 1,
             cpu_ns: Some(2),
             memory_peak_bytes: Some(1000),
@@ -128,7 +128,7 @@ mod tests {
         expect_test::expect![[r#"
             {
               "version": 1,
-              "how": {
+              "reason": {
                 "kind": "out_of_memory",
                 "limit_bytes": 1024,
                 "peak_bytes": 1000
@@ -164,7 +164,7 @@ mod tests {
         for (content, told) in [
             // Found by fuzzing: the DEL character, which JSON may hold as it is.
             (
-                "{\"version\":1,\"how\":{\"kind\":\"\x7f\"},\"ended_at_unix_us\":1}",
+                "{\"version\":1,\"reason\":{\"kind\":\"\x7f\"},\"ended_at_unix_us\":1}",
                 "unknown variant `\\u{7f}`, expected one of `exited`",
             ),
             ("{\"version\":\"\\u001b[2J\"}", "invalid type: string \"\\u{1b}[2J\", expected u32"),

@@ -217,7 +217,7 @@ impl Running {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Exit {
     /// In which way.
-    pub how: How,
+    pub reason: ExitReason,
     /// When, in microseconds since 1970.
     pub ended_at_unix_us: u64,
     /// CPU time of all its processes, in nanoseconds; `None` where it was not measured.
@@ -231,7 +231,7 @@ pub struct Exit {
 /// The ways in which a task ends.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub enum How {
+pub enum ExitReason {
     /// Its main process ended by itself.
     Exited {
         /// The exit status, 0 to 255.
@@ -294,7 +294,7 @@ pub(crate) fn reserve(dir: &Path) -> Result<(), FileError> {
     file::reserve(dir, EXIT_FILE)
 }
 
-impl How {
+impl ExitReason {
     /// Reads a raw wait status, as `waitpid(2)` gives it for an ended process.
     pub(crate) fn from_wait_status(status: i32) -> Self {
         if libc::WIFSIGNALED(status) {

@@ -2,7 +2,7 @@
 
 use crate::cgroup::{CgroupError, TaskCgroup, Usage};
 use crate::process::unix_micros_now;
-use crate::record::{Exit, How, Launch};
+use crate::record::{Exit, ExitReason, Launch};
 
 use super::message;
 use super::supervise::Ended;
@@ -10,10 +10,10 @@ use super::supervise::Ended;
 /// Empties and removes the task's cgroup, and says how the task ended. Without a cgroup nothing was
 /// measured, and the end of the init has ended everything.
 pub(super) fn end(launch: &Launch, cgroup: Option<&TaskCgroup>, ended: Ended) -> Exit {
-    let Ended { how, alloc_was_full } = ended;
+    let Ended { reason, alloc_was_full } = ended;
     let ended_at_unix_us = unix_micros_now();
     let Some(cgroup) = cgroup else {
-        return Exit { how, ended_at_unix_us, cpu_ns: None, memory_peak_bytes: None };
+        return Exit { reason, ended_at_unix_us, cpu_ns: None, memory_peak_bytes: None };
     };
     report(launch, cgroup.kill_all());
     let none = Usage { cpu_ns: 0, memory_bytes: 0, memory_peak_bytes: 0 };
@@ -24,18 +24,22 @@ pub(super) fn end(launch: &Launch, cgroup: Option<&TaskCgroup>, ended: Ended) ->
     let of_alloc = full_alloc(launch, cgroup, alloc_was_full);
     let of_alloc = of_alloc.and_then(|alloc| report(launch, alloc.memory_limit_bytes()));
     report(launch, cgroup.remove());
-    let how = match how {
+    let reason = match reason {
         // Whatever the main process made of the loss of a part of the task.
-        How::Exited { .. } | How::Signalled { .. } | How::NotStarted { .. } if oom_kills > 0 => {
-            How::OutOfMemory {
+        ExitReason::Exited { .. }
+        | ExitReason::Signalled { .. }
+        | ExitReason::NotStarted { .. }
+            if oom_kills > 0 =>
+        {
+            ExitReason::OutOfMemory {
                 limit_bytes: of_alloc.or(limit_bytes).unwrap_or(launch.limits.memory_bytes),
                 peak_bytes: usage.memory_peak_bytes,
             }
         }
-        how => how,
+        reason => reason,
     };
     let (cpu_ns, memory_peak_bytes) = (Some(usage.cpu_ns), Some(usage.memory_peak_bytes));
-    Exit { how, ended_at_unix_us, cpu_ns, memory_peak_bytes }
+    Exit { reason, ended_at_unix_us, cpu_ns, memory_peak_bytes }
 }
 
 /// The task's alloc, where a process of the task was killed because that was full, and not because the

@@ -22,7 +22,7 @@ use crate::cgroup::{Hierarchy, TaskCgroup};
 use crate::error::At;
 use crate::logs::{LogWriter, Stream};
 use crate::process::unix_micros_now;
-use crate::record::{Exit, HOME_DIRECTORY, How, LOG_DIRECTORY, Launch};
+use crate::record::{Exit, ExitReason, HOME_DIRECTORY, LOG_DIRECTORY, Launch};
 use begin::{Begun, Shim};
 use supervise::Ended;
 
@@ -68,7 +68,7 @@ pub(crate) fn message(text: &fmt::Arguments<'_>) {
 fn look_after(shim: &mut Shim) -> Exit {
     let dir = &shim.dir;
     let not_started = |reason: String| Exit {
-        how: How::NotStarted { reason },
+        reason: ExitReason::NotStarted { reason },
         ended_at_unix_us: unix_micros_now(),
         cpu_ns: Some(0),
         memory_peak_bytes: Some(0),
@@ -93,8 +93,10 @@ fn look_after(shim: &mut Shim) -> Exit {
             ));
         }
     }
-    let ended = ended
-        .unwrap_or_else(|reason| Ended { how: How::NotStarted { reason }, alloc_was_full: false });
+    let ended = ended.unwrap_or_else(|reason| Ended {
+        reason: ExitReason::NotStarted { reason },
+        alloc_was_full: false,
+    });
     end::end(&launch, cgroup.as_ref(), ended)
 }
 

@@ -18,7 +18,7 @@ use crate::init::{self, FORKED};
 use crate::isolation::enter_user_namespace;
 use crate::logs::LogWriter;
 use crate::process::{boot_id, start_time, unix_micros_now};
-use crate::record::{How, Launch, Running};
+use crate::record::{ExitReason, Launch, Running};
 use crate::shim::message;
 use crate::sys;
 
@@ -46,7 +46,7 @@ struct Links {
 
 /// How a task ended, before any look at its cgroup.
 pub(super) struct Ended {
-    pub(super) how: How,
+    pub(super) reason: ExitReason,
     /// Whether the last time that it was out of memory its alloc was, where that can only be seen in
     /// that moment.
     pub(super) alloc_was_full: bool,
@@ -117,7 +117,7 @@ pub(super) fn supervise(
         }
     }
     links.read_trouble(&mut reason);
-    Ok(Ended { how: links.how_it_ended(&reason), alloc_was_full })
+    Ok(Ended { reason: links.how_it_ended(&reason), alloc_was_full })
 }
 
 /// Forks the init into a new pid namespace.
@@ -254,10 +254,10 @@ impl Links {
     }
 
     /// Puts together what the init said and how it ended itself.
-    fn how_it_ended(&mut self, reason: &[u8]) -> How {
+    fn how_it_ended(&mut self, reason: &[u8]) -> ExitReason {
         let init_status = sys::wait(self.init_pid);
         if !reason.is_empty() {
-            return How::NotStarted { reason: String::from_utf8_lossy(reason).into_owned() };
+            return ExitReason::NotStarted { reason: String::from_utf8_lossy(reason).into_owned() };
         }
         let mut said = Vec::new();
         let _all_there_is = self.status.read_to_end(&mut said);
@@ -265,9 +265,11 @@ impl Links {
             said.remove(0);
         }
         match (<[u8; 4]>::try_from(said), init_status) {
-            (Ok(bytes), _) => How::from_wait_status(i32::from_le_bytes(bytes)),
-            (Err(_), Ok(status)) if libc::WIFSIGNALED(status) => How::from_wait_status(status),
-            (Err(_), status) => How::NotStarted {
+            (Ok(bytes), _) => ExitReason::from_wait_status(i32::from_le_bytes(bytes)),
+            (Err(_), Ok(status)) if libc::WIFSIGNALED(status) => {
+                ExitReason::from_wait_status(status)
+            }
+            (Err(_), status) => ExitReason::NotStarted {
                 reason: format!("the task's init ended without a word, with status {status:?}"),
             },
         }

@@ -8,7 +8,7 @@ use linux::Isolation;
 use linux::alloc::Alloc;
 use linux::cgroup::{Limits, parent_name};
 use linux::logs::Stream;
-use linux::record::{How, Launch};
+use linux::record::{ExitReason, Launch};
 use linux::task::{Inspection, Resized};
 
 /// Fills memory with a string that doubles.
@@ -59,7 +59,7 @@ fn two_tasks_together_are_held_to_the_allocs_limit_and_it_is_said_which_one_it_w
     first.wait_output("up");
     // Files in memory, so that the kernel's choice falls on who has processes that use it.
     let second = start(&tasks, &alloc, "second", GLUTTON);
-    let How::OutOfMemory { limit_bytes, peak_bytes } = second.wait_end().how else {
+    let ExitReason::OutOfMemory { limit_bytes, peak_bytes } = second.wait_end().reason else {
         panic!("there is no room for both")
     };
     assert_eq!(limit_bytes, 80 << 20, "the alloc's");
@@ -69,7 +69,7 @@ fn two_tasks_together_are_held_to_the_allocs_limit_and_it_is_said_which_one_it_w
     let mut launch = inside(&tasks, &alloc, "small", GLUTTON);
     launch.limits.memory_bytes = 8 << 20;
     let small = tasks.start("small", &launch).wait_end();
-    let How::OutOfMemory { limit_bytes, .. } = small.how else { panic!("{small:?}") };
+    let ExitReason::OutOfMemory { limit_bytes, .. } = small.reason else { panic!("{small:?}") };
     assert_eq!(limit_bytes, 8 << 20, "its own");
     assert!(is_running(&first));
 }
@@ -86,7 +86,7 @@ fn tasks_of_two_users_share_files() {
     let mut launch = inside(&tasks, &alloc, "saver", read);
     (launch.uid, launch.gid) = (launch.uid + 1, launch.gid + 1);
     let saver = tasks.start("saver", &launch);
-    assert_eq!(saver.wait_end().how, How::Exited { code: 0 });
+    assert_eq!(saver.wait_end().reason, ExitReason::Exited { code: 0 });
     let said = saver.log(Stream::Stdout);
     assert_eq!(said, "GET /\n61235\nown\nsaved\n", "what is there can be replaced");
     let refused = saver.log(Stream::Stderr);
@@ -104,7 +104,7 @@ fn a_task_does_not_start_in_an_alloc_that_is_not_there() {
     alloc.make_directory().unwrap();
     assert!(!alloc.is_made());
     let exit = start(&tasks, &alloc, "early", "true").wait_end();
-    let How::NotStarted { reason } = exit.how else { panic!("{exit:?}") };
+    let ExitReason::NotStarted { reason } = exit.reason else { panic!("{exit:?}") };
     assert!(reason.starts_with("its alloc is not there: bourg/"), "{reason}");
 }
 
@@ -140,7 +140,7 @@ fn an_alloc_is_removed_with_its_files_and_what_is_left_in_it() {
     // As a reboot leaves it: the group is gone, and the files are not.
     let rebooted = open(&tasks, Isolation::Jail);
     alloc.remove().unwrap();
-    assert_eq!(task.wait_end().how, How::Signalled { signal: 9 });
+    assert_eq!(task.wait_end().reason, ExitReason::Signalled { signal: 9 });
     assert!(!alloc.is_made() && !alloc.path().exists());
     assert!(!task.cgroup.parent().unwrap().exists());
     alloc.remove().unwrap();
@@ -163,7 +163,7 @@ pub(crate) fn without_groups_it_is_the_directory_alone() {
     assert_eq!(alloc.resize(&limits(1)).unwrap(), Resized::Done, "nothing holds it to that");
     for (name, script) in [("web", "echo hello > /alloc/log"), ("saver", "cat /alloc/log")] {
         let task = start(&tasks, &alloc, name, script);
-        assert_eq!(task.wait_end().how, How::Exited { code: 0 }, "{}", task.shim_log());
+        assert_eq!(task.wait_end().reason, ExitReason::Exited { code: 0 }, "{}", task.shim_log());
         let said = if name == "saver" { "hello\n" } else { "" };
         assert_eq!(task.log(Stream::Stdout), said);
     }

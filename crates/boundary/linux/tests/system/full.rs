@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::support::{SmallDisk, Tasks, executable, read_log, wait_readable, wait_until};
 use linux::disk::{Disk, replace, unnamed};
 use linux::logs::{Start, Stream};
-use linux::record::How;
+use linux::record::ExitReason;
 use linux::task::{Inspection, TaskDirectory};
 
 /// Leaves no room for a byte, nor for a file.
@@ -44,7 +44,7 @@ fn how_a_task_ended_is_recorded_on_a_full_disk() {
         let Inspection::Ended(exit) = inspected else {
             panic!("{options}: {inspected:?} {shim_log}")
         };
-        assert_eq!(exit.how, How::Signalled { signal: 15 }, "{options}: {shim_log}");
+        assert_eq!(exit.reason, ExitReason::Signalled { signal: 15 }, "{options}: {shim_log}");
         assert!(directory.discard_home().unwrap());
         directory.remove().unwrap();
     }

@@ -5,7 +5,7 @@ use std::process::{Child, Command};
 
 use crate::support::{Tasks, held, is_v2};
 use linux::cgroup::{CgroupError, Hierarchy, Limits, TaskCgroup, parent_name};
-use linux::record::How;
+use linux::record::ExitReason;
 use linux::task::Inspection;
 
 /// The name of a group of this test.
@@ -93,14 +93,16 @@ fn an_alloc_bounds_its_tasks_together_and_loses_only_one() {
     alloc.set_limits(&alloc_limits).unwrap();
     let glutton = start("glutton", "x=0123456789abcdef; while :; do x=$x$x; done");
     // Its own limit is 64 MiB, which it never reaches.
-    let How::OutOfMemory { peak_bytes, .. } = glutton.wait_end().how else { panic!("it must end") };
+    let ExitReason::OutOfMemory { peak_bytes, .. } = glutton.wait_end().reason else {
+        panic!("it must end")
+    };
     // The kernel counts a little before it asks the group above.
     assert!(peak_bytes < 56 << 20, "{peak_bytes}");
     let state = quiet.directory.inspect().unwrap();
     assert!(matches!(state, Inspection::Running(_)), "{state:?}");
     assert!(alloc.usage().unwrap().memory_peak_bytes > peak_bytes / 2);
     alloc.kill_all().unwrap();
-    assert_eq!(quiet.wait_end().how, How::Signalled { signal: 9 });
+    assert_eq!(quiet.wait_end().reason, ExitReason::Signalled { signal: 9 });
     alloc.remove().unwrap();
     assert!(!alloc.exists());
 }

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use crate::support::{Tasks, UID};
 use linux::logs::Stream;
-use linux::record::{Bind, How, Root};
+use linux::record::{Bind, ExitReason, Root};
 
 /// Runs a script that prints lines of `name=value`; the value of `name`.
 fn value<'a>(output: &'a str, name: &str) -> &'a str {
@@ -19,7 +19,7 @@ fn the_hosts_files_are_out_of_sight_and_the_system_read_only() {
     let tasks = Tasks::new();
     fs::write(tasks.base.path().join("secret"), "s").unwrap();
     let base = tasks.base.path().display();
-    let (how, output) = tasks.output(
+    let (reason, output) = tasks.output(
         "sight",
         &format!(
             "echo root=$(ls / | tr '\\n' ' ')
@@ -36,7 +36,7 @@ fn the_hosts_files_are_out_of_sight_and_the_system_read_only() {
              echo end=1"
         ),
     );
-    assert_eq!(how, How::Exited { code: 0 }, "{output}");
+    assert_eq!(reason, ExitReason::Exited { code: 0 }, "{output}");
     assert!(
         !output.contains("seen") && !output.contains("written") && !output.contains("keys"),
         "{output}"
@@ -62,7 +62,7 @@ fn the_hosts_files_are_out_of_sight_and_the_system_read_only() {
 #[test]
 fn the_task_is_nobody_special() {
     let tasks = Tasks::new();
-    let (how, output) = tasks.output(
+    let (reason, output) = tasks.output(
         "nobody",
         "echo uid=$(id -u) gid=$(id -g) groups=$(id -G)
          sed -n 's/^\\(Cap[A-Za-z]*\\|NoNewPrivs\\|Seccomp\\):[[:space:]]*/\\1=/p' /proc/self/status
@@ -77,7 +77,7 @@ fn the_task_is_nobody_special() {
          unshare -m true 2>/dev/null && echo mountns
          true",
     );
-    assert_eq!(how, How::Exited { code: 0 }, "{output}");
+    assert_eq!(reason, ExitReason::Exited { code: 0 }, "{output}");
     assert_eq!(value(&output, "uid"), format!("{UID} gid={UID} groups={UID}"));
     for set in ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"] {
         assert_eq!(value(&output, set), "0000000000000000", "{set}");
@@ -138,8 +138,8 @@ fn no_signal_is_blocked_or_ignored() {
 fn bourg_is_there() {
     let tasks = Tasks::new();
     let script = "ls -l /usr/bin/bourg /usr/bin/ls > /dev/null && command -v bourg; bourg 2>&1";
-    let (how, output) = tasks.output("there", script);
-    assert_eq!(how, How::Exited { code: 2 }, "{output}");
+    let (reason, output) = tasks.output("there", script);
+    assert_eq!(reason, ExitReason::Exited { code: 2 }, "{output}");
     assert!(output.starts_with("/usr/bin/bourg\nusage: bare-shim"), "{output}");
 }
 
@@ -153,9 +153,9 @@ fn a_bourg_of_the_hosts_own_is_out_of_sight() {
         install_strangers();
         let tasks = Tasks::new();
         let script = "other; ls /usr/local/bin; command -v bourg; /usr/local/bin/bourg";
-        let (how, output) = tasks.output("stranger", script);
+        let (reason, output) = tasks.output("stranger", script);
         assert_eq!(output, "other\nother\n/usr/bin/bourg\n", "the host's others stay");
-        assert_eq!(how, How::Exited { code: 127 });
+        assert_eq!(reason, ExitReason::Exited { code: 127 });
         bourg_is_there();
         return crate::rootless::the_jail_is_the_same();
     }
@@ -241,7 +241,7 @@ fn a_package_can_be_the_root() {
     let task = tasks.start("package", &launch);
     let exit = task.wait_end();
     let (output, errors) = (task.log(Stream::Stdout), task.log(Stream::Stderr));
-    assert_eq!(exit.how, How::Exited { code: 2 }, "{output}{errors}{}", task.shim_log());
+    assert_eq!(exit.reason, ExitReason::Exited { code: 2 }, "{output}{errors}{}", task.shim_log());
     assert!(output.starts_with("from the package\nroot:x:0"), "{output}");
     assert!(errors.contains("/usr/trap") && errors.contains("usage: bare-shim"), "{errors}");
 }
@@ -266,6 +266,6 @@ fn further_directories_can_be_shown() {
     launch.jail.binds = vec![bind("/bin/x")];
     let task = tasks.start("refused", &launch);
     let exit = task.wait_end();
-    let How::NotStarted { reason } = exit.how else { panic!("{:?}", exit.how) };
+    let ExitReason::NotStarted { reason } = exit.reason else { panic!("{:?}", exit.reason) };
     assert!(reason.starts_with("the jail cannot have a mount point at /bin/x: "), "{reason}");
 }

@@ -2,7 +2,7 @@
 
 use crate::support::{Tasks, wait_until};
 use linux::logs::Stream;
-use linux::record::How;
+use linux::record::ExitReason;
 
 /// Fills memory with a string that doubles.
 const GLUTTON: &str = "x=0123456789abcdef; while :; do x=$x$x; done";
@@ -11,7 +11,9 @@ const GLUTTON: &str = "x=0123456789abcdef; while :; do x=$x$x; done";
 fn too_much_memory_ends_the_task_with_the_numbers() {
     let tasks = Tasks::new();
     let exit = tasks.start("glutton", &tasks.script("glutton", GLUTTON)).wait_end();
-    let How::OutOfMemory { limit_bytes, peak_bytes } = exit.how else { panic!("{exit:?}") };
+    let ExitReason::OutOfMemory { limit_bytes, peak_bytes } = exit.reason else {
+        panic!("{exit:?}")
+    };
     assert_eq!(limit_bytes, 64 << 20);
     assert!((32 << 20..=64 << 20).contains(&peak_bytes), "{peak_bytes}");
 }
@@ -22,7 +24,7 @@ fn a_child_out_of_memory_ends_the_whole_task() {
     // The main process would carry on for ever.
     let script = format!("sh -c '{GLUTTON}'; sleep 1000");
     let exit = tasks.start("parent", &tasks.script("parent", &script)).wait_end();
-    assert!(matches!(exit.how, How::OutOfMemory { .. }), "{exit:?}");
+    assert!(matches!(exit.reason, ExitReason::OutOfMemory { .. }), "{exit:?}");
 }
 
 #[test]
@@ -31,7 +33,7 @@ fn tmp_counts_as_memory() {
     let mut launch = tasks.script("tmp", "head -c 100000000 /dev/zero > /tmp/x; sleep 1000");
     launch.tmp_bytes_max = 200 << 20;
     let exit = tasks.start("tmp", &launch).wait_end();
-    assert!(matches!(exit.how, How::OutOfMemory { .. }), "{exit:?}");
+    assert!(matches!(exit.reason, ExitReason::OutOfMemory { .. }), "{exit:?}");
 }
 
 #[test]
@@ -43,7 +45,7 @@ fn too_many_processes_are_refused() {
     );
     launch.limits.pids_max = 10;
     let task = tasks.start("many", &launch);
-    assert!(matches!(task.wait_end().how, How::Exited { code } if code != 0));
+    assert!(matches!(task.wait_end().reason, ExitReason::Exited { code } if code != 0));
     assert!(task.log(Stream::Stderr).contains("fork"), "{}", task.log(Stream::Stderr));
 }
 

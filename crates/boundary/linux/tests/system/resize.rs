@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::support::{Task, Tasks, held, is_v2, wait_until};
 use linux::cgroup::{Hierarchy, Limits, TaskCgroup, parent_name};
-use linux::record::{How, Launch};
+use linux::record::{ExitReason, Launch};
 use linux::task::{Resized, TaskDirectory, TaskError};
 
 /// Does each step when the file of its number is there, and says so.
@@ -66,7 +66,7 @@ fn a_task_is_resized_while_it_runs_and_ends_at_its_new_limit() {
     assert_eq!(task.directory.resize(&limits(1000, 32)).unwrap(), Resized::Done);
     assert_eq!(present(&task), [(1000, 32); 2]);
     begin(&task, 3);
-    let How::OutOfMemory { limit_bytes, peak_bytes } = task.wait_end().how else {
+    let ExitReason::OutOfMemory { limit_bytes, peak_bytes } = task.wait_end().reason else {
         panic!("it has less than it needs: {}", task.shim_log())
     };
     assert_eq!(limit_bytes, 32 << 20, "the limit that it met, not one that it had before");

@@ -11,7 +11,7 @@ use linux::Isolation;
 use linux::enter::{Terminal, spawn};
 use linux::logs::{Start, Stream};
 use linux::machine::{Machine, preflight};
-use linux::record::{How, Launch, Running};
+use linux::record::{ExitReason, Launch, Running};
 use linux::task::{Delivery, Inspection, LostReason, Resized, TaskDirectory};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, geteuid};
@@ -95,13 +95,13 @@ fn exit_statuses_and_output_arrive_and_nothing_is_made_up() {
     unprivileged("exit_statuses_and_output_arrive_and_nothing_is_made_up", || {
         let tasks = Tasks::new();
         let table = [
-            ("seven", "echo seven; exit 7", How::Exited { code: 7 }),
-            ("killed", "echo killed; kill -KILL $$", How::Signalled { signal: 9 }),
+            ("seven", "echo seven; exit 7", ExitReason::Exited { code: 7 }),
+            ("killed", "echo killed; kill -KILL $$", ExitReason::Signalled { signal: 9 }),
         ];
         for (name, script, expected) in table {
             let task = tasks.start(name, &tasks.script(name, script));
             let exit = task.wait_end();
-            assert_eq!(exit.how, expected, "{}", task.shim_log());
+            assert_eq!(exit.reason, expected, "{}", task.shim_log());
             assert_eq!(task.log(Stream::Stdout), format!("{name}\n"));
             assert_eq!((exit.cpu_ns, exit.memory_peak_bytes), (None, None));
             assert!(task.directory.cgroup().unwrap().is_none());
@@ -109,7 +109,7 @@ fn exit_statuses_and_output_arrive_and_nothing_is_made_up() {
         }
         let task = tasks.start("none", &tasks.launch("none", &["frobnicate"]));
         let reason = "no such file: frobnicate (looked in /usr/local/bin, /usr/bin, /bin)";
-        assert_eq!(task.wait_end().how, How::NotStarted { reason: reason.to_owned() });
+        assert_eq!(task.wait_end().reason, ExitReason::NotStarted { reason: reason.to_owned() });
     });
 }
 
@@ -119,7 +119,7 @@ pub(crate) fn the_jail_is_the_same() {
         let tasks = Tasks::new();
         fs::write(tasks.base.path().join("secret"), "s").unwrap();
         let base = tasks.base.path().display();
-        let (how, output) = tasks.output(
+        let (reason, output) = tasks.output(
             "sight",
             &format!(
                 "echo root=$(ls /)
@@ -137,7 +137,7 @@ pub(crate) fn the_jail_is_the_same() {
                  echo bourg=$(command -v bourg) $(bourg 2>&1 | cut -c 1-16) ls=$(command -v ls)"
             ),
         );
-        assert_eq!(how, How::Exited { code: 0 }, "{output}");
+        assert_eq!(reason, ExitReason::Exited { code: 0 }, "{output}");
         assert!(!output.contains("seen") && !output.contains("written"), "{output}");
         for line in [
             "home=task cwd=/home/task",
@@ -162,7 +162,7 @@ pub(crate) fn the_jail_is_the_same() {
 fn the_task_has_no_powers_even_in_its_own_namespace() {
     unprivileged("the_task_has_no_powers_even_in_its_own_namespace", || {
         let tasks = Tasks::new();
-        let (how, output) = tasks.output(
+        let (reason, output) = tasks.output(
             "nobody",
             "echo uid=$(id -u) gid=$(id -g) user=$(id -un)
              grep -E '^(Cap(Inh|Prm|Eff|Bnd|Amb)|NoNewPrivs|Seccomp):' /proc/self/status | tr -d '\\t'
@@ -173,7 +173,7 @@ fn the_task_has_no_powers_even_in_its_own_namespace() {
              unshare -m true 2>/dev/null && echo mountns
              exit 5",
         );
-        assert_eq!(how, How::Exited { code: 5 }, "{output}");
+        assert_eq!(reason, ExitReason::Exited { code: 5 }, "{output}");
         let none = "0000000000000000";
         let expected = format!(
             "uid={UID} gid={UID} user=task\n\
@@ -195,20 +195,20 @@ fn kill_takes_everything() {
         task.wait_output("up");
         wait_until("three sleepers", || processes_with(&mark) == 3);
         task.directory.kill().unwrap();
-        assert_eq!(task.wait_end().how, How::Signalled { signal: 9 });
+        assert_eq!(task.wait_end().reason, ExitReason::Signalled { signal: 9 });
         assert_eq!(processes_with(&mark), 0);
 
         let task = tasks.run("young", "exec sleep 1000");
         // As long as the record is not there.
         fs::remove_file(task.directory.path().join("running.json")).unwrap();
         assert_eq!(task.directory.kill().unwrap(), Delivery::StillStarting);
-        assert_eq!(task.wait_end().how, How::Signalled { signal: 9 });
+        assert_eq!(task.wait_end().reason, ExitReason::Signalled { signal: 9 });
 
         let script = "trap 'echo bye; exit 3' TERM; echo up; while :; do sleep 0.02; done";
         let task = tasks.run("polite", script);
         task.wait_output("up");
         task.directory.terminate().unwrap();
-        assert_eq!(task.wait_end().how, How::Exited { code: 3 });
+        assert_eq!(task.wait_end().reason, ExitReason::Exited { code: 3 });
         assert!(task.log(Stream::Stdout).ends_with("bye\n"));
     });
 }
@@ -243,7 +243,7 @@ fn a_task_survives_its_starter_and_dies_with_its_shim() {
         directory.terminate().unwrap();
         wait_readable(&shim);
         let Inspection::Ended(exit) = directory.inspect().unwrap() else { panic!("it has ended") };
-        assert_eq!(exit.how, How::Exited { code: 9 });
+        assert_eq!(exit.reason, ExitReason::Exited { code: 9 });
 
         let task = tasks.run("orphan", "(setsid sleep 1000 &); echo up; sleep 1000");
         task.wait_output("up");
@@ -299,7 +299,7 @@ fn what_a_task_has_closed_can_be_removed() {
         let tasks = Tasks::new();
         let script = "mkdir -p a/b/c; touch a/b/file; chmod 000 a/b/c a/b; chmod 500 a";
         let task = tasks.start("closed", &tasks.script("closed", script));
-        assert_eq!(task.wait_end().how, How::Exited { code: 0 });
+        assert_eq!(task.wait_end().reason, ExitReason::Exited { code: 0 });
         task.directory.remove().unwrap();
         assert_eq!(fs::read_dir(tasks.base.path()).unwrap().count(), 0);
     });

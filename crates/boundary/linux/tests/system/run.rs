@@ -4,22 +4,22 @@ use std::fs;
 
 use crate::support::{Tasks, executable, wait_until};
 use linux::logs::Stream;
-use linux::record::{How, Running};
+use linux::record::{ExitReason, Running};
 use linux::task::{Inspection, LostReason, TaskDirectory, TaskError, scan};
 
 #[test]
 fn exit_statuses_arrive_exactly() {
     let tasks = Tasks::new();
     let table = [
-        ("zero", "exit 0", How::Exited { code: 0 }),
-        ("seven", "exit 7", How::Exited { code: 7 }),
-        ("term", "kill -TERM $$", How::Signalled { signal: 15 }),
-        ("realtime", "kill -40 $$", How::Signalled { signal: 40 }),
+        ("zero", "exit 0", ExitReason::Exited { code: 0 }),
+        ("seven", "exit 7", ExitReason::Exited { code: 7 }),
+        ("term", "kill -TERM $$", ExitReason::Signalled { signal: 15 }),
+        ("realtime", "kill -40 $$", ExitReason::Signalled { signal: 40 }),
     ];
     for (name, script, expected) in table {
         let task = tasks.start(name, &tasks.script(name, script));
         let exit = task.wait_end();
-        assert_eq!(exit.how, expected, "{name}: {}", task.shim_log());
+        assert_eq!(exit.reason, expected, "{name}: {}", task.shim_log());
         assert!(!task.cgroup.exists(), "{name}: the cgroup is gone with the task");
         assert_eq!(task.shim_log(), "");
     }
@@ -39,8 +39,8 @@ fn output_is_kept_and_streams_are_apart() {
 fn output_of_a_sudden_end_is_complete() {
     let tasks = Tasks::new();
     let script = "head -c 300000 /dev/zero | tr '\\0' x; kill -KILL $$";
-    let (how, output) = tasks.output("sudden", script);
-    assert_eq!(how, How::Signalled { signal: 9 });
+    let (reason, output) = tasks.output("sudden", script);
+    assert_eq!(reason, ExitReason::Signalled { signal: 9 });
     assert_eq!(output.len(), 300_000);
 }
 
@@ -60,9 +60,9 @@ fn says_why_a_program_did_not_start() {
         let child = directory.start(&executable(), &tasks.launch(name, argv)).unwrap();
         crate::support::wait_readable(&child.shim);
         match directory.inspect().unwrap() {
-            Inspection::Ended(exit) => match exit.how {
-                How::NotStarted { reason } => reason,
-                how => panic!("{how:?}"),
+            Inspection::Ended(exit) => match exit.reason {
+                ExitReason::NotStarted { reason } => reason,
+                reason => panic!("{reason:?}"),
             },
             other => panic!("{other:?}"),
         }
@@ -152,7 +152,7 @@ fn running_names_the_init_and_usage_grows() {
     });
     task.directory.kill().unwrap();
     let exit = task.wait_end();
-    assert_eq!(exit.how, How::Signalled { signal: 9 });
+    assert_eq!(exit.reason, ExitReason::Signalled { signal: 9 });
     assert!(exit.cpu_ns > Some(50_000_000) && exit.memory_peak_bytes > Some(0), "{exit:?}");
     assert!(reader.read().is_err(), "the group is gone");
 }

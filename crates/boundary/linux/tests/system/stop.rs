@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use crate::support::{Tasks, wait_until};
 use linux::logs::Stream;
-use linux::record::How;
+use linux::record::ExitReason;
 use linux::task::{Delivery, sweep};
 
 #[test]
@@ -14,7 +14,7 @@ fn a_notice_is_delivered_and_a_graceful_end_is_seen() {
     let task = tasks.run("polite", script);
     task.wait_output("up");
     assert_eq!(task.directory.terminate().unwrap(), Delivery::Sent);
-    assert_eq!(task.wait_end().how, How::Exited { code: 3 });
+    assert_eq!(task.wait_end().reason, ExitReason::Exited { code: 3 });
     assert_eq!(task.log(Stream::Stdout), "up\ngot it\n");
     assert_eq!(task.directory.terminate().unwrap(), Delivery::Gone);
 }
@@ -28,7 +28,7 @@ fn the_notice_ends_by_itself() {
     task.wait_output("up");
     let begin = Instant::now();
     task.directory.terminate().unwrap();
-    assert_eq!(task.wait_end().how, How::Signalled { signal: 9 });
+    assert_eq!(task.wait_end().reason, ExitReason::Signalled { signal: 9 });
     assert!(begin.elapsed().as_millis() >= 300);
 }
 
@@ -42,7 +42,7 @@ fn a_kill_takes_the_whole_tree() {
     let mut before = task.cgroup.usage_reader().unwrap();
     before.read().unwrap();
     assert_eq!(task.directory.kill().unwrap(), Delivery::Sent);
-    assert_eq!(task.wait_end().how, How::Signalled { signal: 9 });
+    assert_eq!(task.wait_end().reason, ExitReason::Signalled { signal: 9 });
     assert!(!task.cgroup.exists(), "a group can only go when nothing is left in it");
 }
 
@@ -55,7 +55,7 @@ fn killing_again_while_the_shim_clears_up_is_no_error() {
         while task.directory.shim_pid().unwrap().is_some() {
             task.directory.kill().unwrap();
         }
-        assert_eq!(task.wait_end().how, How::Signalled { signal: 9 });
+        assert_eq!(task.wait_end().reason, ExitReason::Signalled { signal: 9 });
     }
 }
 
@@ -63,7 +63,7 @@ fn killing_again_while_the_shim_clears_up_is_no_error() {
 fn daemons_end_with_the_main_process() {
     let tasks = Tasks::new();
     let task = tasks.run("daemon", "(setsid sleep 1000 &); exit 5");
-    assert_eq!(task.wait_end().how, How::Exited { code: 5 });
+    assert_eq!(task.wait_end().reason, ExitReason::Exited { code: 5 });
     assert!(!task.cgroup.exists());
 }
 
@@ -72,7 +72,10 @@ fn orphans_are_reaped() {
     let tasks = Tasks::new();
     let script = "i=0; while [ $i -lt 50 ]; do (sleep 0 &); i=$((i+1)); done
         while grep -sq '^State:.Z' /proc/[0-9]*/status; do :; done; echo clean";
-    assert_eq!(tasks.output("orphans", script), (How::Exited { code: 0 }, "clean\n".to_owned()));
+    assert_eq!(
+        tasks.output("orphans", script),
+        (ExitReason::Exited { code: 0 }, "clean\n".to_owned())
+    );
 }
 
 #[test]
@@ -89,7 +92,7 @@ fn a_sweep_ends_everything() {
     assert_eq!(swept.stopped, ["deaf", "polite"]);
     assert_eq!(swept.killed, ["deaf"]);
     assert_eq!(swept.failed, []);
-    assert_eq!(polite.wait_end().how, How::Exited { code: 0 });
-    assert_eq!(deaf.wait_end().how, How::Signalled { signal: 9 });
+    assert_eq!(polite.wait_end().reason, ExitReason::Exited { code: 0 });
+    assert_eq!(deaf.wait_end().reason, ExitReason::Signalled { signal: 9 });
     wait_until("the groups to be gone", || !deaf.cgroup.exists() && !polite.cgroup.exists());
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use linux::Isolation;
 use linux::cgroup::{Hierarchy, Limits, TaskCgroup, parent_name};
 use linux::logs::{LogReader, Start, Stream};
-use linux::record::{Exit, How, Jail, Launch, LogPolicy};
+use linux::record::{Exit, ExitReason, Jail, Launch, LogPolicy};
 use linux::task::{Inspection, ShimChild, TaskDirectory, sweep};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
@@ -94,10 +94,10 @@ impl Tasks {
     }
 
     /// Runs a script to its end: how it ended, and what it wrote to standard output.
-    pub(crate) fn output(&self, name: &str, script: &str) -> (How, String) {
+    pub(crate) fn output(&self, name: &str, script: &str) -> (ExitReason, String) {
         let task = self.start(name, &self.script(name, script));
-        let how = task.wait_end().how;
-        (how, task.log(Stream::Stdout))
+        let reason = task.wait_end().reason;
+        (reason, task.log(Stream::Stdout))
     }
 }
 

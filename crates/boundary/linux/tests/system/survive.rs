@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use crate::support::{Tasks, executable, wait_readable, wait_until};
 use linux::logs::Stream;
-use linux::record::{How, Running};
+use linux::record::{ExitReason, Running};
 use linux::task::{Delivery, Inspection, LostReason, TaskDirectory};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -93,7 +93,7 @@ fn a_task_survives_its_starter_and_can_be_adopted() {
     directory.terminate().unwrap();
     wait_readable(&shim.as_fd());
     let Inspection::Ended(exit) = directory.inspect().unwrap() else { panic!("it has ended") };
-    assert_eq!(exit.how, How::Exited { code: 9 });
+    assert_eq!(exit.reason, ExitReason::Exited { code: 9 });
 }
 
 #[test]

@@ -148,7 +148,7 @@ fn kind(wire: &mut Wire<'_>, kind: &EventKind) {
             wire.text(1, platform);
             wire.number(2, factor.milli().into());
         }),
-        EventKind::Founded => wire.nothing(33),
+        EventKind::Bootstrapped => wire.nothing(33),
         EventKind::LevelRaised { to } => wire.message(34, |wire| wire.number(1, to.0.into())),
         EventKind::ReschedulingStopped { silent, of } => wire.message(37, |wire| {
             wire.number(1, (*silent).into());

@@ -151,7 +151,7 @@ impl From<&EventKind> for Kind {
                 let (platform, factor_milli) = (platform.clone(), factor.milli());
                 Self::Platform(message::Platform { platform, factor_milli })
             }
-            EventKind::Founded => Self::Founded(NOTHING),
+            EventKind::Bootstrapped => Self::Bootstrapped(NOTHING),
             EventKind::LevelRaised { to } => Self::LevelRaised(message::LevelRaised { to: to.0 }),
             EventKind::ReschedulingStopped { silent, of } => {
                 let (silent, of) = (*silent, *of);
@@ -258,7 +258,7 @@ impl TryFrom<Kind> for EventKind {
                 platform: set.platform,
                 factor: read::factor(set.factor_milli).field("factorMilli").field("platform")?,
             },
-            Kind::Founded(NOTHING) => Self::Founded,
+            Kind::Bootstrapped(NOTHING) => Self::Bootstrapped,
             Kind::LevelRaised(raised) => Self::LevelRaised { to: Level(raised.to) },
             Kind::ReschedulingStopped(message::ReschedulingStopped { silent, of }) => {
                 Self::ReschedulingStopped { silent, of }

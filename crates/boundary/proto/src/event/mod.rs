@@ -106,7 +106,7 @@ fn placed(cell: &Cell, id: InstanceId) -> Option<MachineId> {
     if let Some(placement) = cell.placement(id) {
         return Some(placement.machine);
     }
-    let life = cell.task(id.task())?.last_life.as_ref()?;
+    let life = cell.task(id.task())?.last_incarnation.as_ref()?;
     (life.generation == id.generation).then_some(life.machine)
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use cell::crashes::Crash;
-use cell::{Health, Job, JobParts, JobState, LastLife, Phase, Placement, Task, TaskState};
+use cell::{Health, Job, JobParts, JobState, LastIncarnation, Phase, Placement, Task, TaskState};
 use model::{CollectionId, Generation, MachineId, TaskIndex, Time};
 
 use crate::error::{At, Fault, Malformed};
@@ -88,7 +88,7 @@ impl From<&Task> for v1::TaskImage {
         Self {
             generation: task.generation.0,
             failures: task.failures,
-            last_life: task.last_life.as_deref().map(Into::into),
+            last_incarnation: task.last_incarnation.as_deref().map(Into::into),
             crashes: task.crashes.iter().flat_map(|all| all.iter().map(crash)).collect(),
             reserved: task.reserved.as_deref().map(Into::into),
             state: Some(state),
@@ -123,7 +123,7 @@ impl TryFrom<v1::TaskImage> for Task {
         Ok(Self {
             generation: Generation(task.generation),
             failures: task.failures,
-            last_life: read::optional(task.last_life, "lastLife")?.map(Arc::new),
+            last_incarnation: read::optional(task.last_incarnation, "lastLife")?.map(Arc::new),
             crashes: (!crashes.is_empty()).then(|| Arc::new(crashes)),
             reserved: read::optional(task.reserved, "reserved")?.map(Arc::new),
             state,
@@ -131,18 +131,18 @@ impl TryFrom<v1::TaskImage> for Task {
     }
 }
 
-impl From<&LastLife> for task_image::LastLife {
-    fn from(life: &LastLife) -> Self {
+impl From<&LastIncarnation> for task_image::LastIncarnation {
+    fn from(life: &LastIncarnation) -> Self {
         let (generation, machine) = (life.generation.0, life.machine.0);
         let alloc = life.alloc.map(|index| index.0);
         Self { generation, machine, alloc, end: Some((&life.end).into()) }
     }
 }
 
-impl TryFrom<task_image::LastLife> for LastLife {
+impl TryFrom<task_image::LastIncarnation> for LastIncarnation {
     type Error = Malformed;
 
-    fn try_from(life: task_image::LastLife) -> Result<Self, Malformed> {
+    fn try_from(life: task_image::LastIncarnation) -> Result<Self, Malformed> {
         Ok(Self {
             generation: Generation(life.generation),
             machine: MachineId(life.machine),

@@ -1,17 +1,17 @@
 //! Why requests were refused, as sessions keep it.
 
 use cell::Rejection;
-use cell::feasibility::{CountedAt, Misfit, NotGiven};
+use cell::feasibility::{CountedAt, NotGiven, UnschedulableReason};
 use model::{CollectionId, Dimension, GrantId, ReplicaId, SessionId, TaskId, TaskIndex};
 
 use crate::error::{At, Fault, Malformed};
 use crate::{read, v1};
-use v1::rejection::{self, Why, misfit};
+use v1::rejection::{self, Why, unschedulable_reason};
 
 impl From<&Rejection> for v1::Rejection {
     fn from(rejection: &Rejection) -> Self {
         let why = match rejection {
-            Rejection::NotFounded => Why::NotFounded(v1::Nothing {}),
+            Rejection::NotBootstrapped => Why::NotBootstrapped(v1::Nothing {}),
             Rejection::NoSuchSession(id) => Why::NoSuchSession(id.0),
             Rejection::ForeignSession { session, owner, by } => {
                 let (owner, by) = (owner.to_string(), by.to_string());
@@ -23,12 +23,12 @@ impl From<&Rejection> for v1::Rejection {
                 let (owner, name) = (owner.to_string(), name.to_string());
                 Why::NeedsRestart(rejection::NeedsRestart { owner, name, fields: fields.clone() })
             }
-            Rejection::WouldNotFit { task, machine, misfit } => {
+            Rejection::WouldNotFit { task, machine, unschedulable_reason } => {
                 Why::WouldNotFit(rejection::WouldNotFit {
                     collection: task.collection.0,
                     index: task.index.0,
                     machine: machine.to_string(),
-                    misfit: Some(misfit.into()),
+                    unschedulable_reason: Some(unschedulable_reason.into()),
                 })
             }
             Rejection::NoSuchReference { field, user, name, dead } => {
@@ -97,7 +97,7 @@ impl TryFrom<v1::Rejection> for Rejection {
 
     fn try_from(rejection: v1::Rejection) -> Result<Self, Malformed> {
         Ok(match rejection.why.ok_or(Fault::UnknownKind)? {
-            Why::NotFounded(v1::Nothing {}) => Self::NotFounded,
+            Why::NotBootstrapped(v1::Nothing {}) => Self::NotBootstrapped,
             Why::NoSuchSession(id) => Self::NoSuchSession(SessionId(id)),
             Why::ForeignSession(foreign) => Self::ForeignSession {
                 session: SessionId(foreign.session),
@@ -193,75 +193,79 @@ fn would_not_fit(would: rejection::WouldNotFit) -> Result<Rejection, Malformed> 
     Ok(Rejection::WouldNotFit {
         task: TaskId { collection, index },
         machine: read::name(&would.machine, "machine")?,
-        misfit: read::message(would.misfit, "misfit")?,
+        unschedulable_reason: read::message(would.unschedulable_reason, "unschedulable_reason")?,
     })
 }
 
-impl From<&Misfit> for rejection::Misfit {
-    fn from(misfit: &Misfit) -> Self {
-        let why = match misfit {
-            Misfit::NotUp => misfit::Why::NotUp(v1::Nothing {}),
-            Misfit::Unreachable => misfit::Why::Unreachable(v1::Nothing {}),
-            Misfit::Draining => misfit::Why::Draining(v1::Nothing {}),
-            Misfit::Constraint { constraint, has } => {
-                misfit::Why::Constraint(rejection::Unmatched {
+impl From<&UnschedulableReason> for rejection::UnschedulableReason {
+    fn from(unschedulable_reason: &UnschedulableReason) -> Self {
+        let why = match unschedulable_reason {
+            UnschedulableReason::NotUp => unschedulable_reason::Why::NotUp(v1::Nothing {}),
+            UnschedulableReason::Unreachable => {
+                unschedulable_reason::Why::Unreachable(v1::Nothing {})
+            }
+            UnschedulableReason::Draining => unschedulable_reason::Why::Draining(v1::Nothing {}),
+            UnschedulableReason::Constraint { constraint, has } => {
+                unschedulable_reason::Why::Constraint(rejection::Unmatched {
                     constraint: Some(constraint.as_ref().into()),
                     has: has.as_deref().map(str::to_owned),
                 })
             }
-            Misfit::TooSmall { dimension, asked, has } => {
-                misfit::Why::TooSmall(shortage(*dimension, *asked, *has))
+            UnschedulableReason::TooSmall { dimension, asked, has } => {
+                unschedulable_reason::Why::TooSmall(shortage(*dimension, *asked, *has))
             }
-            Misfit::Lacks { dimension, asked, free } => {
-                misfit::Why::Lacks(shortage(*dimension, *asked, *free))
+            UnschedulableReason::Lacks { dimension, asked, free } => {
+                unschedulable_reason::Why::Lacks(shortage(*dimension, *asked, *free))
             }
-            Misfit::LacksPorts { asked, free, held } => {
-                misfit::Why::LacksPorts(rejection::LacksPorts {
+            UnschedulableReason::LacksPorts { asked, free, held } => {
+                unschedulable_reason::Why::LacksPorts(rejection::LacksPorts {
                     asked: *asked as u64,
                     free: *free as u64,
                     held: held.as_deref().map(Into::into),
                 })
             }
-            Misfit::Maximum { place, has, most } => misfit::Why::Maximum(rejection::Maximum {
-                at_switch: *place == CountedAt::Switch,
-                has: *has,
-                most: *most,
-            }),
+            UnschedulableReason::Maximum { place, has, most } => {
+                unschedulable_reason::Why::Maximum(rejection::Maximum {
+                    at_switch: *place == CountedAt::Switch,
+                    has: *has,
+                    most: *most,
+                })
+            }
         };
         Self { why: Some(why) }
     }
 }
 
-impl TryFrom<rejection::Misfit> for Misfit {
+impl TryFrom<rejection::UnschedulableReason> for UnschedulableReason {
     type Error = Malformed;
 
-    fn try_from(misfit: rejection::Misfit) -> Result<Self, Malformed> {
-        Ok(match misfit.why.ok_or(Fault::UnknownKind)? {
-            misfit::Why::NotUp(v1::Nothing {}) => Self::NotUp,
-            misfit::Why::Unreachable(v1::Nothing {}) => Self::Unreachable,
-            misfit::Why::Draining(v1::Nothing {}) => Self::Draining,
-            misfit::Why::Constraint(unmatched) => Self::Constraint {
+    fn try_from(unschedulable_reason: rejection::UnschedulableReason) -> Result<Self, Malformed> {
+        Ok(match unschedulable_reason.why.ok_or(Fault::UnknownKind)? {
+            unschedulable_reason::Why::NotUp(v1::Nothing {}) => Self::NotUp,
+            unschedulable_reason::Why::Unreachable(v1::Nothing {}) => Self::Unreachable,
+            unschedulable_reason::Why::Draining(v1::Nothing {}) => Self::Draining,
+            unschedulable_reason::Why::Constraint(unmatched) => Self::Constraint {
                 constraint: Box::new(
                     read::message(unmatched.constraint, "constraint").field("constraint")?,
                 ),
                 has: unmatched.has.map(Into::into),
             },
-            misfit::Why::TooSmall(short) => Self::TooSmall {
+            unschedulable_reason::Why::TooSmall(short) => Self::TooSmall {
                 dimension: dimension(short.dimension).field("tooSmall")?,
                 asked: short.asked,
                 has: short.has,
             },
-            misfit::Why::Lacks(short) => Self::Lacks {
+            unschedulable_reason::Why::Lacks(short) => Self::Lacks {
                 dimension: dimension(short.dimension).field("lacks")?,
                 asked: short.asked,
                 free: short.has,
             },
-            misfit::Why::LacksPorts(ports) => {
+            unschedulable_reason::Why::LacksPorts(ports) => {
                 let (asked, free) = (count(ports.asked), count(ports.free));
                 let held = read::optional(ports.held, "held").field("lacksPorts")?;
                 Self::LacksPorts { asked, free, held: held.map(Box::new) }
             }
-            misfit::Why::Maximum(rejection::Maximum { at_switch, has, most }) => {
+            unschedulable_reason::Why::Maximum(rejection::Maximum { at_switch, has, most }) => {
                 let place = if at_switch { CountedAt::Switch } else { CountedAt::Machine };
                 Self::Maximum { place, has, most }
             }

@@ -212,8 +212,8 @@ fn of_quota() -> Vec<Mutation> {
         Mutation::Oversell { band: Band::Mid, percent: 150 },
         Mutation::MeterQuota { on: true },
         Mutation::MeterQuota { on: false },
-        Mutation::SetCapability { user: user.clone(), capability, held: true },
-        Mutation::SetCapability { user, capability, held: false },
+        Mutation::SetCapability { user: user.clone(), capability, granted: true },
+        Mutation::SetCapability { user, capability, granted: false },
         Mutation::UseCapability { capability, collection: CollectionId(7) },
     ]
 }
@@ -237,7 +237,7 @@ pub(crate) fn all_ops() -> Vec<Op> {
     };
     let mut ops = vec![
         Op::Nothing,
-        Op::Found { name: name("dev"), administrator: name("ana") },
+        Op::Bootstrap { name: name("dev"), administrator: name("ana") },
         Op::OpenSession { user: name("ana") },
         Op::Assign(vec![
             assignment(0, vec![31_000, 31_001], vec![]),
@@ -316,7 +316,7 @@ pub(crate) fn certificate() -> Certificate {
 pub(crate) fn kind(op: &Op) -> &'static str {
     match op {
         Op::Nothing => "nothing",
-        Op::Found { .. } => "found",
+        Op::Bootstrap { .. } => "found",
         Op::OpenSession { .. } => "open session",
         Op::Request { mutation, .. } => match mutation {
             Mutation::Submit(_) => "submit",

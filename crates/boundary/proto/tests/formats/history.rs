@@ -145,7 +145,7 @@ impl Life {
     fn begin() -> Self {
         let now = Time(1_000_000_000_000_000);
         let mut life = Self { cell: Cell::empty(), now, sequence: 0, ops: Vec::new() };
-        life.apply(Op::Found { name: "dev".parse().expect("a name"), administrator: ana() });
+        life.apply(Op::Bootstrap { name: "dev".parse().expect("a name"), administrator: ana() });
         life.apply(Op::RaiseLevel { to: cell::LEVEL });
         life.apply(Op::OpenSession { user: ana() });
         life.apply(Op::OpenSession { user: ben() });
@@ -257,10 +257,10 @@ impl Life {
                 }
             }
             Step::Quota(what) => self.quota(what),
-            Step::Capable(which, held) => {
+            Step::Capable(which, granted) => {
                 let capability = Capability::ALL[which % Capability::ALL.len()];
                 let user = "ben".parse().expect("a name");
-                self.request(Mutation::SetCapability { user, capability, held });
+                self.request(Mutation::SetCapability { user, capability, granted });
             }
             Step::Enrolment(what) => self.enrolment(what),
             Step::Replica(what) => self.replica(what),

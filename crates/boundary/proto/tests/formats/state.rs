@@ -66,7 +66,7 @@ fn a_hash_is_written_in_full_and_short() {
     let mut cell = Cell::empty();
     let name = CellName::new("dev").expect("a name");
     let administrator = "ana".parse().expect("a name");
-    cell.apply(Time(1), &Op::Found { name, administrator });
+    cell.apply(Time(1), &Op::Bootstrap { name, administrator });
     let hash = state_hash(&cell);
     assert_eq!(hash.to_string().len(), 64);
     assert_eq!(hash.short(), hash.to_string()[..16]);

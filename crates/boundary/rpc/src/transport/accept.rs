@@ -18,8 +18,8 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tonic::transport::server::Connected;
 
+use super::limiter::{Connections, OfConnection};
 use super::peer::{FarEnd, Peer};
-use super::places::{Connections, OfConnection};
 use super::refusals::{Cause, Refusals};
 use super::server::Limits;
 
@@ -37,7 +37,7 @@ pub(super) struct Accept {
     pub(super) cell: Arc<str>,
     pub(super) limits: Limits,
     pub(super) refusals: Refusals,
-    pub(super) places: Connections,
+    pub(super) limiter: Connections,
     /// Takes the connections that are ready.
     pub(super) connections: mpsc::Sender<io::Result<Connection>>,
     pub(super) closing: watch::Receiver<bool>,
@@ -88,7 +88,7 @@ impl Accept {
         let far_end = Arc::new(FarEnd::new(address, own, &self.cell, self.refusals.clone()));
         let peer = far_end.of_cell(&self.cell).ok();
         let ends = peer.as_ref().and_then(Peer::ends);
-        let place = match self.places.take(peer.map(|peer| peer.identity)) {
+        let place = match self.limiter.take(peer.map(|peer| peer.identity)) {
             Ok(place) => place,
             Err(why) => {
                 // While it lingers, others may come.
@@ -98,7 +98,7 @@ impl Accept {
                 return;
             }
         };
-        let held = Held { _permit: permit, _place: place };
+        let held = Permits { _permit: permit, _place: place };
         let connection = Connection::new(stream, far_end, held, self.over(ends));
         let _gone = self.connections.send(Ok(connection)).await;
     }
@@ -158,11 +158,11 @@ pub(super) struct Connection {
     stream: TlsStream<TcpStream>,
     far_end: Arc<FarEnd>,
     closed: Pin<Box<dyn Future<Output = ()> + Send>>,
-    _held: Held,
+    _held: Permits,
 }
 
 /// What a connection has of what there is a limit for.
-struct Held {
+struct Permits {
     _permit: OwnedSemaphorePermit,
     _place: OfConnection,
 }
@@ -171,7 +171,7 @@ impl Connection {
     fn new(
         stream: TlsStream<TcpStream>,
         far_end: Arc<FarEnd>,
-        held: Held,
+        held: Permits,
         over: impl Future<Output = ()> + Send + 'static,
     ) -> Self {
         Self { stream, far_end, closed: Box::pin(over), _held: held }

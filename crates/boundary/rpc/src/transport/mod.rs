@@ -21,9 +21,9 @@ mod accept;
 mod admission;
 mod client;
 mod dial;
+mod limiter;
 mod link;
 mod peer;
-mod places;
 mod refusals;
 mod server;
 mod tls;
@@ -32,11 +32,11 @@ use std::error::Error as StdError;
 use std::time::Duration;
 
 pub use client::{check_address, connect, connect_within};
+pub use limiter::{Full, Limiter, Permit};
 #[cfg(fuzzing)]
 pub use link::hear;
 pub use link::{Answer, Link, link};
 pub use peer::{Peer, peer, peer_identity, refuse};
-pub use places::{Full, Place, Places};
 pub use refusals::{Cause, Refusals};
 pub use server::{Limits, serve};
 pub(crate) use tls::Tls;

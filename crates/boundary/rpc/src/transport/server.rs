@@ -14,7 +14,7 @@ use tonic::transport::Server;
 
 use super::accept::Accept;
 use super::admission::Admission;
-use super::places::Connections;
+use super::limiter::Connections;
 use super::refusals::Refusals;
 use super::{KEEP_ALIVE_TIMEOUT, SERVER_KEEP_ALIVE_INTERVAL};
 use crate::{Error, Result, Rotating};
@@ -91,7 +91,7 @@ where
         cell: cell.as_str().into(),
         limits,
         refusals: refusals.clone(),
-        places: Connections::new(limits.connections, limits.connections_of_one),
+        limiter: Connections::new(limits.connections, limits.connections_of_one),
         connections,
         closing: watch_closing,
     };

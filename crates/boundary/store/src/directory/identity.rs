@@ -42,7 +42,7 @@ const CHANGING: [FsType; 6] = [
 
 /// Where a file lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Place {
+struct Location {
     inode: u64,
     born_ns: u64,
 }
@@ -60,12 +60,12 @@ pub(super) struct Identity {
 /// What the file says.
 struct Noted {
     id: u64,
-    place: Place,
-    log: Place,
+    place: Location,
+    log: Location,
     log_begun: bool,
 }
 
-impl Place {
+impl Location {
     fn of(found: &Metadata) -> Self {
         let born = found.created().ok().and_then(|born| born.duration_since(UNIX_EPOCH).ok());
         let born_ns = born.and_then(|born| u64::try_from(born.as_nanos()).ok()).unwrap_or(0);
@@ -101,8 +101,8 @@ impl Identity {
             let doubt = Some("its file directory-id is damaged");
             return Ok(Self { id: 0, log_begun: true, doubt });
         };
-        let differs = |path: &Path, noted: Place| {
-            fs::metadata(path).is_ok_and(|found| Place::of(&found).differs(noted))
+        let differs = |path: &Path, noted: Location| {
+            fs::metadata(path).is_ok_and(|found| Location::of(&found).differs(noted))
         };
         let copied = keeps_inodes(path) && (differs(&file, noted.place) || differs(log, noted.log));
         let doubt =
@@ -125,7 +125,7 @@ impl Identity {
         let unfinished = disk::unfinished(&file);
         let mut new = disk::create_unfinished(&unfinished)?;
         let write = |new: &mut File| {
-            let (place, log) = (Place::of(&new.metadata()?), Place::of(&fs::metadata(log)?));
+            let (place, log) = (Location::of(&new.metadata()?), Location::of(&fs::metadata(log)?));
             let noted = Noted { id: self.id, place, log, log_begun: self.log_begun };
             new.write_all(noted.text().as_bytes())?;
             new.sync_all()
@@ -164,7 +164,7 @@ impl Noted {
         let id = u64::from_str_radix(lines.next()?.strip_prefix("directory ")?, 16).ok()?;
         let mut place = |name: &str| {
             let (inode, born) = lines.next()?.strip_prefix(name)?.trim().split_once(' ')?;
-            Some(Place { inode: inode.parse().ok()?, born_ns: born.parse().ok()? })
+            Some(Location { inode: inode.parse().ok()?, born_ns: born.parse().ok()? })
         };
         let (place, log) = (place("place ")?, place("log ")?);
         let log_begun = lines.next() == Some("log begun");
@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn what_was_changed_is_noticed() {
-        let (place, log) = (Place { inode: 7, born_ns: 8 }, Place { inode: 9, born_ns: 0 });
+        let (place, log) = (Location { inode: 7, born_ns: 8 }, Location { inode: 9, born_ns: 0 });
         for log_begun in [false, true] {
             let text = Noted { id: 0xabc, place, log, log_begun }.text();
             let read = Noted::parse(&text).unwrap();
@@ -196,7 +196,7 @@ mod tests {
 
     #[test]
     fn a_place_is_known_by_its_inode_and_its_birth() {
-        let place = |inode, born_ns| Place { inode, born_ns };
+        let place = |inode, born_ns| Location { inode, born_ns };
         for (one, other, differs) in [
             (place(1, 5), place(1, 5), false),
             (place(1, 5), place(2, 5), true),

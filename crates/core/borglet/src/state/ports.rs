@@ -240,12 +240,12 @@ mod tests {
     #[test]
     fn what_a_task_holds_that_is_being_ended_counts_only_if_it_lives_on() {
         let mut ports = Ports::default();
-        let life = |generation: u32| format!("1-0-{generation}").parse::<InstanceId>().ok();
+        let incarnation = |generation: u32| format!("1-0-{generation}").parse::<InstanceId>().ok();
         for ms in [0, 1_000, 4_999] {
-            ports.see(at(ms), 10, "ana/hog/0".into(), life(1));
+            ports.see(at(ms), 10, "ana/hog/0".into(), incarnation(1));
             assert_eq!(shown(&ports, ms), "", "after {ms} ms");
         }
-        ports.see(at(5_000), 10, "ana/hog/0".into(), life(1));
+        ports.see(at(5_000), 10, "ana/hog/0".into(), incarnation(1));
         assert_eq!(shown(&ports, 5_000), "10 by ana/hog/0");
         ports.forget(at(5_001), |_| false);
         assert_eq!(shown(&ports, 5_001), "", "it has ended");
@@ -255,8 +255,8 @@ mod tests {
     fn tasks_that_are_ended_one_after_the_other_hold_nothing_for_long() {
         let mut ports = Ports::default();
         for second in 0..60 {
-            let life = format!("1-0-{second}").parse::<InstanceId>().ok();
-            ports.see(at(second * 1_000), 10, "ana/hog/0".into(), life);
+            let incarnation = format!("1-0-{second}").parse::<InstanceId>().ok();
+            ports.see(at(second * 1_000), 10, "ana/hog/0".into(), incarnation);
             ports.forget(at(second * 1_000 + 900), |_| second % 2 == 0);
             assert_eq!(shown(&ports, second * 1_000 + 900), "", "after {second} s");
         }

@@ -11,7 +11,7 @@ use spec::{JobReference, JobSpec, Kind};
 use super::Events;
 use super::capability::not_allowed;
 use super::task::Again;
-use crate::feasibility::{Beside, Offer, lacks};
+use crate::feasibility::{Colocated, Offer, lacks};
 use crate::{
     Assignment, AssignmentRefused, Cell, Death, EvictionCause, Job, KillReason, Machine, NoAlloc,
     NoVictim, Rejection, StopReason, TaskState,
@@ -140,7 +140,7 @@ impl Cell {
             return Err(AssignmentRefused::Victim { victim, why });
         }
         let offer = Offer::within(self, machine, alloc);
-        Ok(Offer { beside: Beside::of(self, job, machine), ..offer })
+        Ok(Offer { colocated: Colocated::of(self, job, machine), ..offer })
     }
 
     /// With another description every alloc still holds its tasks, or every task still fits its
@@ -192,10 +192,10 @@ impl Cell {
             let Some(machine) = machine else { continue };
             let free = Offer::within(self, machine, alloc).free.plus(less);
             if more.first_above(&less).is_some()
-                && let Err(misfit) = lacks(&more, &free)
+                && let Err(unschedulable_reason) = lacks(&more, &free)
             {
                 let machine = machine.name.clone();
-                return Err(Rejection::WouldNotFit { task, machine, misfit });
+                return Err(Rejection::WouldNotFit { task, machine, unschedulable_reason });
             }
         }
         Ok(())

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use model::{Band, InstanceId, Priority};
 
 use super::Events;
-use crate::feasibility::{Ask, Offer, Sums, fits};
+use crate::feasibility::{Offer, Request, Sums, fits};
 use crate::{
     Assignment, AssignmentRefused, Cell, EvictionCause, Machine, NoVictim, Phase, Placement,
     StopReason, TaskState,
@@ -44,13 +44,15 @@ impl Cell {
             .machines
             .get(assignment.machine)
             .ok_or(AssignmentRefused::NoSuchMachine(assignment.machine))?;
-        let ask = Ask::of(job, id.index);
+        let ask = Request::of(job, id.index);
         let mut offer = self.offered(job, machine, assignment)?;
         if !assignment.victims.is_empty() {
             let staying = self.staying(machine, job.spec.priority, &assignment.victims)?;
-            offer = Offer { beside: offer.beside, ..staying.offered_by(machine) };
+            offer = Offer { colocated: offer.colocated, ..staying.offered_by(machine) };
         }
-        fits(&ask, &offer).map_err(|misfit| AssignmentRefused::DoesNotFit(machine.id, misfit))?;
+        fits(&ask, &offer).map_err(|unschedulable_reason| {
+            AssignmentRefused::DoesNotFit(machine.id, unschedulable_reason)
+        })?;
         let ports = &assignment.ports;
         let can_be_given = |(position, port): (usize, &u16)| {
             machine.is_free_port(*port) && !ports[..position].contains(port)
@@ -101,7 +103,7 @@ impl Cell {
         let mut sums = Sums::default();
         for id in kept {
             if let Some(job) = self.jobs.get(id.collection) {
-                sums.add(&job.held(id.index));
+                sums.add(&job.demand(id.index));
             }
         }
         Ok(sums)

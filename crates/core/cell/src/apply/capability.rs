@@ -15,7 +15,7 @@ impl Cell {
     }
 
     fn holds(&self, user: &UserName, capability: Capability) -> bool {
-        self.capabilities.get(user).is_some_and(|held| held.contains(&capability))
+        self.capabilities.get(user).is_some_and(|granted| granted.contains(&capability))
     }
 
     pub(super) fn only_holders(
@@ -115,26 +115,26 @@ impl Cell {
         by: &UserName,
         user: &UserName,
         capability: Capability,
-        held: bool,
+        granted: bool,
         events: &mut Events,
     ) -> Result<Reply, Rejection> {
         self.capabilities_are_there()?;
-        self.only_administrators(by, || match held {
+        self.only_administrators(by, || match granted {
             true => format!("grant {capability} to {user}"),
             false => format!("take {capability} from {user}"),
         })?;
-        if self.holds(user, capability) == held {
+        if self.holds(user, capability) == granted {
             return Ok(Reply::Done);
         }
         let has = self.capabilities.len();
-        if held && has >= CAPABILITY_HOLDERS_MAX && !self.capabilities.contains_key(user) {
+        if granted && has >= CAPABILITY_HOLDERS_MAX && !self.capabilities.contains_key(user) {
             let (what, most) =
                 ("users with capabilities".to_owned(), CAPABILITY_HOLDERS_MAX as u64);
             return Err(Rejection::Full { what, has: has as u64, most });
         }
         let mut of_user = self.capabilities.get(user).cloned().unwrap_or_default();
         let user = user.clone();
-        let kind = match held {
+        let kind = match granted {
             true => {
                 of_user.insert(capability);
                 EventKind::CapabilityGranted { user: user.clone(), capability }

@@ -221,7 +221,7 @@ impl Cell {
 
     fn enrolment_is_there(&self) -> Result<(), Rejection> {
         if self.name.is_none() {
-            return Err(Rejection::NotFounded);
+            return Err(Rejection::NotBootstrapped);
         }
         if self.level < ENROLMENT {
             let why = format!(

@@ -139,7 +139,7 @@ impl Op {
     fn actor(&self) -> Actor {
         match self {
             Self::OpenSession { user } => Actor::User(user.clone()),
-            Self::Found { administrator, .. } => Actor::User(administrator.clone()),
+            Self::Bootstrap { administrator, .. } => Actor::User(administrator.clone()),
             Self::Request { by, .. } => Actor::User(by.clone()),
             Self::Assign(_) => Actor::Scheduler,
             Self::Observe { machine, .. } | Self::DescribeMachine { machine, .. } => {
@@ -193,11 +193,11 @@ impl Cell {
     fn dispatch(&mut self, op: &Op, events: &mut Events) -> Outcome {
         match op {
             Op::Nothing => {}
-            Op::Found { name, administrator } => {
+            Op::Bootstrap { name, administrator } => {
                 if self.name.is_none() {
                     self.name = Some(name.clone());
                     self.administrators.insert(administrator.clone());
-                    events.add(Subject::Cell, EventKind::Founded);
+                    events.add(Subject::Cell, EventKind::Bootstrapped);
                 }
             }
             Op::OpenSession { user } => return Outcome::Request(self.open_session(user)),

@@ -114,13 +114,13 @@ impl Cell {
     pub(super) fn grant_quota(
         &mut self,
         by: &UserName,
-        wish: &GrantWish<'_>,
+        action: &GrantRequest<'_>,
         events: &mut Events,
     ) -> Result<Reply, Rejection> {
-        let GrantWish { user, band, amount, until, .. } = *wish;
+        let GrantRequest { user, band, amount, until, .. } = *action;
         self.only_quota_granters(by, || format!("grant quota to {user}"))?;
-        let from = wish.from.unwrap_or(self.time).min(TIME_MAX);
-        judge_grant(wish, from, self.time)?;
+        let from = action.from.unwrap_or(self.time).min(TIME_MAX);
+        judge_grant(action, from, self.time)?;
         // What is refused changes nothing: the old ones are forgotten with the new one's coming.
         let quota = self.quota.without_old_grants(self.time);
         let of_user = Band::ALL.into_iter().map(|band| quota.of(user, band).count()).sum();
@@ -246,7 +246,7 @@ impl Cell {
 
 /// What is to be granted; see [`crate::Mutation::GrantQuota`].
 #[derive(Clone, Copy)]
-pub(super) struct GrantWish<'a> {
+pub(super) struct GrantRequest<'a> {
     pub(super) user: &'a UserName,
     pub(super) band: Band,
     pub(super) amount: Resources,
@@ -263,20 +263,20 @@ pub(crate) fn amount_max() -> Resources {
 }
 
 /// Whether a grant means anything, whatever else there is.
-fn judge_grant(wish: &GrantWish<'_>, from: Time, now: Time) -> Result<(), Rejection> {
+fn judge_grant(action: &GrantRequest<'_>, from: Time, now: Time) -> Result<(), Rejection> {
     let most = amount_max();
-    let why = if !wish.band.is_charged() {
+    let why = if !action.band.is_charged() {
         "the free band is never charged: nothing is granted of it".to_owned()
-    } else if wish.amount == Resources::default() {
+    } else if action.amount == Resources::default() {
         "a grant is of something: say how much, such as cpu=2 ram=4GiB".to_owned()
-    } else if let Some(dimension) = wish.amount.first_above(&most) {
+    } else if let Some(dimension) = action.amount.first_above(&most) {
         let most = dimension.show(most.get(dimension));
         format!("a grant is of at most {most} of {dimension}")
-    } else if wish.until.is_some_and(|until| until <= from) {
+    } else if action.until.is_some_and(|until| until <= from) {
         "a grant ends after it begins".to_owned()
-    } else if wish.until.is_some_and(|until| until <= now) {
+    } else if action.until.is_some_and(|until| until <= now) {
         "a grant that has ended is none".to_owned()
-    } else if wish.until.is_some_and(|until| until > TIME_MAX) {
+    } else if action.until.is_some_and(|until| until > TIME_MAX) {
         "a grant ends by the end of the year 9999".to_owned()
     } else {
         return Ok(());

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use model::{LogIndex, SessionId, UserName};
 
-use super::quota::GrantWish;
+use super::quota::GrantRequest;
 use super::{Events, ids_used_up};
 use crate::state::bounds::{SESSIONS_MAX, SESSIONS_OF_A_USER_MAX};
 use crate::{Cell, Mutation, Rejection, Reply, RequestId, Session};
@@ -82,7 +82,7 @@ impl Cell {
         events: &mut Events,
     ) -> Result<Reply, Rejection> {
         if self.name.is_none() {
-            return Err(Rejection::NotFounded);
+            return Err(Rejection::NotBootstrapped);
         }
         match mutation {
             Mutation::Submit(spec) => self.submit(by, spec, events),
@@ -106,7 +106,7 @@ impl Cell {
             Mutation::ResumeRescheduling => self.resume_rescheduling(by, events),
             Mutation::GrantQuota { user, band, amount, from, until } => {
                 let (band, amount, from, until) = (*band, *amount, *from, *until);
-                self.grant_quota(by, &GrantWish { user, band, amount, from, until }, events)
+                self.grant_quota(by, &GrantRequest { user, band, amount, from, until }, events)
             }
             Mutation::RevokeQuota { grant } => self.revoke_quota(by, *grant, events),
             Mutation::Oversell { band, percent } => self.oversell(by, *band, *percent, events),
@@ -114,8 +114,8 @@ impl Cell {
             Mutation::UseCapability { capability, collection } => {
                 self.use_capability(by, *capability, *collection, events)
             }
-            Mutation::SetCapability { user, capability, held } => {
-                self.set_capability(by, user, *capability, *held, events)
+            Mutation::SetCapability { user, capability, granted } => {
+                self.set_capability(by, user, *capability, *granted, events)
             }
             Mutation::IssueToken { machine, serial, validity } => {
                 self.issue_token(by, machine, (*serial, *validity), events)

@@ -24,7 +24,7 @@ impl Cell {
         if in_allocs || !job.spec.estimation {
             return;
         }
-        let (limit, before) = (job.limit(instance.index), job.held(instance.index));
+        let (limit, before) = (job.limit(instance.index), job.demand(instance.index));
         let Some(task) = job.task(instance.index) else { return };
         // The limit itself is not kept: it may change.
         let amount = amount.least(limit);
@@ -41,7 +41,7 @@ impl Cell {
             TaskState::Running(placement) => Some(placement.machine),
             _ => None,
         };
-        let now = job.held(instance.index);
+        let now = job.demand(instance.index);
         if let Some(machine) = placed.and_then(|id| self.machines.get_mut(id)) {
             machine.resize(&before, &now);
         }
@@ -72,19 +72,19 @@ mod tests {
     impl Life {
         /// A machine of 1,000 milli-cores and 1 GiB, and a job of two tasks of half of it each.
         fn at_level(level: u32, change: fn(&mut JobSpec)) -> Self {
-            let mut life = Self(Cell::empty());
+            let mut incarnation = Self(Cell::empty());
             let root = UserName::new("root").expect("a name");
             let name = CellName::new("test").expect("a name");
-            life.apply(&Op::Found { name, administrator: root.clone() });
-            life.apply(&Op::RaiseLevel { to: Level(level) });
-            life.apply(&Op::OpenSession { user: root });
+            incarnation.apply(&Op::Bootstrap { name, administrator: root.clone() });
+            incarnation.apply(&Op::RaiseLevel { to: Level(level) });
+            incarnation.apply(&Op::OpenSession { user: root });
             let name = MachineName::new("m1").expect("a name");
-            life.ask(1, Mutation::AddMachine { name, address: "m1:1".to_owned() });
+            incarnation.ask(1, Mutation::AddMachine { name, address: "m1:1".to_owned() });
             let capacity = resources(1_000, 1_024 * MIB);
             let report = Arc::new(MachineReport { capacity, ..MachineReport::default() });
-            life.apply(&Op::DescribeMachine { machine: MachineId(1), report });
-            life.submit(2, change);
-            life
+            incarnation.apply(&Op::DescribeMachine { machine: MachineId(1), report });
+            incarnation.submit(2, change);
+            incarnation
         }
 
         fn submit(&mut self, sequence: u64, change: fn(&mut JobSpec)) -> Outcome {
@@ -133,61 +133,66 @@ mod tests {
         let mut old = Life::at_level(1, |_| {});
         assert!(old.place(0));
         assert_eq!(old.reserve(0, 100), half);
-        let mut life = Life::at_level(2, |_| {});
-        assert!(life.place(0));
-        assert_eq!(life.reserve(0, 100), resources(100, 512 * MIB));
-        assert_eq!(life.reserve(0, 9_999), half);
-        assert_eq!(life.machine().taken(), half, "what it may use is as before");
-        assert_eq!(life.reserve(1, 200), half, "one that waits holds nothing");
-        assert!(life.place(1));
-        assert_eq!(life.machine().reserved(), resources(700, 1_024 * MIB));
+        let mut incarnation = Life::at_level(2, |_| {});
+        assert!(incarnation.place(0));
+        assert_eq!(incarnation.reserve(0, 100), resources(100, 512 * MIB));
+        assert_eq!(incarnation.reserve(0, 9_999), half);
+        assert_eq!(incarnation.machine().taken(), half, "what it may use is as before");
+        assert_eq!(incarnation.reserve(1, 200), half, "one that waits holds nothing");
+        assert!(incarnation.place(1));
+        assert_eq!(incarnation.machine().reserved(), resources(700, 1_024 * MIB));
     }
 
     #[test]
     fn what_is_not_estimated_keeps_its_limit() {
         let half = resources(500, 512 * MIB);
-        let mut life = Life::at_level(2, |spec| spec.estimation = false);
-        assert!(life.place(0));
-        assert_eq!(life.reserve(0, 100), half);
-        life.submit(3, |_| {});
-        assert_eq!(life.reserve(0, 100), resources(100, 512 * MIB), "it is estimated from now on");
-        life.submit(4, |spec| spec.estimation = false);
-        assert_eq!(life.machine().reserved(), half, "and no longer");
+        let mut incarnation = Life::at_level(2, |spec| spec.estimation = false);
+        assert!(incarnation.place(0));
+        assert_eq!(incarnation.reserve(0, 100), half);
+        incarnation.submit(3, |_| {});
+        assert_eq!(
+            incarnation.reserve(0, 100),
+            resources(100, 512 * MIB),
+            "it is estimated from now on"
+        );
+        incarnation.submit(4, |spec| spec.estimation = false);
+        assert_eq!(incarnation.machine().reserved(), half, "and no longer");
     }
 
     #[test]
     fn another_life_begins_with_its_limit_and_a_lower_limit_lowers_the_reservation() {
-        let mut life = Life::at_level(2, |_| {});
-        assert!(life.place(0));
-        life.reserve(0, 400);
-        life.submit(3, |spec| spec.task.limit = resources(300, 512 * MIB));
-        assert_eq!(life.machine().reserved(), resources(300, 512 * MIB));
-        life.submit(4, |spec| spec.task.limit = resources(600, 512 * MIB));
-        assert_eq!(life.machine().reserved(), resources(400, 512 * MIB));
+        let mut incarnation = Life::at_level(2, |_| {});
+        assert!(incarnation.place(0));
+        incarnation.reserve(0, 400);
+        incarnation.submit(3, |spec| spec.task.limit = resources(300, 512 * MIB));
+        assert_eq!(incarnation.machine().reserved(), resources(300, 512 * MIB));
+        incarnation.submit(4, |spec| spec.task.limit = resources(600, 512 * MIB));
+        assert_eq!(incarnation.machine().reserved(), resources(400, 512 * MIB));
         let (machine, end) = (MachineId(1), End::Exited { code: 1 });
         let observations = vec![Observation::Ended { instance: instance(0, 1), end }];
-        life.apply(&Op::Observe { machine, observations });
-        assert_eq!(life.machine().reserved(), Resources::default());
-        assert_eq!(life.reserve(0, 100), Resources::default(), "that life is over");
-        let job = life.0.job(CollectionId(1)).expect("there");
+        incarnation.apply(&Op::Observe { machine, observations });
+        assert_eq!(incarnation.machine().reserved(), Resources::default());
+        assert_eq!(incarnation.reserve(0, 100), Resources::default(), "that life is over");
+        let job = incarnation.0.job(CollectionId(1)).expect("there");
         assert_eq!(job.reservation(TaskIndex(0)), resources(600, 512 * MIB));
     }
 
     #[test]
     fn production_that_reserves_little_is_judged_by_its_limits() {
-        let mut life = Life::at_level(2, |spec| spec.task.limit.cpu = model::MilliCores(600));
-        assert!(life.place(0));
-        life.reserve(0, 100);
-        assert!(!life.place(1), "1,200 of 1,000 milli-cores");
+        let mut incarnation =
+            Life::at_level(2, |spec| spec.task.limit.cpu = model::MilliCores(600));
+        assert!(incarnation.place(0));
+        incarnation.reserve(0, 100);
+        assert!(!incarnation.place(1), "1,200 of 1,000 milli-cores");
         // The rest is not.
-        life.submit(3, |spec| {
+        incarnation.submit(3, |spec| {
             spec.task.limit.cpu = model::MilliCores(600);
             spec.priority = Band::BestEffortBatch.usual();
         });
-        assert!(life.place(1));
+        assert!(incarnation.place(1));
         // And what is to be production again has to fit as such.
         let back = |spec: &mut JobSpec| spec.task.limit.cpu = model::MilliCores(600);
-        assert!(matches!(life.submit(4, back), Outcome::Request(Err(_))));
+        assert!(matches!(incarnation.submit(4, back), Outcome::Request(Err(_))));
     }
 
     #[test]
@@ -217,7 +222,7 @@ mod tests {
         let apart: fn(&mut JobSpec) =
             |spec| spec.max_per_machine = Some(Maximum { tasks: 1, hard: true });
         assert_eq!(Life::at_level(1, apart).0.job_count(), 0);
-        let mut life = Life::at_level(2, apart);
-        assert!(life.place(0) && !life.place(1));
+        let mut incarnation = Life::at_level(2, apart);
+        assert!(incarnation.place(0) && !incarnation.place(1));
     }
 }

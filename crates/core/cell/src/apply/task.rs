@@ -10,7 +10,7 @@ use super::Events;
 use crate::lifecycle::Transition;
 use crate::state::Tallied;
 use crate::{
-    Cell, Death, EventKind, EvictionCause, Job, JobState, LastLife, PendingCause, Placement,
+    Cell, Death, EventKind, EvictionCause, Job, JobState, LastIncarnation, PendingCause, Placement,
     StopReason, Subject, TaskState,
 };
 
@@ -32,7 +32,7 @@ impl Cell {
     ) {
         let id = placement.machine;
         let Some(job) = self.jobs.get_mut(instance.collection) else { return };
-        let (held, limit) = (job.held(instance.index), job.limit(instance.index));
+        let (demand, limit) = (job.demand(instance.index), job.limit(instance.index));
         let (ports, alloc) = (Arc::clone(&placement.ports), placement.alloc());
         let before = Tallied::of(job);
         if job.step(instance.index, Transition::Schedule, TaskState::Running(placement)).is_err() {
@@ -40,7 +40,7 @@ impl Cell {
         }
         self.tally.replace(before, Tallied::of(job));
         if let Some(machine) = self.machines.get_mut(id) {
-            machine.place(instance, &held, &ports);
+            machine.place(instance, &demand, &ports);
             if let Some(alloc) = alloc {
                 machine.enter(alloc, limit);
             }
@@ -199,11 +199,11 @@ impl Cell {
             self.end_inside(instance, events);
         }
         let job = self.jobs.get_mut(instance.collection)?;
-        let (held, limit) = (job.held(instance.index), job.limit(instance.index));
+        let (demand, limit) = (job.demand(instance.index), job.limit(instance.index));
         let task = job.task_mut(instance.index)?;
         let TaskState::Running(placement) = &task.state else { return Some(job) };
         if let Some(machine) = self.machines.get_mut(placement.machine) {
-            machine.release(instance, &held, &placement.ports);
+            machine.release(instance, &demand, &placement.ports);
             if let Some(alloc) = placement.alloc() {
                 machine.leave(alloc, limit);
             }
@@ -211,7 +211,7 @@ impl Cell {
         events.reorder(placement.machine);
         let (generation, machine) = (instance.generation, placement.machine);
         let (alloc, end) = (placement.alloc().map(|alloc| alloc.index), end.clone());
-        task.last_life = Some(Arc::new(LastLife { generation, machine, alloc, end }));
+        task.last_incarnation = Some(Arc::new(LastIncarnation { generation, machine, alloc, end }));
         Some(job)
     }
 }

@@ -141,7 +141,7 @@ mod tests {
         let mut cell = Cell::empty();
         let name = "lab".parse().expect("a name");
         let administrator = "root".parse().expect("a name");
-        cell.apply(Time(1), &Op::Found { name, administrator });
+        cell.apply(Time(1), &Op::Bootstrap { name, administrator });
         cell.apply(Time(2), &Op::RaiseLevel { to: LEVEL });
         cell.apply(Time(3), &Op::OpenSession { user: "root".parse().expect("a name") });
         let m1 = Mutation::AddMachine { name: machine(), address: "m1:1".to_owned() };

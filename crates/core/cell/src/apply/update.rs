@@ -8,7 +8,7 @@ use spec::JobSpec;
 
 use super::Events;
 use super::quota::charge;
-use crate::feasibility::{Ask, Sums, fits_a_running_task};
+use crate::feasibility::{Request, Sums, fits_a_running_task};
 use crate::lifecycle::Stage;
 use crate::state::Tallied;
 use crate::{Cell, EventKind, Job, RESERVATIONS, Rejection, Subject, TaskState};
@@ -52,7 +52,7 @@ impl Cell {
             }
             if let TaskState::Running(placement) = &task.state {
                 if let Some(machine) = self.machines.get_mut(placement.machine) {
-                    machine.resize(&old.held(index), &job.held(index));
+                    machine.resize(&old.demand(index), &job.demand(index));
                     if let Some(alloc) = placement.alloc() {
                         machine.leave(alloc, old.limit(index));
                         machine.enter(alloc, job.limit(index));
@@ -81,31 +81,35 @@ impl Cell {
         let placed: Vec<(TaskIndex, MachineId)> = placed.collect();
         for (index, machine) in &placed {
             let (less, more) = changed.entry(*machine).or_default();
-            less.add(&job.held(*index));
-            more.add(&changing.held(*index));
+            less.add(&job.demand(*index));
+            more.add(&changing.demand(*index));
         }
         for (index, id) in placed {
             let Some(machine) = self.machines.get(id) else { continue };
             let (less, more) = changed.get(&id).copied().unwrap_or_default();
             // What is free for this one when all the others have changed.
             let mut taken = Sums::of(machine);
-            let others = more.without(&changing.held(index));
+            let others = more.without(&changing.demand(index));
             taken = taken.minus(&less).plus(&others);
             let offer = taken.offered_by(machine);
             // What was wanted before is no news, even where the machine is not so any more.
             let wanted = spec.constraints(index);
             let news = wanted != job.spec.constraints(index);
             let constraints = if news { wanted } else { &[] };
-            let held = changing.held(index);
-            let ask = Ask { held, ports: 0, constraints, ..Ask::of(&changing, index) };
+            let demand = changing.demand(index);
+            let ask = Request { demand, ports: 0, constraints, ..Request::of(&changing, index) };
             // What asks for no more than before stays, even on a machine that became too small.
             // To become production is to grow there. That is so from level 2 on.
             let grows = more.reservations.first_above(&less.reservations).is_some()
                 || (self.level >= RESERVATIONS
                     && more.limits_of_prod.first_above(&less.limits_of_prod).is_some());
-            if let Err(misfit) = fits_a_running_task(&ask, &offer, grows) {
+            if let Err(unschedulable_reason) = fits_a_running_task(&ask, &offer, grows) {
                 let (task, machine) = (model::TaskId { collection: job.id, index }, &machine.name);
-                return Err(Rejection::WouldNotFit { task, machine: machine.clone(), misfit });
+                return Err(Rejection::WouldNotFit {
+                    task,
+                    machine: machine.clone(),
+                    unschedulable_reason,
+                });
             }
         }
         Ok(())

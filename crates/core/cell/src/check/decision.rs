@@ -10,17 +10,17 @@ use std::sync::Arc;
 use model::{Band, Generation, InstanceId, MachineId};
 
 use super::{Found, Load, Violation};
-use crate::feasibility::{Ask, Beside, Offer, Sums, fits};
+use crate::feasibility::{Colocated, Offer, Request, Sums, fits};
 use crate::lifecycle::{Stage, Transition};
 use crate::{Applied, Cell, Event, EventKind, EvictionCause, Job, StopReason, Subject, TaskState};
 
 /// Follows a cell from operation to operation and checks each.
 #[derive(Clone, Debug)]
-pub struct Watch {
+pub struct DecisionChecker {
     before: Cell,
 }
 
-impl Watch {
+impl DecisionChecker {
     /// From here on.
     #[must_use]
     pub fn from(cell: &Cell) -> Self {
@@ -159,15 +159,15 @@ impl Step<'_> {
             return;
         };
         // Room and ports are counted for the machine as a whole.
-        let ask = Ask { ports: 0, ..Ask::of(job, instance.index) };
+        let ask = Request { ports: 0, ..Request::of(job, instance.index) };
         let empty = Sums::default().offered_by(machine);
-        let mut offer = Offer { beside: Beside::default(), ..empty };
+        let mut offer = Offer { colocated: Colocated::default(), ..empty };
         if let Some(alloc) = alloc {
             let capacity = Offer::within(self.cell, machine, alloc).capacity;
             offer = Offer { capacity, free: capacity, free_for_prod: capacity, ..offer };
         }
-        if let Err(misfit) = fits(&ask, &offer) {
-            let why = misfit.to_string();
+        if let Err(unschedulable_reason) = fits(&ask, &offer) {
+            let why = unschedulable_reason.to_string();
             self.found.add(Violation::Misplaced { instance, machine: id, why });
         }
     }
@@ -179,7 +179,7 @@ impl Step<'_> {
         let capacity = machine.capacity();
         let mut sums = Sums::default();
         for (other, job) in staying(self.cell, id) {
-            sums.add(&job.held(other.index));
+            sums.add(&job.demand(other.index));
         }
         for (whose, taken) in [("production", sums.limits_of_prod), ("", sums.reservations)] {
             if taken.first_above(&capacity).is_some() {

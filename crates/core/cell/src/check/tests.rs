@@ -70,7 +70,7 @@ fn sound() -> Cell {
     };
     let mut cell = Cell::empty();
     for op in [
-        Op::Found { name: CellName::new("cc").expect("a name"), administrator: user("ana") },
+        Op::Bootstrap { name: CellName::new("cc").expect("a name"), administrator: user("ana") },
         Op::OpenSession { user: user("ana") },
         request(1, Mutation::AddMachine { name, address: "m1:1".to_owned() }),
         Op::DescribeMachine { machine: MACHINE, report: Arc::new(report) },

@@ -1,16 +1,16 @@
 //! A machine has the attributes that the task's hard constraints want. Soft ones only make a machine
 //! better than another (trace v3, "machine constraints").
 
-use super::{Ask, Misfit, Offer};
+use super::{Offer, Request, UnschedulableReason};
 
-pub(super) fn check(ask: &Ask<'_>, offer: &Offer<'_>) -> Result<(), Misfit> {
+pub(super) fn check(ask: &Request<'_>, offer: &Offer<'_>) -> Result<(), UnschedulableReason> {
     let attributes = offer.machine.attributes();
     let mut hard = ask.constraints.iter().filter(|constraint| constraint.hard);
     match hard.find(|constraint| !constraint.matches(attributes)) {
         None => Ok(()),
         Some(constraint) => {
             let has = offer.machine.attribute(&constraint.attribute).map(Into::into);
-            Err(Misfit::Constraint { constraint: Box::new(constraint.clone()), has })
+            Err(UnschedulableReason::Constraint { constraint: Box::new(constraint.clone()), has })
         }
     }
 }
@@ -24,7 +24,7 @@ mod tests {
 
     use super::*;
     use crate::feasibility::testing::asking;
-    use crate::{Held, Machine};
+    use crate::{Demand, Machine};
 
     #[test]
     fn hard_constraints_must_match_and_soft_ones_need_not() {
@@ -39,8 +39,9 @@ mod tests {
             hard,
         };
         let says = |constraints: &[Constraint]| {
-            let ask = Ask { constraints, ..asking(Held::default()) };
-            check(&ask, &Offer::of(&machine)).map_err(|misfit| misfit.to_string())
+            let ask = Request { constraints, ..asking(Demand::default()) };
+            check(&ask, &Offer::of(&machine))
+                .map_err(|unschedulable_reason| unschedulable_reason.to_string())
         };
         assert_eq!(says(&[]), Ok(()));
         assert_eq!(says(&[constraint(Relation::Equal, "H200", true)]), Ok(()));

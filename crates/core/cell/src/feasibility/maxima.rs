@@ -4,22 +4,22 @@
 
 use spec::Maximum;
 
-use super::{Ask, CountedAt, Misfit, Offer};
+use super::{CountedAt, Offer, Request, UnschedulableReason};
 
 /// See [`super::CHECKS`].
 ///
 /// # Errors
 /// Where there are as many tasks of the job as it wants at most.
-pub fn check(ask: &Ask<'_>, offer: &Offer<'_>) -> Result<(), Misfit> {
+pub fn check(ask: &Request<'_>, offer: &Offer<'_>) -> Result<(), UnschedulableReason> {
     let counted = [
-        (CountedAt::Machine, ask.max_per_machine, offer.beside.machine),
-        (CountedAt::Switch, ask.max_per_switch, offer.beside.switch),
+        (CountedAt::Machine, ask.max_per_machine, offer.colocated.machine),
+        (CountedAt::Switch, ask.max_per_switch, offer.colocated.switch),
     ];
     for (place, maximum, has) in counted {
         if let Some(Maximum { tasks: most, hard: true }) = maximum
             && has >= most
         {
-            return Err(Misfit::Maximum { place, has, most });
+            return Err(UnschedulableReason::Maximum { place, has, most });
         }
     }
     Ok(())
@@ -30,7 +30,7 @@ mod tests {
     use super::*;
     use crate::Machine;
     use crate::feasibility::testing::asking;
-    use crate::feasibility::{Beside, Held};
+    use crate::feasibility::{Colocated, Demand};
 
     #[test]
     fn a_hard_maximum_decides_and_a_preferred_one_does_not() {
@@ -51,10 +51,10 @@ mod tests {
             ),
         ];
         for (max_per_machine, max_per_switch, (machine_has, switch), expected) in cases {
-            let ask = Ask { max_per_machine, max_per_switch, ..asking(Held::default()) };
-            let beside = Beside { machine: machine_has, switch };
-            let says = check(&ask, &Offer { beside, ..Offer::of(&machine) });
-            let says = says.map_err(|misfit| misfit.to_string());
+            let ask = Request { max_per_machine, max_per_switch, ..asking(Demand::default()) };
+            let colocated = Colocated { machine: machine_has, switch };
+            let says = check(&ask, &Offer { colocated, ..Offer::of(&machine) });
+            let says = says.map_err(|unschedulable_reason| unschedulable_reason.to_string());
             assert_eq!(says, expected.map_err(str::to_owned));
         }
     }

@@ -2,7 +2,7 @@
 //! section 5).
 //!
 //! A check is one small file with one function: it looks at what a task asks and what a machine
-//! offers, and either passes or names the [`Misfit`], which is the text of "why pending?". The
+//! offers, and either passes or names the [`UnschedulableReason`], which is the text of "why pending?". The
 //! registry [`CHECKS`] has them cheapest first; a machine fits when all pass. Nothing here scores.
 
 mod constraints;
@@ -17,14 +17,14 @@ use model::{Dimension, HeldPorts, InstanceId, Resources};
 use spec::{Constraint, Maximum};
 use thiserror::Error;
 
-use crate::{Cell, FailureDomain, Held, Job, Machine};
+use crate::{Cell, Demand, FailureDomain, Job, Machine};
 
 /// What a task asks of a machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ask<'a> {
+pub struct Request<'a> {
     /// What it would count for: production is judged by its limit, the rest by their reservation
     /// (paper, section 5.5).
-    pub held: Held,
+    pub demand: Demand,
     /// How many ports it wants.
     pub ports: usize,
     /// What it wants of the machine's attributes; only the hard ones decide here.
@@ -50,12 +50,12 @@ pub struct Offer<'a> {
     /// How many of its ports are left.
     pub free_ports: usize,
     /// What of the task's own job is there already.
-    pub beside: Beside,
+    pub colocated: Colocated,
 }
 
 /// How many tasks of one job are at a place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Beside {
+pub struct Colocated {
     /// On the machine.
     pub machine: u32,
     /// On all machines of its switch. Nothing where no switch is known of it, or where the job says
@@ -74,7 +74,7 @@ pub struct Sums {
 
 /// Why a task does not fit on a machine.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Error)]
-pub enum Misfit {
+pub enum UnschedulableReason {
     /// The machine does not answer, or has not said yet what it is.
     #[error("is not up")]
     NotUp,
@@ -191,7 +191,7 @@ fn shown(has: Option<&str>) -> String {
 }
 
 /// A check: passes, or says why not.
-pub type Check = fn(&Ask<'_>, &Offer<'_>) -> Result<(), Misfit>;
+pub type Check = fn(&Request<'_>, &Offer<'_>) -> Result<(), UnschedulableReason>;
 
 /// Every check, cheapest first; a machine that can never fit is told before one that is full.
 pub const CHECKS: &[Check] =
@@ -200,8 +200,8 @@ pub const CHECKS: &[Check] =
 /// Whether what is asked fits what is offered.
 ///
 /// # Errors
-/// The first misfit.
-pub fn fits(ask: &Ask<'_>, offer: &Offer<'_>) -> Result<(), Misfit> {
+/// The first unschedulable reason.
+pub fn fits(ask: &Request<'_>, offer: &Offer<'_>) -> Result<(), UnschedulableReason> {
     CHECKS.iter().try_for_each(|check| check(ask, offer))
 }
 
@@ -209,18 +209,22 @@ pub fn fits(ask: &Ask<'_>, offer: &Offer<'_>) -> Result<(), Misfit> {
 /// the task does not grow there need not be room for more.
 ///
 /// # Errors
-/// The first misfit.
-pub fn fits_a_running_task(ask: &Ask<'_>, offer: &Offer<'_>, grows: bool) -> Result<(), Misfit> {
+/// The first unschedulable reason.
+pub fn fits_a_running_task(
+    ask: &Request<'_>,
+    offer: &Offer<'_>,
+    grows: bool,
+) -> Result<(), UnschedulableReason> {
     constraints::check(ask, offer)?;
     if grows { resources::check(ask, offer) } else { Ok(()) }
 }
 
-impl<'a> Ask<'a> {
+impl<'a> Request<'a> {
     /// What a task of a job asks.
     #[must_use]
     pub fn of(job: &'a Job, index: model::TaskIndex) -> Self {
         Self {
-            held: job.asks(index),
+            demand: job.asks(index),
             ports: job.port_count(index),
             constraints: job.spec.constraints(index),
             max_per_machine: job.spec.max_per_machine,
@@ -248,11 +252,11 @@ impl<'a> Offer<'a> {
     /// All that is left of a machine for a task of a job.
     #[must_use]
     pub fn to(cell: &Cell, job: &Job, machine: &'a Machine) -> Self {
-        Self { beside: Beside::of(cell, job, machine), ..Self::of(machine) }
+        Self { colocated: Colocated::of(cell, job, machine), ..Self::of(machine) }
     }
 }
 
-impl Beside {
+impl Colocated {
     /// What of a job is on a machine and at its switch; what the job does not ask about is not
     /// counted.
     #[must_use]
@@ -286,19 +290,19 @@ impl Sums {
     }
 
     /// With one task more.
-    pub fn add(&mut self, held: &Held) {
-        *self = self.plus(&Self::one(held));
+    pub fn add(&mut self, demand: &Demand) {
+        *self = self.plus(&Self::one(demand));
     }
 
     /// Without a task that is counted.
     #[must_use]
-    pub fn without(&self, held: &Held) -> Self {
-        self.minus(&Self::one(held))
+    pub fn without(&self, demand: &Demand) -> Self {
+        self.minus(&Self::one(demand))
     }
 
-    fn one(held: &Held) -> Self {
-        let limits_of_prod = if held.prod { held.limit } else { Resources::default() };
-        Self { reservations: held.reservation, limits_of_prod }
+    fn one(demand: &Demand) -> Self {
+        let limits_of_prod = if demand.prod { demand.limit } else { Resources::default() };
+        Self { reservations: demand.reservation, limits_of_prod }
     }
 
     /// Both together.
@@ -329,7 +333,7 @@ impl Sums {
             free: capacity.minus(self.reservations),
             free_for_prod: capacity.minus(self.limits_of_prod),
             free_ports: machine.free_port_count(),
-            beside: Beside::default(),
+            colocated: Colocated::default(),
         }
     }
 }
@@ -340,7 +344,7 @@ pub(crate) mod testing {
 
     use model::{Bytes, MachineReport, MilliCores, PortRange};
 
-    use super::{Ask, Held, Misfit, Offer, Resources};
+    use super::{Demand, Offer, Request, Resources, UnschedulableReason};
     use crate::{Machine, MachineState};
 
     pub(crate) fn resources(cpu: u64, ram: u64) -> Resources {
@@ -353,7 +357,7 @@ pub(crate) mod testing {
         check: super::Check,
         ask: (u64, u64, usize),
         taken: (u64, u64, usize),
-    ) -> Option<Misfit> {
+    ) -> Option<UnschedulableReason> {
         let mut machine = Machine::testing();
         machine.state = MachineState::Up;
         machine.report = Arc::new(MachineReport {
@@ -364,13 +368,13 @@ pub(crate) mod testing {
         let free = machine.capacity().minus(resources(taken.0, taken.1));
         let offer = Offer { free, free_ports: 2 - taken.2, ..Offer::of(&machine) };
         let limit = resources(ask.0, ask.1);
-        let held = Held { limit, reservation: limit, prod: false };
-        check(&Ask { ports: ask.2, ..asking(held) }, &offer).err()
+        let demand = Demand { limit, reservation: limit, prod: false };
+        check(&Request { ports: ask.2, ..asking(demand) }, &offer).err()
     }
 
     /// What asks for resources alone.
-    pub(crate) fn asking(held: Held) -> Ask<'static> {
+    pub(crate) fn asking(demand: Demand) -> Request<'static> {
         let (max_per_machine, max_per_switch) = (None, None);
-        Ask { held, ports: 0, constraints: &[], max_per_machine, max_per_switch }
+        Request { demand, ports: 0, constraints: &[], max_per_machine, max_per_switch }
     }
 }

@@ -1,14 +1,14 @@
 //! A machine has a range of ports to give, and gives each of them once, and none that something else
 //! holds.
 
-use super::{Ask, Misfit, NotGiven, Offer};
+use super::{NotGiven, Offer, Request, UnschedulableReason};
 
-pub(super) fn check(ask: &Ask<'_>, offer: &Offer<'_>) -> Result<(), Misfit> {
+pub(super) fn check(ask: &Request<'_>, offer: &Offer<'_>) -> Result<(), UnschedulableReason> {
     if ask.ports <= offer.free_ports {
         return Ok(());
     }
     let held = NotGiven::of(offer.machine).map(Box::new);
-    Err(Misfit::LacksPorts { asked: ask.ports, free: offer.free_ports, held })
+    Err(UnschedulableReason::LacksPorts { asked: ask.ports, free: offer.free_ports, held })
 }
 
 #[cfg(test)]
@@ -18,7 +18,7 @@ mod tests {
 
     #[test]
     fn as_many_ports_as_asked_must_be_left() {
-        let lacks = |asked, free| Some(Misfit::LacksPorts { asked, free, held: None });
+        let lacks = |asked, free| Some(UnschedulableReason::LacksPorts { asked, free, held: None });
         for (asked, taken, expected) in [(0, 2, None), (2, 0, None), (2, 1, lacks(2, 1))] {
             assert_eq!(checked(check, (0, 0, asked), (0, 0, taken)), expected);
         }

@@ -4,26 +4,26 @@
 
 use model::Resources;
 
-use super::{Ask, Misfit, Offer};
+use super::{Offer, Request, UnschedulableReason};
 
-pub(super) fn check(ask: &Ask<'_>, offer: &Offer<'_>) -> Result<(), Misfit> {
-    let held = &ask.held;
-    let judged = if held.prod { &held.limit } else { &held.reservation };
+pub(super) fn check(ask: &Request<'_>, offer: &Offer<'_>) -> Result<(), UnschedulableReason> {
+    let demand = &ask.demand;
+    let judged = if demand.prod { &demand.limit } else { &demand.reservation };
     let capacity = &offer.capacity;
     if let Some(dimension) = judged.first_above(capacity) {
         let (asked, has) = (judged.get(dimension), capacity.get(dimension));
-        return Err(Misfit::TooSmall { dimension, asked, has });
+        return Err(UnschedulableReason::TooSmall { dimension, asked, has });
     }
-    lacks(&held.reservation, &offer.free)?;
-    if held.prod { lacks(&held.limit, &offer.free_for_prod) } else { Ok(()) }
+    lacks(&demand.reservation, &offer.free)?;
+    if demand.prod { lacks(&demand.limit, &offer.free_for_prod) } else { Ok(()) }
 }
 
-pub(crate) fn lacks(asked: &Resources, free: &Resources) -> Result<(), Misfit> {
+pub(crate) fn lacks(asked: &Resources, free: &Resources) -> Result<(), UnschedulableReason> {
     match asked.first_above(free) {
         None => Ok(()),
         Some(dimension) => {
             let (asked, free) = (asked.get(dimension), free.get(dimension));
-            Err(Misfit::Lacks { dimension, asked, free })
+            Err(UnschedulableReason::Lacks { dimension, asked, free })
         }
     }
 }
@@ -32,7 +32,7 @@ pub(crate) fn lacks(asked: &Resources, free: &Resources) -> Result<(), Misfit> {
 mod tests {
     use super::*;
     use crate::feasibility::testing::{asking, checked, resources};
-    use crate::{Held, Machine};
+    use crate::{Demand, Machine};
     use model::Dimension::{Cpu, Ram};
 
     #[test]
@@ -43,17 +43,17 @@ mod tests {
             (
                 (501, 500, 0),
                 (500, 500, 0),
-                Some(Misfit::Lacks { dimension: Cpu, asked: 501, free: 500 }),
+                Some(UnschedulableReason::Lacks { dimension: Cpu, asked: 501, free: 500 }),
             ),
             (
                 (500, 501, 0),
                 (500, 500, 0),
-                Some(Misfit::Lacks { dimension: Ram, asked: 501, free: 500 }),
+                Some(UnschedulableReason::Lacks { dimension: Ram, asked: 501, free: 500 }),
             ),
             (
                 (1, 1_001, 0),
                 (500, 500, 0),
-                Some(Misfit::TooSmall { dimension: Ram, asked: 1_001, has: 1_000 }),
+                Some(UnschedulableReason::TooSmall { dimension: Ram, asked: 1_001, has: 1_000 }),
             ),
         ];
         for (ask, taken, expected) in cases {
@@ -70,7 +70,7 @@ mod tests {
             capacity: resources(1_000, 0),
             ..model::MachineReport::default()
         });
-        let lacks = |asked, free| Some(Misfit::Lacks { dimension: Cpu, asked, free });
+        let lacks = |asked, free| Some(UnschedulableReason::Lacks { dimension: Cpu, asked, free });
         let cases = [
             (false, (900, 300), (300, 0), None),
             (false, (900, 300), (299, 1_000), lacks(300, 299)),
@@ -82,15 +82,15 @@ mod tests {
                 true,
                 (5_000, 300),
                 (1_000, 1_000),
-                Some(Misfit::TooSmall { dimension: Cpu, asked: 5_000, has: 1_000 }),
+                Some(UnschedulableReason::TooSmall { dimension: Cpu, asked: 5_000, has: 1_000 }),
             ),
         ];
         for (prod, (limit, reservation), (free, free_for_prod), expected) in cases {
             let cpu = |cpu| resources(cpu, 0);
-            let held = Held { limit: cpu(limit), reservation: cpu(reservation), prod };
+            let demand = Demand { limit: cpu(limit), reservation: cpu(reservation), prod };
             let offer =
                 Offer { free: cpu(free), free_for_prod: cpu(free_for_prod), ..Offer::of(&machine) };
-            assert_eq!(check(&asking(held), &offer).err(), expected);
+            assert_eq!(check(&asking(demand), &offer).err(), expected);
         }
     }
 }

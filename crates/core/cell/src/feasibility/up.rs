@@ -1,13 +1,13 @@
 //! Tasks are placed on machines that answer, and that are not being emptied.
 
-use super::{Ask, Misfit, Offer};
+use super::{Offer, Request, UnschedulableReason};
 use crate::MachineState;
 
-pub(super) fn check(_: &Ask<'_>, offer: &Offer<'_>) -> Result<(), Misfit> {
+pub(super) fn check(_: &Request<'_>, offer: &Offer<'_>) -> Result<(), UnschedulableReason> {
     match offer.machine.state {
-        MachineState::Up if offer.machine.drain.is_some() => Err(Misfit::Draining),
+        MachineState::Up if offer.machine.drain.is_some() => Err(UnschedulableReason::Draining),
         MachineState::Up => Ok(()),
-        MachineState::Unreachable { .. } => Err(Misfit::Unreachable),
-        MachineState::Joining | MachineState::Down { .. } => Err(Misfit::NotUp),
+        MachineState::Unreachable { .. } => Err(UnschedulableReason::Unreachable),
+        MachineState::Joining | MachineState::Down { .. } => Err(UnschedulableReason::NotUp),
     }
 }

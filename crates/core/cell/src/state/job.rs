@@ -66,7 +66,7 @@ pub struct Task {
     /// How often it has failed.
     pub failures: u32,
     /// Its last life on a machine, where it has had one before.
-    pub last_life: Option<Arc<LastLife>>,
+    pub last_incarnation: Option<Arc<LastIncarnation>>,
     /// The machines on which it crashed lately, oldest first.
     pub crashes: Option<Arc<Vec<Crash>>>,
     /// What its present life is estimated to need, where that is not its limit; see
@@ -78,7 +78,7 @@ pub struct Task {
 
 /// What a placed task counts for on its machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Held {
+pub struct Demand {
     /// What it may use at most.
     pub limit: Resources,
     /// What it is estimated to need.
@@ -89,7 +89,7 @@ pub struct Held {
 
 /// A task's last life on a machine: how it ended, and where its logs are kept for a while.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LastLife {
+pub struct LastIncarnation {
     /// Which life.
     pub generation: Generation,
     /// On which machine.
@@ -501,23 +501,23 @@ impl Job {
     /// What a task of it counts for on its machine: nothing where it runs in an alloc, which counts
     /// for it.
     #[must_use]
-    pub fn held(&self, index: TaskIndex) -> Held {
+    pub fn demand(&self, index: TaskIndex) -> Demand {
         if self.alloc_set.is_some() {
-            return Held::default();
+            return Demand::default();
         }
         let (limit, prod) = (self.limit(index), self.spec.priority.is_prod());
-        Held { limit, reservation: self.reservation_below(index, limit), prod }
+        Demand { limit, reservation: self.reservation_below(index, limit), prod }
     }
 
     /// What a task of it asks for: of a machine what it counts for there; of an alloc its limit,
     /// whatever its priority.
     #[must_use]
-    pub fn asks(&self, index: TaskIndex) -> Held {
+    pub fn asks(&self, index: TaskIndex) -> Demand {
         match self.alloc_set {
-            None => self.held(index),
+            None => self.demand(index),
             Some(_) => {
                 let limit = self.limit(index);
-                Held { limit, reservation: limit, prod: false }
+                Demand { limit, reservation: limit, prod: false }
             }
         }
     }
@@ -545,7 +545,7 @@ impl Task {
         Self {
             generation: Generation(1),
             failures: 0,
-            last_life: None,
+            last_incarnation: None,
             crashes: None,
             reserved: None,
             state: TaskState::Pending { since: at, not_before: at, cause: PendingCause::Submitted },

@@ -9,7 +9,7 @@ use model::{
 };
 
 use super::crashes::CrashSeen;
-use super::{Credentials, Held};
+use super::{Credentials, Demand};
 
 /// The names of attributes that the cell itself looks at.
 pub mod attribute {
@@ -289,31 +289,31 @@ impl Machine {
     }
 
     /// An instance that is placed on it counts for something else from now on.
-    pub(crate) fn resize(&mut self, old: &Held, new: &Held) {
+    pub(crate) fn resize(&mut self, old: &Demand, new: &Demand) {
         self.let_go(old);
         self.hold(new);
     }
 
-    fn hold(&mut self, held: &Held) {
-        self.taken = self.taken.plus(held.limit);
-        self.reserved = self.reserved.plus(held.reservation);
-        if held.prod {
-            self.taken_by_prod = self.taken_by_prod.plus(held.limit);
+    fn hold(&mut self, demand: &Demand) {
+        self.taken = self.taken.plus(demand.limit);
+        self.reserved = self.reserved.plus(demand.reservation);
+        if demand.prod {
+            self.taken_by_prod = self.taken_by_prod.plus(demand.limit);
         }
     }
 
-    fn let_go(&mut self, held: &Held) {
-        self.taken = self.taken.minus(held.limit);
-        self.reserved = self.reserved.minus(held.reservation);
-        if held.prod {
-            self.taken_by_prod = self.taken_by_prod.minus(held.limit);
+    fn let_go(&mut self, demand: &Demand) {
+        self.taken = self.taken.minus(demand.limit);
+        self.reserved = self.reserved.minus(demand.reservation);
+        if demand.prod {
+            self.taken_by_prod = self.taken_by_prod.minus(demand.limit);
         }
     }
 
-    pub(crate) fn place(&mut self, instance: InstanceId, held: &Held, ports: &[u16]) {
+    pub(crate) fn place(&mut self, instance: InstanceId, demand: &Demand, ports: &[u16]) {
         if let Err(position) = self.instances.binary_search(&instance) {
             self.instances.insert(position, instance);
-            self.hold(held);
+            self.hold(demand);
             self.ports_taken.extend_from_slice(ports);
             self.ports_taken.sort_unstable();
         }
@@ -342,10 +342,10 @@ impl Machine {
         }
     }
 
-    pub(crate) fn release(&mut self, instance: InstanceId, held: &Held, ports: &[u16]) {
+    pub(crate) fn release(&mut self, instance: InstanceId, demand: &Demand, ports: &[u16]) {
         if let Ok(position) = self.instances.binary_search(&instance) {
             self.instances.remove(position);
-            self.let_go(held);
+            self.let_go(demand);
             self.ports_taken.retain(|port| !ports.contains(port));
         }
     }
@@ -380,11 +380,11 @@ mod tests {
             index: TaskIndex(0),
             generation: Generation(1),
         };
-        machine.place(instance, &Held::default(), &[11]);
+        machine.place(instance, &Demand::default(), &[11]);
         machine.next_port = 13;
         assert_eq!(machine.free_ports(9, &[]), [13, 14, 10, 12]);
         assert_eq!(machine.free_ports(2, &[14]), [13, 10]);
-        machine.release(instance, &Held::default(), &[11]);
+        machine.release(instance, &Demand::default(), &[11]);
         assert_eq!(machine.free_ports(9, &[]).len(), 5);
     }
 
@@ -402,7 +402,7 @@ mod tests {
             index: TaskIndex(0),
             generation: Generation(1),
         };
-        machine.place(instance, &Held::default(), &[10, 11]);
+        machine.place(instance, &Demand::default(), &[10, 11]);
         for (first, last, free) in [(10, 11, 0), (11, 12, 1), (20, 21, 2), (0, 0, 0)] {
             let ports = PortRange { first, last };
             machine.report = Arc::new(MachineReport { ports, ..MachineReport::default() });
@@ -430,7 +430,7 @@ mod tests {
             index: TaskIndex(0),
             generation: Generation(1),
         };
-        machine.place(instance, &Held::default(), &[11, 12]);
+        machine.place(instance, &Demand::default(), &[11, 12]);
         assert_eq!(machine.free_ports(9, &[]), [16, 17, 18, 13, 15]);
         assert_eq!(
             (machine.free_port_count(), machine.held_port_count()),

@@ -15,8 +15,8 @@ mod user;
 pub(crate) use credentials::Tokens;
 pub use credentials::{Credentials, Token, TokenUse};
 pub use job::{
-    Counts, Death, EvictionCause, Health, Held, Job, JobParts, JobState, KillReason, LastLife,
-    PendingCause, Phase, Placement, StopReason, Task, TaskState,
+    Counts, Death, Demand, EvictionCause, Health, Job, JobParts, JobState, KillReason,
+    LastIncarnation, PendingCause, Phase, Placement, StopReason, Task, TaskState,
 };
 pub use machine::{Drain, FailureDomain, Machine, MachineState, attribute};
 pub use quota::{Grant, Metering, Total};
@@ -191,7 +191,7 @@ impl Cell {
         }
     }
 
-    /// Its name; none before it is founded.
+    /// Its name; none before it is bootstrapped.
     #[must_use]
     pub fn name(&self) -> Option<&CellName> {
         self.name.as_ref()

@@ -9,7 +9,7 @@ use model::{DirectoryId, KeyDigest, Level, ReplicaId};
 use super::Certificate;
 use crate::Cell;
 
-/// The replica that a cell is founded with, and its only voter as long as nothing is recorded.
+/// The replica that a cell is bootstrapped with, and its only voter as long as nothing is recorded.
 pub(crate) const FIRST: ReplicaId = ReplicaId(1);
 
 /// A replica of the Borgmaster, as it is recorded.

@@ -524,9 +524,9 @@ fn nobody_joins_a_cell_that_is_not_founded() {
         > level 3
         LEVEL 3
         > enrol 7 1 m3:1 8
-        refused: the cell is not founded yet
+        refused: the cell is not bootstrapped yet
         > renew m1 1 2
-        refused: the cell is not founded yet
+        refused: the cell is not bootstrapped yet
     "#]]);
 }
 
@@ -538,10 +538,10 @@ fn serial(number: u64) -> Serial {
     Serial::from_bytes(&number.to_be_bytes()).expect("short enough")
 }
 
-fn founded() -> Cell {
+fn bootstrapped() -> Cell {
     let mut cell = Cell::empty();
     let name = CellName::new("cc").expect("a name");
-    cell.apply(Time::ZERO, &Op::Found { name, administrator: user("root") });
+    cell.apply(Time::ZERO, &Op::Bootstrap { name, administrator: user("root") });
     cell.apply(Time::ZERO, &Op::RaiseLevel { to: cell::ENROLMENT });
     cell.apply(Time::ZERO, &Op::OpenSession { user: user("root") });
     cell
@@ -563,7 +563,7 @@ fn enrol(number: u64) -> Op {
 /// A machine that joins and renews is who did it, as far as the cell knows a machine.
 #[test]
 fn whoever_joins_or_renews_is_the_machine() {
-    let mut cell = founded();
+    let mut cell = bootstrapped();
     issue(&mut cell, 0, 7);
     assert_eq!(cell.apply(Time::ZERO, &enrol(6)).by, Actor::Master);
     assert_eq!(cell.apply(Time::ZERO, &enrol(7)).by, Actor::Machine(MachineId(1)));
@@ -579,7 +579,7 @@ fn whoever_joins_or_renews_is_the_machine() {
 
 #[test]
 fn tokens_are_bounded_and_those_that_have_expired_make_room() {
-    let mut cell = founded();
+    let mut cell = bootstrapped();
     let refused = |what: &Outcome| {
         matches!(what, Outcome::Request(Err(Rejection::Full { has: 10_000, most: 10_000, .. })))
     };
@@ -597,7 +597,7 @@ fn tokens_are_bounded_and_those_that_have_expired_make_room() {
 /// What was used in the time that is lost cannot be told from what was not.
 #[test]
 fn a_restored_cell_has_no_tokens() {
-    let mut cell = founded();
+    let mut cell = bootstrapped();
     issue(&mut cell, 0, 7);
     let mut restored = cell.restored();
     assert_eq!((restored.tokens().count(), restored.check()), (0, vec![]));

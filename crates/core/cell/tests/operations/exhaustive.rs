@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use cell::{Assignment, Cell, Mutation, Observation, Op, RequestId, Watch};
+use cell::{Assignment, Cell, DecisionChecker, Mutation, Observation, Op, RequestId};
 use model::{
     CellName, CollectionId, End, Generation, InstanceId, JobName, MachineId, MachineName,
     SessionId, TaskIndex, TaskSelection, Time,
@@ -135,7 +135,7 @@ fn observe(
 fn begun() -> Cell {
     let mut cell = Cell::empty();
     let name = CellName::new("cc").expect("a name");
-    cell.apply(Time::ZERO, &Op::Found { name, administrator: user("root") });
+    cell.apply(Time::ZERO, &Op::Bootstrap { name, administrator: user("root") });
     cell.apply(Time::ZERO, &Op::RaiseLevel { to: cell::LEVEL });
     cell.apply(Time::ZERO, &Op::OpenSession { user: user("root") });
     for id in [1, 2] {
@@ -174,7 +174,7 @@ fn every_state_that_is_reached_is_whole_and_loads_as_it_is() {
         for cell in &frontier {
             for letter in LETTERS {
                 let Some(op) = letter(cell) else { continue };
-                let (mut cell, mut watch) = (cell.clone(), Watch::from(cell));
+                let (mut cell, mut watch) = (cell.clone(), DecisionChecker::from(cell));
                 let applied = cell.apply(Time::ZERO, &op);
                 assert_eq!(watch.after(&cell, &applied), [], "{op:?}");
                 if !met.insert(key(&cell)) {

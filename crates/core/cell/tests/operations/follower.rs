@@ -60,7 +60,7 @@ impl Follower {
         if !matches!(kind, EventKind::Submit { .. } | EventKind::Suspect) {
             assert_eq!(known.map(|(generation, _)| generation), Some(id.generation), "{id}");
         }
-        let life = match (kind, known.map(|(_, life)| life)) {
+        let incarnation = match (kind, known.map(|(_, incarnation)| incarnation)) {
             (EventKind::Submit { .. }, None) if id.generation == Generation(1) => Life::Pending,
             (EventKind::Submit { .. }, Some(Life::Dead(how))) => {
                 assert!(how != Transition::Finish && how != Transition::Kill, "{id} after {how}");
@@ -76,13 +76,13 @@ impl Follower {
                 assert_eq!(*machine, on, "{id}");
                 Life::Placed { on, started: true }
             }
-            (EventKind::Health { .. }, Some(life @ Life::Placed { started: true, .. }))
+            (EventKind::Health { .. }, Some(incarnation @ Life::Placed { started: true, .. }))
             | (
                 EventKind::Stop { .. } | EventKind::UpdateRunning,
-                Some(life @ Life::Placed { .. }),
+                Some(incarnation @ Life::Placed { .. }),
             )
-            | (EventKind::UpdatePending, Some(life @ (Life::Pending | Life::Queued)))
-            | (EventKind::Suspect, Some(life)) => life,
+            | (EventKind::UpdatePending, Some(incarnation @ (Life::Pending | Life::Queued)))
+            | (EventKind::Suspect, Some(incarnation)) => incarnation,
             (EventKind::Kill { .. }, Some(Life::Queued | Life::Pending)) => {
                 Life::Dead(Transition::Kill)
             }
@@ -94,10 +94,10 @@ impl Follower {
                 | EventKind::Lost { .. },
                 Some(Life::Placed { .. }),
             ) => Life::Dead(kind.transition().expect("a step")),
-            (kind, life) => panic!("{kind:?} of {id}, which was {life:?}"),
+            (kind, incarnation) => panic!("{kind:?} of {id}, which was {incarnation:?}"),
         };
         let generation = known.map_or(id.generation, |(known, _)| known.max(id.generation));
-        self.tasks.insert(id.task(), (generation, life));
+        self.tasks.insert(id.task(), (generation, incarnation));
     }
 
     pub(crate) fn agrees_with(&self, cell: &Cell) {
@@ -105,7 +105,7 @@ impl Follower {
             let dead = matches!(job.state, JobState::Dead { .. });
             assert_eq!(self.dead_jobs.get(&job.id), Some(&dead), "job {}", job.id);
             for (index, task) in job.tasks() {
-                let life = match &task.state {
+                let incarnation = match &task.state {
                     TaskState::Queued { .. } => Life::Queued,
                     TaskState::Pending { .. } => Life::Pending,
                     TaskState::Running(placement) => Life::Placed {
@@ -115,7 +115,7 @@ impl Follower {
                     TaskState::Dead { death, .. } => Life::Dead(death.transition()),
                 };
                 let id = TaskId { collection: job.id, index };
-                assert_eq!(self.tasks.get(&id), Some(&(task.generation, life)), "{id}");
+                assert_eq!(self.tasks.get(&id), Some(&(task.generation, incarnation)), "{id}");
             }
         }
     }

@@ -36,7 +36,7 @@ fn job(id: u64, state: JobState, ports: &[u16]) -> Arc<Job> {
     let task = Task {
         generation: Generation(1),
         failures: 0,
-        last_life: None,
+        last_incarnation: None,
         crashes: None,
         reserved: None,
         state: TaskState::Running(placement),
@@ -196,11 +196,15 @@ fn what_waits_in_a_restored_cell_goes_on_with_later_lives() {
     let cell = Cell::from_image(image(vec![machine(1, "m1")], vec![runs, waits(2, pending)]));
     let restored = cell.expect("a whole cell").restored();
     assert_eq!(restored.check(), vec![]);
-    let life = |id| {
+    let incarnation = |id| {
         let job = restored.job(CollectionId(id)).expect("the job");
         job.instance(TaskIndex(0)).expect("its task").to_string()
     };
-    assert_eq!([life(1), life(2)], ["1-0-1", "2-0-1001"], "what runs is what runs there");
+    assert_eq!(
+        [incarnation(1), incarnation(2)],
+        ["1-0-1", "2-0-1001"],
+        "what runs is what runs there"
+    );
 }
 
 /// Whichever replica goes on alone, the cell is whole, and no replica after it has an id of before.

@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use cell::{
-    Applied, Assignment, Cell, Image, Job, Machine, MachineState, MemberChange, Mutation,
-    Observation, Op, Outcome, RequestId, Watch,
+    Applied, Assignment, Cell, DecisionChecker, Image, Job, Machine, MachineState, MemberChange,
+    Mutation, Observation, Op, Outcome, RequestId,
 };
 use model::{
     Bytes, Capability, CellName, CollectionId, DirectoryId, End, Generation, GrantId, InstanceId,
@@ -25,7 +25,7 @@ enum Step {
     PlaceOne { task: Index, machine: Index },
     ReportOne { task: Index, what: Report },
     Answer { machine: Index },
-    Ask { by: &'static str, what: Mutation },
+    Request { by: &'static str, what: Mutation },
 }
 
 #[derive(Clone, Debug)]
@@ -256,7 +256,7 @@ fn quota() -> impl Strategy<Value = Mutation> {
             .prop_map(|(band, percent)| Mutation::Oversell { band, percent }),
         2 => prop::bool::weighted(0.8).prop_map(|on| Mutation::MeterQuota { on }),
         3 => (who(), select(Capability::ALL.to_vec()), prop::bool::weighted(0.7)).prop_map(
-            |(user, capability, held)| Mutation::SetCapability { user, capability, held }
+            |(user, capability, granted)| Mutation::SetCapability { user, capability, granted }
         ),
         1 => (select(Capability::ALL.to_vec()), small_or_huge()).prop_map(|(capability, id)| {
             Mutation::UseCapability { capability, collection: CollectionId(id) }
@@ -289,7 +289,7 @@ fn absurd() -> impl Strategy<Value = Op> {
     let request = (small_or_huge(), small_or_huge(), select(USERS.to_vec()), mutation());
     prop_oneof![
         1 => Just(Op::Nothing),
-        1 => select(USERS.to_vec()).prop_map(|by| Op::Found {
+        1 => select(USERS.to_vec()).prop_map(|by| Op::Bootstrap {
             name: CellName::new("cc").expect("a name"),
             administrator: user(by),
         }),
@@ -323,7 +323,7 @@ fn step() -> impl Strategy<Value = Step> {
         4 => absurd().prop_map(Step::Absurd),
         4 => any::<(Index, Index)>().prop_map(|(task, machine)| Step::PlaceOne { task, machine }),
         4 => (any::<Index>(), reported()).prop_map(|(task, what)| Step::ReportOne { task, what }),
-        3 => (select(USERS.to_vec()), mutation()).prop_map(|(by, what)| Step::Ask { by, what }),
+        3 => (select(USERS.to_vec()), mutation()).prop_map(|(by, what)| Step::Request { by, what }),
         1 => any::<Index>().prop_map(|machine| Step::Answer { machine }),
     ]
 }
@@ -345,7 +345,7 @@ impl Step {
         };
         match self {
             Self::Absurd(op) => op.clone(),
-            Self::Ask { by, what } => {
+            Self::Request { by, what } => {
                 let session = 1 + USERS.iter().position(|user| user == by).expect("a user") as u64;
                 let id = RequestId { session: SessionId(session), sequence: cell.index().0 };
                 Op::Request { id, by: user(by), mutation: what.clone() }
@@ -415,12 +415,12 @@ fn victims(cell: &Cell, job: &Job, machine: &Machine) -> Vec<InstanceId> {
     machine.instances().iter().copied().filter(lower).collect()
 }
 
-/// A founded cell with a session for each user and two machines, of which one has not answered.
+/// A bootstrapped cell with a session for each user and two machines, of which one has not answered.
 fn begun() -> Cell {
     let mut cell = Cell::empty();
-    let founded =
-        Op::Found { name: CellName::new("cc").expect("a name"), administrator: user("root") };
-    cell.apply(Time::ZERO, &founded);
+    let bootstrapped =
+        Op::Bootstrap { name: CellName::new("cc").expect("a name"), administrator: user("root") };
+    cell.apply(Time::ZERO, &bootstrapped);
     for by in USERS {
         cell.apply(Time::ZERO, &Op::OpenSession { user: user(by) });
     }
@@ -453,7 +453,7 @@ fn desired(cell: &Cell) -> BTreeMap<MachineId, Vec<InstanceId>> {
 
 fn apply(cell: &mut Cell, at: Time, op: &Op) -> Applied {
     let (before, desired_before) = (objects(cell), desired(cell));
-    let mut watch = Watch::from(cell);
+    let mut watch = DecisionChecker::from(cell);
     let applied = cell.apply(at, op);
     assert_eq!(cell.check(), [], "after {op:?}");
     assert_eq!(watch.after(cell, &applied), [], "{op:?} gave {applied:?}");
@@ -484,8 +484,8 @@ fn repeated_too_late(outcome: &Outcome) -> bool {
 }
 
 /// Runs the steps; at the cut, a copy is loaded from an image and goes the same way from there.
-fn run(founded: bool, steps: &[(u64, Step)], cut: usize) {
-    let start = if founded { begun() } else { Cell::empty() };
+fn run(bootstrapped: bool, steps: &[(u64, Step)], cut: usize) {
+    let start = if bootstrapped { begun() } else { Cell::empty() };
     let mut cell = start.clone();
     let mut follower = Follower::of(&cell);
     let (mut ops, mut copy, mut view) = (Vec::new(), None, None);
@@ -521,11 +521,11 @@ proptest! {
 
     #[test]
     fn whatever_comes_the_cell_stays_whole(
-        founded in prop::bool::weighted(0.9),
+        bootstrapped in prop::bool::weighted(0.9),
         steps in prop::collection::vec((prop_oneof![0..20_u64, Just(u64::MAX)], step()), 0..60),
         cut in 0..60_usize,
     ) {
-        run(founded, &steps, cut);
+        run(bootstrapped, &steps, cut);
     }
 
     #[test]

@@ -319,7 +319,7 @@ fn a_chain_may_be_as_long_as_there_are_jobs() {
     const JOBS: u64 = 20_000;
     let mut cell = Cell::empty();
     let name = CellName::new("cc").expect("a name");
-    cell.apply(Time::ZERO, &Op::Found { name, administrator: user("ana") });
+    cell.apply(Time::ZERO, &Op::Bootstrap { name, administrator: user("ana") });
     cell.apply(Time::ZERO, &Op::OpenSession { user: user("ana") });
     let request = |sequence, mutation| Op::Request {
         id: RequestId { session: SessionId(1), sequence },

@@ -2,7 +2,7 @@
 //!
 //! The expected text is the script: lines that begin with `> ` are its commands, so a test is one
 //! text that reads like a terminal session, and `UPDATE_EXPECT=1` fills in the answers. Unless a
-//! script begins with `> empty`, its cell is founded, administered by root, and has two machines of
+//! script begins with `> empty`, its cell is bootstrapped, administered by root, and has two machines of
 //! 1 core, 1 GiB and 4 ports each, m1 and m2. After every command the whole cell is checked.
 //!
 //! ```text
@@ -68,7 +68,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cell::{
-    Assignment, Cell, MemberChange, Mutation, Observation, Op, Outcome, Reply, RequestId, Watch,
+    Assignment, Cell, DecisionChecker, MemberChange, Mutation, Observation, Op, Outcome, Reply,
+    RequestId,
 };
 use expect_test::Expect;
 use model::{
@@ -107,7 +108,7 @@ pub(crate) fn session(expected: &Expect) {
 #[derive(Default)]
 struct Script {
     cell: Cell,
-    watch: Option<Watch>,
+    watch: Option<DecisionChecker>,
     now: Time,
     sessions: BTreeMap<String, RequestId>,
 }
@@ -139,7 +140,7 @@ impl Script {
             ["administrators", ref users @ ..] => return self.administered_by(users),
             ["metered"] => Op::MeterQuota,
             ["nothing"] => Op::Nothing,
-            ["found", name, user] => Op::Found {
+            ["found", name, user] => Op::Bootstrap {
                 name: CellName::new(name).expect("a cell's name"),
                 administrator: self::user(user),
             },
@@ -204,7 +205,7 @@ impl Script {
             [ref report @ .., "on", machine] => self.observed(report, machine),
             ref report => self.observed(report, "m1"),
         };
-        let mut watch = self.watch.take().unwrap_or_else(|| Watch::from(&self.cell));
+        let mut watch = self.watch.take().unwrap_or_else(|| DecisionChecker::from(&self.cell));
         let applied = self.cell.apply(self.now, &op);
         let violations = watch.after(&self.cell, &applied);
         assert!(violations.is_empty(), "'{command}': {violations:#?}");
@@ -343,7 +344,7 @@ impl Script {
             [what @ ("allow-to" | "forbid"), user, capability] => Mutation::SetCapability {
                 user: self::user(user),
                 capability: capability.parse().expect("a capability"),
-                held: *what == "allow-to",
+                granted: *what == "allow-to",
             },
             ["token", machine, serial, length @ ..] => Mutation::IssueToken {
                 machine: machine_name(machine),

@@ -1,4 +1,4 @@
-//! Founding, and requests that are done at most once.
+//! Bootstrap, and requests that are done at most once.
 
 use expect_test::expect;
 
@@ -13,11 +13,11 @@ fn nothing_is_asked_of_a_cell_before_it_is_founded_and_it_is_founded_once() {
         > open root
         session 1
         > request 1#1 as root add m1 m1:1
-        refused: the cell is not founded yet
+        refused: the cell is not bootstrapped yet
         > found cc root
         FOUND the cell
         > request 1#1 as root add m1 m1:1
-        refused: the cell is not founded yet
+        refused: the cell is not bootstrapped yet
         > request 1#2 as root add m1 m1:1
         ADD machine 1
         machine 1

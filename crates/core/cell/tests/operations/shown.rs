@@ -304,8 +304,8 @@ fn task(task: &Task) -> String {
     if task.failures > 0 {
         text += &format!(", failures {}", task.failures);
     }
-    if let Some(life) = &task.last_life {
-        text += &format!(", last: {}", life.end);
+    if let Some(incarnation) = &task.last_incarnation {
+        text += &format!(", last: {}", incarnation.end);
     }
     text
 }

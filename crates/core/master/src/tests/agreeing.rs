@@ -9,10 +9,10 @@ impl LinkShard {
     /// The machines whose reports are taken to agree with the cell, and do not.
     pub(super) fn overlooked(&self, now: Time, cell: &Cell) -> Vec<MachineId> {
         let differs = |(id, link): &(&MachineId, &Link)| {
-            let (mut wishes, settings) = (Vec::new(), Settings::default());
+            let (mut actions, settings) = (Vec::new(), Settings::default());
             let mut looked_at = Link::clone(link);
-            observe::compare(now, cell, **id, &mut looked_at, &settings, &mut wishes);
-            link.agrees && !wishes.is_empty()
+            observe::compare(now, cell, **id, &mut looked_at, &settings, &mut actions);
+            link.agrees && !actions.is_empty()
         };
         self.links.iter().filter(differs).map(|(id, _)| *id).collect()
     }
@@ -133,7 +133,7 @@ impl World {
         for _ in 0..2 {
             let answer = Answer::Report { report: Arc::clone(&report), version };
             let (now, cell) = (self.now, &self.cell);
-            self.shard.answered(now, cell, M1, false, &answer, &mut self.wishes);
+            self.shard.answered(now, cell, M1, false, &answer, &mut self.actions);
             assert_eq!(self.shard.overlooked(now, cell), []);
             assert_eq!(self.shard.last_report(M1).as_ref(), Some(&report));
             self.said();

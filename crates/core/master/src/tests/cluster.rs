@@ -190,7 +190,7 @@ impl Cluster {
         self.replicas.get_mut(&id).expect("a replica")
     }
 
-    /// A founded cell whose machines are up and run their tasks.
+    /// A bootstrapped cell whose machines are up and run their tasks.
     pub(super) fn begin(&mut self, replicas: u64, machines: u32, tasks: u32) {
         for id in 1..=replicas {
             let replica = Replica {
@@ -209,7 +209,7 @@ impl Cluster {
         let ana = UserName::new("ana").expect("a name");
         let cell = CellName::new("dev").expect("a name");
         self.propose(Op::Nothing);
-        self.propose(Op::Found { name: cell, administrator: ana.clone() });
+        self.propose(Op::Bootstrap { name: cell, administrator: ana.clone() });
         self.propose(Op::RaiseLevel { to: cell::LEVEL });
         self.propose(Op::OpenSession { user: ana });
         for number in 1..=machines {
@@ -277,7 +277,7 @@ impl Cluster {
         let applied = usize::try_from(replica.cell.index().0).expect("small");
         let Some((term, at, op)) = self.log.get(applied) else { return false };
         let applied = replica.cell.apply(*at, op);
-        let mut wishes = Vec::new();
+        let mut actions = Vec::new();
         if *term > replica.term {
             replica.term = *term;
             let since = Stamp { restore_epoch: 0, term: *term, index: replica.cell.index() };
@@ -287,10 +287,10 @@ impl Cluster {
             }
         } else {
             let reordered = &applied.reordered;
-            replica.shard.applied(self.now, &replica.cell, op, reordered, &mut wishes);
+            replica.shard.applied(self.now, &replica.cell, op, reordered, &mut actions);
             replica.master.applied(self.now, &replica.cell, op, reordered);
         }
-        self.fulfil(id, wishes);
+        self.fulfil(id, actions);
         true
     }
 
@@ -303,9 +303,9 @@ impl Cluster {
     }
 
     /// What a replica polls, as the leader says.
-    fn part(&self, me: ReplicaId) -> Part {
+    fn partition(&self, me: ReplicaId) -> Partition {
         let seconds = self.replicas[&self.leader].master.seconds().cloned().collect();
-        Part { me, spread: Arc::new(Spread { active: self.active.clone(), seconds }) }
+        Partition { me, spread: Arc::new(Spread { active: self.active.clone(), seconds }) }
     }
 
     /// One step of a replica; whether anything came of it.
@@ -315,19 +315,19 @@ impl Cluster {
         if !self.replica(id).lags {
             self.apply(id);
         }
-        let (now, part) = (self.now, self.part(id));
+        let (now, partition) = (self.now, self.partition(id));
         let replica = self.replica(id);
         if replica.hears() {
-            replica.shard.serve(now, &replica.cell, Some(part));
+            replica.shard.serve(now, &replica.cell, Some(partition));
         }
-        let mut wishes = Vec::new();
-        replica.shard.tick(now, &replica.cell, &mut wishes);
+        let mut actions = Vec::new();
+        replica.shard.tick(now, &replica.cell, &mut actions);
         self.say_contacts(id);
-        self.fulfil(id, wishes);
+        self.fulfil(id, actions);
         if id == leader {
-            let (mut wishes, replica) = (Vec::new(), self.replica(id));
-            replica.master.tick(now, &replica.cell, &mut wishes);
-            self.fulfil(id, wishes);
+            let (mut actions, replica) = (Vec::new(), self.replica(id));
+            replica.master.tick(now, &replica.cell, &mut actions);
+            self.fulfil(id, actions);
         }
         self.sequence != before
     }
@@ -336,26 +336,26 @@ impl Cluster {
     fn say_contacts(&mut self, id: ReplicaId) {
         let (now, leader, active) = (self.now, self.leader, self.active.clone());
         let replica = self.replica(id);
-        let contacts = replica.shard.contacts_changed();
-        if !replica.cut && !contacts.is_empty() {
+        let reachabilities = replica.shard.contacts_changed();
+        if !replica.cut && !reachabilities.is_empty() {
             self.sequence += 1;
             let master = self.replica(leader);
             master.master.spread(now, &active);
-            master.master.heard(now, &master.cell, id, &contacts);
+            master.master.heard(now, &master.cell, id, &reachabilities);
         }
     }
 
-    fn fulfil(&mut self, id: ReplicaId, wishes: Vec<Wish>) {
-        for wish in wishes {
+    fn fulfil(&mut self, id: ReplicaId, actions: Vec<Action>) {
+        for action in actions {
             self.sequence += 1;
-            match wish {
-                Wish::Poll(poll) => {
+            match action {
+                Action::Poll(poll) => {
                     let key = (poll.machine, poll.order.is_some());
                     *self.replica(id).polls.entry(key).or_default() += 1;
                     self.send(Later::Polled(id, Box::new(poll)));
                 }
-                Wish::Propose(op) => {
-                    let of_shard = self.part(id).may_propose(&op);
+                Action::Propose(op) => {
+                    let of_shard = self.partition(id).may_propose(&op);
                     let may = self.replicas[&self.leader].master.may_propose(&op);
                     if self.replica(id).cut || !(of_shard || id == self.leader) || !may {
                         continue;
@@ -364,7 +364,7 @@ impl Cluster {
                     self.proposed.push(op.clone());
                     self.propose(op);
                 }
-                Wish::BeginAnew(machines) => {
+                Action::BeginAnew(machines) => {
                     for replica in self.replicas.values_mut().filter(|replica| replica.hears()) {
                         replica.shard.begin_anew(&machines);
                     }
@@ -417,12 +417,12 @@ impl Cluster {
             }
             Later::Answered(call, answer) => {
                 let (now, replica) = (self.now, self.replica(call.replica));
-                let (cell, mut wishes) = (&replica.cell, Vec::new());
+                let (cell, mut actions) = (&replica.cell, Vec::new());
                 let Call { machine, had_order, .. } = call;
-                replica.shard.answered(now, cell, machine, had_order, &answer, &mut wishes);
+                replica.shard.answered(now, cell, machine, had_order, &answer, &mut actions);
                 assert_eq!(replica.shard.overlooked(now, cell), []);
                 self.say_contacts(call.replica);
-                self.fulfil(call.replica, wishes);
+                self.fulfil(call.replica, actions);
             }
         }
     }
@@ -536,14 +536,14 @@ impl Cluster {
 
     fn show_contacts(&mut self) {
         let master = &self.replicas[&self.leader].master;
-        let mut contacts: BTreeMap<String, String> = BTreeMap::new();
+        let mut reachabilities: BTreeMap<String, String> = BTreeMap::new();
         let lost = &master.leading.as_ref().expect("it leads").lost;
         for machine in self.hosts.keys() {
-            let contact = format!("{:?}", lost.contact(*machine)).to_lowercase();
-            contacts.entry(contact).or_default().push_str(&format!(" m{machine}"));
+            let reachability = format!("{:?}", lost.reachability(*machine)).to_lowercase();
+            reachabilities.entry(reachability).or_default().push_str(&format!(" m{machine}"));
         }
-        for (contact, machines) in contacts {
-            self.said.push_str(&format!("{contact}:{machines}\n"));
+        for (reachability, machines) in reachabilities {
+            self.said.push_str(&format!("{reachability}:{machines}\n"));
         }
     }
 

@@ -163,7 +163,7 @@ fn two_that_poll_one_machine_ask_it_no_more_often_than_one_does() {
         let replica = cluster.replica(ReplicaId(id));
         replica.cut = true;
         let cell = replica.cell.clone();
-        replica.shard.serve(now, &cell, Some(Part::of(ReplicaId(id), active)));
+        replica.shard.serve(now, &cell, Some(Partition::of(ReplicaId(id), active)));
     }
     cluster.pass(Span::from_secs(100));
     for id in [1, 2] {

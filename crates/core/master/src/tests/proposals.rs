@@ -5,17 +5,17 @@ use super::*;
 impl World {
     /// What is proposed so far, in words; all of it is lost.
     fn lost(&mut self) -> String {
-        let word = |wish| match wish {
-            Wish::Propose(op) => Some(in_words(&op)),
-            Wish::Poll(_) | Wish::BeginAnew(_) => None,
+        let word = |action| match action {
+            Action::Propose(op) => Some(in_words(&op)),
+            Action::Poll(_) | Action::BeginAnew(_) => None,
         };
-        self.wishes.drain(..).filter_map(word).collect::<Vec<_>>().join(", ")
+        self.actions.drain(..).filter_map(word).collect::<Vec<_>>().join(", ")
     }
 
     /// What is proposed so many milliseconds after a moment, and lost.
     fn lost_at(&mut self, since: Time, ms: u64) -> String {
         self.now = since + Span::from_millis(ms);
-        self.shard.tick(self.now, &self.cell, &mut self.wishes);
+        self.shard.tick(self.now, &self.cell, &mut self.actions);
         self.lost()
     }
 

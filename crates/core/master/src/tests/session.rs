@@ -141,11 +141,11 @@ impl World {
         }
     }
 
-    /// A founded cell whose machines are up, with their tasks, under its first leader.
+    /// A bootstrapped cell whose machines are up, with their tasks, under its first leader.
     fn begin(&mut self, machines: u32, tasks: u32) {
         let ana = UserName::new("ana").expect("a name");
         let cell = CellName::new("dev").expect("a name");
-        self.apply(&Op::Found { name: cell, administrator: ana.clone() });
+        self.apply(&Op::Bootstrap { name: cell, administrator: ana.clone() });
         self.apply(&Op::RaiseLevel { to: self.level });
         self.apply(&Op::OpenSession { user: ana });
         let report = machine_report();
@@ -216,24 +216,24 @@ impl World {
 
     fn apply(&mut self, op: &Op) -> Outcome {
         let applied = self.cell.apply(self.now, op);
-        let mut wishes = Vec::new();
-        self.shard.applied(self.now, &self.cell, op, &applied.reordered, &mut wishes);
+        let mut actions = Vec::new();
+        self.shard.applied(self.now, &self.cell, op, &applied.reordered, &mut actions);
         self.master.applied(self.now, &self.cell, op, &applied.reordered);
-        self.fulfil(wishes);
+        self.fulfil(actions);
         applied.outcome
     }
 
     fn pass(&mut self, span: Span) {
         let until = self.now + span;
         loop {
-            let mut wishes = Vec::new();
-            self.shard.tick(self.now, &self.cell, &mut wishes);
+            let mut actions = Vec::new();
+            self.shard.tick(self.now, &self.cell, &mut actions);
             self.master.spread(self.now, &[ReplicaId(1)]);
-            let contacts = self.shard.contacts_changed();
-            self.master.heard(self.now, &self.cell, ReplicaId(1), &contacts);
-            self.master.tick(self.now, &self.cell, &mut wishes);
-            if !wishes.is_empty() {
-                self.fulfil(wishes);
+            let reachabilities = self.shard.contacts_changed();
+            self.master.heard(self.now, &self.cell, ReplicaId(1), &reachabilities);
+            self.master.tick(self.now, &self.cell, &mut actions);
+            if !actions.is_empty() {
+                self.fulfil(actions);
                 continue;
             }
             let first = self.later.keys().next().map(|(at, _)| *at);
@@ -273,22 +273,22 @@ impl World {
                         version: borglet.stamp.index.0,
                     },
                 };
-                let mut wishes = Vec::new();
+                let mut actions = Vec::new();
                 let (now, cell) = (self.now, &self.cell);
-                self.shard.answered(now, cell, machine, had_order, &answer, &mut wishes);
-                self.fulfil(wishes);
+                self.shard.answered(now, cell, machine, had_order, &answer, &mut actions);
+                self.fulfil(actions);
             }
         }
         assert_eq!(self.shard.overlooked(self.now, &self.cell), [], "at {}", self.now.0);
         assert!(self.master.counts_right(self.now, &self.cell), "at {}", self.now.0);
     }
 
-    fn fulfil(&mut self, wishes: Vec<Wish>) {
-        for wish in wishes {
+    fn fulfil(&mut self, actions: Vec<Action>) {
+        for action in actions {
             self.sequence += 1;
             let sequence = self.sequence;
-            match wish {
-                Wish::Propose(op) => {
+            match action {
+                Action::Propose(op) => {
                     self.say(&op);
                     match self.slow {
                         Span::ZERO => drop(self.apply(&op)),
@@ -297,8 +297,8 @@ impl World {
                         }
                     }
                 }
-                Wish::Poll(poll) => self.poll(poll, sequence),
-                Wish::BeginAnew(machines) => self.shard.begin_anew(&machines),
+                Action::Poll(poll) => self.poll(poll, sequence),
+                Action::BeginAnew(machines) => self.shard.begin_anew(&machines),
             }
         }
     }

@@ -1,7 +1,7 @@
 //! What a replica says to the others and hears from them.
 
 use cell::Op;
-use master::Contact;
+use master::Reachability;
 use model::{LogIndex, MachineId, ReplicaId, Term, Time};
 use raft::eraftpb::{self, MessageType};
 use raft::{SnapshotStatus, StateRole};
@@ -60,8 +60,8 @@ impl<C: Codec> Replica<C> {
         }
         self.links.hear(now, from);
         match body {
-            Body::Heard { proposals, contacts } => {
-                self.heard(now, from, &proposals, &contacts);
+            Body::Heard { proposals, reachabilities } => {
+                self.heard(now, from, &proposals, &reachabilities);
                 Ok(())
             }
             Body::Active(spread) => {
@@ -114,15 +114,15 @@ impl<C: Codec> Replica<C> {
         now: Time,
         from: ReplicaId,
         proposals: &[Op],
-        contacts: &[(MachineId, Contact)],
+        reachabilities: &[(MachineId, Reachability)],
     ) {
         if !self.master.is_leading() {
             return;
         }
-        let part = self.links.part_of(from);
-        self.master.heard(now, &self.cell, from, contacts);
+        let partition = self.links.part_of(from);
+        self.master.heard(now, &self.cell, from, reachabilities);
         for op in proposals {
-            if part.may_propose(op) && self.master.may_propose(op) {
+            if partition.may_propose(op) && self.master.may_propose(op) {
                 self.propose(now, op, None);
             }
         }

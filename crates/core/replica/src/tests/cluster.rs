@@ -16,8 +16,8 @@ use model::{
 
 use super::{Table, user};
 use crate::{
-    Body, Consensus, ConsensusKind, Founding, HardState, Input, LogEntry, Message, Output, Persist,
-    Recovered, Refusal, Replica, ReplicaError, Settings, Snapshot, Ticket,
+    Body, Bootstrap, Consensus, ConsensusKind, HardState, Input, LogEntry, Message, Output,
+    Persist, Recovered, Refusal, Replica, ReplicaError, Settings, Snapshot, Ticket,
 };
 
 /// What a replica has on its disk.
@@ -113,8 +113,8 @@ fn address(id: ReplicaId) -> String {
 }
 
 impl Cluster {
-    /// A founded cell of one replica, in which a session is open.
-    fn founded(level: Level) -> Self {
+    /// A bootstrapped cell of one replica, in which a session is open.
+    fn bootstrapped(level: Level) -> Self {
         let mut cluster = Self {
             table: Table::default(),
             now: Time(1_000_000),
@@ -147,7 +147,7 @@ impl Cluster {
 
     /// The same at a level.
     fn at(level: Level, replicas: u64) -> Self {
-        let mut cluster = Self::founded(level);
+        let mut cluster = Self::bootstrapped(level);
         (2..=replicas).for_each(|number| cluster.grow(number));
         cluster
     }
@@ -176,9 +176,9 @@ impl Cluster {
         let address = address(id).into();
         let settings = Settings { id, address, directory, level, ..Settings::default() };
         let name = CellName::new("dev").expect("a name");
-        let founding = Founding { name, administrator: user(), quota: false };
-        let founding = (id == ReplicaId(1) && self.founds).then_some(founding);
-        let replica = Replica::new(settings, self.table.clone(), self.now, recovered, founding);
+        let bootstrap = Bootstrap { name, administrator: user(), quota: false };
+        let bootstrap = (id == ReplicaId(1) && self.founds).then_some(bootstrap);
+        let replica = Replica::new(settings, self.table.clone(), self.now, recovered, bootstrap);
         host.replica = Some(replica.expect("settings are good"));
         host.inbox.clear();
         host.outputs.clear();
@@ -351,7 +351,7 @@ impl Cluster {
 /// A vote of one that nobody ever heard could not be missed, and the cell would stand still.
 #[test]
 fn one_that_was_added_and_does_not_run_gets_no_vote() {
-    let mut cluster = Cluster::founded(LEVEL);
+    let mut cluster = Cluster::bootstrapped(LEVEL);
     let added = cluster.change(id(1), Mutation::AddReplica { address: address(id(2)) });
     assert_eq!(added, Some(Ok(Reply::ReplicaAdded(id(2)))));
     cluster.run(500);

@@ -1,18 +1,18 @@
 //! Preferred maxima: whether there are as many tasks of the job as it wants at most, on the machine
 //! and at its switch (trace v3). Hard ones decide in `cell::feasibility`.
 
-use cell::feasibility::Beside;
+use cell::feasibility::Colocated;
 use spec::Maximum;
 
 pub(crate) fn over(
     max_per_machine: Option<Maximum>,
     max_per_switch: Option<Maximum>,
-    beside: Beside,
+    colocated: Colocated,
 ) -> u32 {
     let over = |maximum: Option<Maximum>, has: u32| {
         u32::from(maximum.is_some_and(|maximum| !maximum.hard && has >= maximum.tasks))
     };
-    over(max_per_machine, beside.machine) + over(max_per_switch, beside.switch)
+    over(max_per_machine, colocated.machine) + over(max_per_switch, colocated.switch)
 }
 
 #[cfg(test)]
@@ -30,7 +30,7 @@ mod tests {
             (at_most(1, false), at_most(3, false), (1, 3), 2),
         ];
         for (per_machine, per_switch, (machine, switch), expected) in cases {
-            assert_eq!(over(per_machine, per_switch, Beside { machine, switch }), expected);
+            assert_eq!(over(per_machine, per_switch, Colocated { machine, switch }), expected);
         }
     }
 }

@@ -95,7 +95,7 @@ impl<C: Codec> Stage<C> {
     /// How often each of some tasks lost its machine.
     fn bounces(&self, since: Time, of: impl Fn(InstanceId) -> bool) -> BTreeMap<TaskId, u64> {
         let mut bounces = BTreeMap::new();
-        for (at, event) in self.world.judge.told() {
+        for (at, event) in self.world.invariants.told() {
             if let cell::Subject::Task(id) = event.subject
                 && matches!(event.kind, EventKind::Evict { .. } | EventKind::Lost { .. })
                 && *at >= since
@@ -238,7 +238,7 @@ impl<C: Codec> Stage<C> {
     /// How often something happened to tasks in the busiest second since a moment.
     fn busiest(&self, since: Time, is: fn(InstanceId, &EventKind) -> bool) -> u64 {
         let mut seconds: BTreeMap<u64, u64> = BTreeMap::new();
-        for (at, event) in self.world.judge.told() {
+        for (at, event) in self.world.invariants.told() {
             if let cell::Subject::Task(id) = event.subject
                 && *at >= since
                 && is(id, &event.kind)

@@ -16,7 +16,7 @@ use std::fmt;
 
 use replica::Codec;
 
-use crate::planted::Planted;
+use crate::injected_bug::InjectedBug;
 use crate::world::Counts;
 use stage::{Cast, Stage};
 
@@ -125,8 +125,8 @@ impl Scenario {
 
     /// Plays it. The seed decides what the script leaves open: delays, order, what a disk keeps. A
     /// mistake may be planted, to see that it is found.
-    pub fn play<C: Codec>(self, seed: u64, planted: Option<Planted>, codec: C) -> Played {
-        let cast = Cast { seed, planted, codec };
+    pub fn play<C: Codec>(self, seed: u64, injected_bug: Option<InjectedBug>, codec: C) -> Played {
+        let cast = Cast { seed, injected_bug, codec };
         let stage: Stage<C> = match self {
             Self::VictimNeverRescheduled => preemption::victims(cast),
             Self::PreemptionLoop => preemption::endless(cast),

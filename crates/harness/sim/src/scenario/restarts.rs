@@ -7,7 +7,7 @@ use replica::Codec;
 
 use super::stage::{Cast, Scene, Stage, running};
 use crate::disk::Crash;
-use crate::program::{Life, Programs};
+use crate::program::{Incarnation, Programs};
 
 pub(super) const HERD: &str = "What many tasks need is gone, a database or a name server: they crash \
 as soon as they start, are started again, and crash again, and their restarts are what keeps it from \
@@ -25,13 +25,20 @@ const TASKS: u64 = 300;
 struct Crashing;
 
 impl Programs for Crashing {
-    fn life(&self, _: Time, _: &Desired, generation: Generation, random: &mut Random) -> Life {
-        let mut life = Life { begins: Span(20_000 + random.below(20_000)), ..Life::default() };
+    fn incarnation(
+        &self,
+        _: Time,
+        _: &Desired,
+        generation: Generation,
+        random: &mut Random,
+    ) -> Incarnation {
+        let mut incarnation =
+            Incarnation { begins: Span(20_000 + random.below(20_000)), ..Incarnation::default() };
         if generation.0 <= CRASHES {
-            life.runs = Some(Span::from_millis(100));
-            life.end = End::Exited { code: 111 };
+            incarnation.runs = Some(Span::from_millis(100));
+            incarnation.end = End::Exited { code: 111 };
         }
-        life
+        incarnation
     }
 }
 

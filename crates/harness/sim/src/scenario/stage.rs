@@ -11,9 +11,9 @@ use replica::Codec;
 use spec::{JobSpec, TaskSpec};
 
 use super::{Figure, Played, Scenario};
+use crate::injected_bug::InjectedBug;
 use crate::load::Nothing;
 use crate::network::{Disturbance, Nodes, Trouble};
-use crate::planted::Planted;
 use crate::program::{Commands, Programs};
 use crate::tap::Checking;
 use crate::world::{Setting, World, capacity, machines};
@@ -21,7 +21,7 @@ use crate::world::{Setting, World, capacity, machines};
 /// With what a scenario is played.
 pub(super) struct Cast<C> {
     pub(super) seed: u64,
-    pub(super) planted: Option<Planted>,
+    pub(super) injected_bug: Option<InjectedBug>,
     pub(super) codec: C,
 }
 
@@ -67,12 +67,12 @@ impl<C: Codec> Stage<C> {
             replica: scene.settings,
             checking: Checking::Every { full: 1_000 },
             checkpoint_every: 500,
-            planted: cast.planted,
+            injected_bug: cast.injected_bug,
             users: users.iter().filter_map(|name| UserName::new(name).ok()).collect(),
         };
         let world = World::new(setting, cast.codec, Box::new(Nothing), scene.programs, Vec::new());
         let mut stage = Self { world, figures: Vec::new(), failure: None, disturbances: 0 };
-        stage.world.judge.keep_events();
+        stage.world.invariants.keep_events();
         let up = |cell: &Cell| {
             cell.machines().filter(|machine| machine.state == cell::MachineState::Up).count()
         };
@@ -191,7 +191,7 @@ impl<C: Codec> Stage<C> {
 
     /// How often something happened to tasks since a moment.
     pub(super) fn happened(&self, since: Time, is: impl Fn(InstanceId, &EventKind) -> bool) -> u64 {
-        let told = self.world.judge.told();
+        let told = self.world.invariants.told();
         let told = told.iter().skip_while(|(at, _)| *at < since);
         let of_task = |event: &cell::Event| match event.subject {
             cell::Subject::Task(id) => is(id, &event.kind),
@@ -202,7 +202,7 @@ impl<C: Codec> Stage<C> {
 
     /// How often something happened to anything else since a moment.
     pub(super) fn befell(&self, since: Time, is: impl Fn(&EventKind) -> bool) -> u64 {
-        let told = self.world.judge.told();
+        let told = self.world.invariants.told();
         let told = told.iter().skip_while(|(at, _)| *at < since);
         let of_others = |event: &cell::Event| {
             !matches!(event.subject, cell::Subject::Task(_)) && is(&event.kind)

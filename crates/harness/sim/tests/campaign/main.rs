@@ -5,7 +5,7 @@ mod table;
 use cell::{Applied, Cell, Op};
 use model::{Span, Time};
 use replica::Codec;
-use sim::{Family, Plan, Planted, Verdict};
+use sim::{Family, InjectedBug, Plan, Verdict};
 use table::Table;
 
 /// How many seeds there are for each mistake to be found in.
@@ -49,24 +49,24 @@ fn several_replicas_do_what_one_does() {
 }
 
 /// In small worlds with so many replicas, and the faults among which such a mistake would show.
-fn is_found(replicas: usize, planted: Planted, families: &[Family]) {
+fn is_found(replicas: usize, injected_bug: InjectedBug, families: &[Family]) {
     let found = |seed: &u64| {
-        let (planted, families) = (Some(planted), families.to_vec());
-        let plan = Plan { replicas, planted, families, machines: Some(8), ..plan(*seed) };
+        let (injected_bug, families) = (Some(injected_bug), families.to_vec());
+        let plan = Plan { replicas, injected_bug, families, machines: Some(8), ..plan(*seed) };
         run(&plan).failure.is_some()
     };
     assert!(
         (0..SEEDS).any(|seed| found(&seed)),
-        "with {replicas} replicas {planted:?} is not found in {SEEDS} seeds"
+        "with {replicas} replicas {injected_bug:?} is not found in {SEEDS} seeds"
     );
 }
 
 macro_rules! found {
-    ($($name:ident: $replicas:expr, $planted:ident, $families:expr;)*) => {$(
+    ($($name:ident: $replicas:expr, $injected_bug:ident, $families:expr;)*) => {$(
         #[test]
         fn $name() {
             for replicas in $replicas {
-                is_found(replicas, Planted::$planted, &$families);
+                is_found(replicas, InjectedBug::$injected_bug, &$families);
             }
         }
     )*};
@@ -120,7 +120,7 @@ fn a_panic_is_a_failure_of_its_world() {
 
 #[test]
 fn a_failure_is_shrunk_to_the_faults_that_it_needs() {
-    let plan = Plan { planted: Some(Planted::OrderTwice), machines: Some(6), ..plan(1) };
+    let plan = Plan { injected_bug: Some(InjectedBug::OrderTwice), machines: Some(6), ..plan(1) };
     let (shrunk, verdict) = plan.shrink(Table::default, 60);
     assert!(verdict.failure.is_some_and(|failure| failure.contains("a second time")));
     let played: Vec<_> = shrunk.faults().into_iter().filter(|(_, played)| *played).collect();

@@ -10,34 +10,34 @@ use std::sync::Arc;
 use cell::{Cell, Mutation};
 use model::{JobName, MachineName, Priority, Random, Span, Time, UserName};
 use sim::{
-    Checking, Commands, Crash, Disturbance, Fault, FaultKind, Load, Node, Nodes, Setting, Trouble,
-    Who, Wish, World, capacity, machines,
+    Action, Checking, Commands, Crash, Disturbance, Fault, FaultKind, Load, Node, Nodes, Setting,
+    Trouble, Who, World, capacity, machines,
 };
 use spec::{JobSpec, TaskSpec};
 use table::Table;
 
 /// What is asked for, one after the other and five seconds apart: a job fills the first two machines,
 /// wherever a scheduler would rather have put it, as nothing may go on the others before it runs.
-struct Filling(VecDeque<Vec<Wish>>);
+struct Filling(VecDeque<Vec<Action>>);
 
 impl Filling {
     fn new() -> Self {
         let others = ["m2", "m3"].map(|name| MachineName::new(name).expect("a name"));
         let drain = |machine: MachineName| {
-            Wish::Ask(0, Mutation::DrainMachine { machine, reason: String::new() })
+            Action::Request(0, Mutation::DrainMachine { machine, reason: String::new() })
         };
-        let undrain = |machine| Wish::Ask(0, Mutation::UndrainMachine { machine });
+        let undrain = |machine| Action::Request(0, Mutation::UndrainMachine { machine });
         let drained = others.clone().map(drain).to_vec();
         Self([drained, vec![service()], others.map(undrain).to_vec()].into())
     }
 }
 
-fn service() -> Wish {
+fn service() -> Action {
     let mut task = TaskSpec::of(vec!["run".to_owned()]);
     task.limit.cpu = model::MilliCores(1_000);
     let name = JobName::new("service").expect("a name");
     let priority = Priority::new(200).expect("a priority");
-    Wish::Ask(1, Mutation::Submit(Arc::new(JobSpec::of(name, priority, 8, task))))
+    Action::Request(1, Mutation::Submit(Arc::new(JobSpec::of(name, priority, 8, task))))
 }
 
 impl Load for Filling {
@@ -45,7 +45,7 @@ impl Load for Filling {
         (!self.0.is_empty()).then(|| now + Span::from_secs(5))
     }
 
-    fn wish(&mut self, _: Time, _: Option<&Cell>, _: &mut Random) -> Vec<Wish> {
+    fn action(&mut self, _: Time, _: Option<&Cell>, _: &mut Random) -> Vec<Action> {
         self.0.pop_front().unwrap_or_default()
     }
 
@@ -65,7 +65,7 @@ fn after(replicas: usize, kind: FaultKind, lasts: u64) -> (u64, u64) {
         replica: replica::Settings::default(),
         checking: Checking::Every { full: 10 },
         checkpoint_every: 5,
-        planted: None,
+        injected_bug: None,
         users: users.to_vec(),
     };
     let fault = Fault { after: Span::from_secs(30), lasts: Span::from_secs(lasts), kind };

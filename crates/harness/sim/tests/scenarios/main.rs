@@ -4,7 +4,7 @@
 #[path = "../campaign/table.rs"]
 mod table;
 
-use sim::{Planted, Played, Scenario};
+use sim::{InjectedBug, Played, Scenario};
 use table::Table;
 
 fn play(scenario: Scenario, seed: u64) -> Played {
@@ -73,13 +73,13 @@ fn one_seed_has_one_history() {
 
 #[test]
 fn planted_mistakes_are_found() {
-    for (scenario, planted) in [
-        (Scenario::VictimNeverRescheduled, Planted::ForgottenVictim),
-        (Scenario::SchedulerAndMasterDisagree, Planted::MissedOperation),
-        (Scenario::MasterDiesWhileItStarts, Planted::LostWrite),
-        (Scenario::SchedulerAndMasterDisagree, Planted::StaleAssignment),
+    for (scenario, injected_bug) in [
+        (Scenario::VictimNeverRescheduled, InjectedBug::ForgottenVictim),
+        (Scenario::SchedulerAndMasterDisagree, InjectedBug::MissedOperation),
+        (Scenario::MasterDiesWhileItStarts, InjectedBug::LostWrite),
+        (Scenario::SchedulerAndMasterDisagree, InjectedBug::StaleAssignment),
     ] {
-        let played = scenario.play(0, Some(planted), Table::default());
-        assert!(played.failure.is_some(), "{scenario} does not find {planted:?}");
+        let played = scenario.play(0, Some(injected_bug), Table::default());
+        assert!(played.failure.is_some(), "{scenario} does not find {injected_bug:?}");
     }
 }

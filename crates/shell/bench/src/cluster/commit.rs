@@ -14,7 +14,7 @@ use std::time::Duration;
 use clap::Args;
 use cli::output;
 use cli::{Done, Failure};
-use masterd::beside::Beside;
+use masterd::in_process::InProcessCluster;
 use serde::Serialize;
 
 use super::latencies::Latencies;
@@ -158,13 +158,13 @@ async fn in_process(
     wanted: &Wanted,
     lasts: Duration,
 ) -> anyhow::Result<(Latencies, Duration)> {
-    let beside = Beside::start(place, wanted.replicas).await?;
+    let beside = InProcessCluster::start(place, wanted.replicas).await?;
     let mut clients = Vec::new();
     for number in 0..wanted.clients {
         clients.push(beside.client(&format!("user-{}", number / 64)).await?);
     }
     let window = Window::after(WARMING.min(lasts), lasts);
-    let (times, spent) = tokio::join!(waiting::all_beside(clients, window), own(window));
+    let (times, spent) = tokio::join!(waiting::all_in_process(clients, window), own(window));
     beside.stop()?;
     Ok((times?, spent?))
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use cli::Failure;
-use masterd::beside;
+use masterd::in_process;
 use model::{Band, JobName};
 use proto::v1;
 use spec::{JobSpec, TaskSpec};
@@ -89,13 +89,13 @@ async fn one(
 }
 
 /// The same by clients of masters that are in this process.
-pub(super) async fn all_beside(
-    clients: Vec<beside::Client>,
+pub(super) async fn all_in_process(
+    clients: Vec<in_process::Client>,
     window: Window,
 ) -> anyhow::Result<Latencies> {
     let mut running = JoinSet::new();
     for (number, client) in clients.into_iter().enumerate() {
-        running.spawn(one_beside(client, number, window));
+        running.spawn(one_in_process(client, number, window));
     }
     let mut times = Latencies::default();
     while let Some(ended) = running.join_next().await {
@@ -104,8 +104,8 @@ pub(super) async fn all_beside(
     Ok(times)
 }
 
-async fn one_beside(
-    mut client: beside::Client,
+async fn one_in_process(
+    mut client: in_process::Client,
     number: usize,
     window: Window,
 ) -> anyhow::Result<Latencies> {

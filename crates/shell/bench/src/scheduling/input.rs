@@ -83,7 +83,7 @@ impl Source {
 /// Which machines a cell has: places in the snapshot.
 pub(crate) type Chosen<'a> = &'a [usize];
 
-/// The cell of a snapshot with some of its machines: founded, described, every job submitted in the
+/// The cell of a snapshot with some of its machines: bootstrapped, described, every job submitted in the
 /// trace's order, nothing placed, and of each task what is reserved of its limit. Machine n is the
 /// nth that was chosen, job n the nth of the snapshot.
 pub(crate) fn cell(snapshot: &CellSnapshot, chosen: Chosen<'_>) -> anyhow::Result<Cell> {
@@ -108,7 +108,7 @@ impl Maker {
         let root = UserName::new("root")?;
         let mut cell = Cell::empty();
         let name = CellName::new("bench")?;
-        cell.apply(NOW, &Op::Found { name, administrator: root.clone() });
+        cell.apply(NOW, &Op::Bootstrap { name, administrator: root.clone() });
         cell.apply(NOW, &Op::RaiseLevel { to: Level(2) });
         Ok(Self { cell, sessions: BTreeMap::new(), root })
     }

@@ -7,7 +7,7 @@
 
 use std::path::PathBuf;
 
-use cell::Held;
+use cell::Demand;
 use clap::Args;
 use cli::Done;
 use cli::output::{self, Format};
@@ -19,7 +19,7 @@ use trace::CellSnapshot;
 
 use super::dump::Dump;
 use super::input::{Maker, STATEMENT, Source};
-use super::run::{Watch, from_scratch, peak_rss_bytes};
+use super::run::{Stopwatch, from_scratch, peak_rss_bytes};
 
 /// What is measured.
 #[derive(Debug, Args)]
@@ -110,7 +110,7 @@ fn needed(jobs: &Maker) -> [Resources; 2] {
     let mut needed = [Resources::default(); 2];
     for job in jobs.cell.jobs() {
         for (index, _) in job.tasks() {
-            let Held { limit, reservation, prod } = job.held(index);
+            let Demand { limit, reservation, prod } = job.demand(index);
             needed[0] = needed[0].plus(reservation);
             needed[1] = if prod { needed[1].plus(limit) } else { needed[1] };
         }
@@ -142,7 +142,7 @@ fn order(snapshot: &CellSnapshot, seed: u64) -> Vec<usize> {
 }
 
 fn found(wanted: &Wanted) -> anyhow::Result<Found> {
-    let watch = Watch::start()?;
+    let watch = Stopwatch::start()?;
     let source = &wanted.source;
     let snapshot = source.read()?;
     let jobs = Maker::with_jobs(&snapshot)?;

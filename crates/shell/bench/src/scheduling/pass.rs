@@ -27,7 +27,7 @@ use spec::JobSpec;
 use trace::{CellSnapshot, PerMille};
 
 use super::input::{Maker, NOW, STATEMENT, Source, reservations};
-use super::run::{Spent, Watch, from_scratch, peak_rss_bytes};
+use super::run::{Spent, Stopwatch, from_scratch, peak_rss_bytes};
 
 /// What is measured.
 #[derive(Debug, Args)]
@@ -179,7 +179,7 @@ fn found(wanted: &Wanted) -> anyhow::Result<Found> {
     let each = wanted.rate * PERIOD.0 / 1_000_000;
     let mut passes: Vec<Spent> = Vec::new();
     let mut placements = 0;
-    let watch = Watch::start()?;
+    let watch = Stopwatch::start()?;
     let mut left = 0;
     for _ in 0..wanted.passes {
         world.now = world.now + PERIOD;
@@ -187,7 +187,7 @@ fn found(wanted: &Wanted) -> anyhow::Result<Found> {
             world.depart()?;
             world.arrive()?;
         }
-        let begun = Watch::start()?;
+        let begun = Stopwatch::start()?;
         let plan = world.scheduler.pass(world.now);
         passes.push(begun.stop()?);
         placements += plan.assignments.len();
@@ -197,7 +197,7 @@ fn found(wanted: &Wanted) -> anyhow::Result<Found> {
     let all = watch.stop()?;
     let idle: Vec<Spent> = (0..100)
         .map(|_| {
-            let begun = Watch::start()?;
+            let begun = Stopwatch::start()?;
             world.scheduler.pass(world.now);
             begun.stop()
         })
@@ -257,7 +257,7 @@ fn running(cell: &Cell) -> Vec<(InstanceId, MachineId)> {
 
 impl World {
     fn follow(&mut self, op: &Op) -> anyhow::Result<cell::Applied> {
-        let begun = Watch::start()?;
+        let begun = Stopwatch::start()?;
         let applied = self.scheduler.follow(self.now, op);
         self.following = self.following.plus(begun.stop()?);
         Ok(applied)

@@ -37,12 +37,12 @@ impl Spent {
 }
 
 /// A watch for both clocks.
-pub(crate) struct Watch {
+pub(crate) struct Stopwatch {
     wall: std::time::Instant,
     cpu: Duration,
 }
 
-impl Watch {
+impl Stopwatch {
     pub(crate) fn start() -> anyhow::Result<Self> {
         Ok(Self { wall: std::time::Instant::now(), cpu: cpu()? })
     }
@@ -71,11 +71,11 @@ pub(crate) fn from_scratch(
     pending_most: usize,
 ) -> anyhow::Result<Run> {
     let (mut planning, mut following) = (Spent::default(), Spent::default());
-    let watch = Watch::start()?;
+    let watch = Stopwatch::start()?;
     let mut scheduler = Scheduler::with(cell, settings);
     let (mut placed, mut passes, mut evicted) = (0, 0, 0);
     loop {
-        let begun = if passes == 0 { None } else { Some(Watch::start()?) };
+        let begun = if passes == 0 { None } else { Some(Stopwatch::start()?) };
         let plan = scheduler.pass(NOW);
         planning = planning.plus(begun.as_ref().unwrap_or(&watch).stop()?);
         passes += 1;
@@ -85,7 +85,7 @@ pub(crate) fn from_scratch(
         }
         placed += plan.assignments.len();
         evicted += plan.assignments.iter().map(|one| one.victims.len()).sum::<usize>();
-        let begun = Watch::start()?;
+        let begun = Stopwatch::start()?;
         let outcome = scheduler.follow(NOW, &Op::Assign(plan.assignments)).outcome;
         following = following.plus(begun.stop()?);
         let Outcome::Assigned(judged) = outcome else { anyhow::bail!("{outcome:?}") };

@@ -64,17 +64,17 @@ fn how_long_to_wait_comes_of_how_much_waits_and_how_fast_it_is_done() {
     }
 }
 
-fn user(name: &str) -> Option<Party> {
-    Some(Party::User(UserName::new(name).expect("a name")))
+fn user(name: &str) -> Option<Principal> {
+    Some(Principal::User(UserName::new(name).expect("a name")))
 }
 
 #[test]
 fn what_somebody_has_waiting_counts_twice_for_them() {
     let admission = Admission::new(Limits { requests: 80, bytes: 80_000 });
     let mut held: Vec<Counted> = Vec::new();
-    let token = Some(Party::Certificate(Serial([7; Serial::BYTES])));
+    let token = Some(Principal::Certificate(Serial([7; Serial::BYTES])));
     // As many changes as are taken of each, of seven eighths of 80 requests.
-    for (party, taken) in [
+    for (principal, taken) in [
         (user("ana"), 35),
         (user("ana"), 0),
         (token.clone(), 18),
@@ -84,10 +84,10 @@ fn what_somebody_has_waiting_counts_twice_for_them() {
         (user("di"), 4),
     ] {
         let before = held.len();
-        while let Ok(counted) = admission.admit(Asked::Change, party.clone(), 1) {
+        while let Ok(counted) = admission.admit(Asked::Change, principal.clone(), 1) {
             held.push(counted);
         }
-        assert_eq!(held.len() - before, taken, "{party:?}");
+        assert_eq!(held.len() - before, taken, "{principal:?}");
     }
     // Ana is told so; whoever asks next finds room, and so does a scheduler.
     let said = admission.admit(Asked::Change, user("ana"), 1).expect_err("too much").to_string();
@@ -116,7 +116,7 @@ fn cell_with_a_grant() -> Cell {
         now = Time(now.0 + 1);
         cell.apply(now, &op).outcome
     };
-    apply(Op::Found { name: "lab".parse().expect("a name"), administrator: root.clone() });
+    apply(Op::Bootstrap { name: "lab".parse().expect("a name"), administrator: root.clone() });
     apply(Op::RaiseLevel { to: cell::LEVEL });
     apply(Op::OpenSession { user: root.clone() });
     let mut sequence = 0;
@@ -154,18 +154,18 @@ fn who_has_no_quota_in_a_band_asks_in_the_free_one() {
         assert_eq!(asked, expected, "{user} in {priority}");
     }
     // What runs in an alloc is charged nothing, and a kill is a kill.
-    let Ask::Request(id, by, Mutation::Submit(mut spec)) = ask("bo", Some("mid")) else {
+    let Request::Mutate(id, by, Mutation::Submit(mut spec)) = ask("bo", Some("mid")) else {
         panic!("a job")
     };
     let alloc_set = Some("ana/room".parse().expect("an alloc set"));
     Arc::make_mut(&mut spec).kind = spec::Kind::Job { alloc_set };
-    let inside = Ask::Request(id, by, Mutation::Submit(spec));
+    let inside = Request::Mutate(id, by, Mutation::Submit(spec));
     assert_eq!(Asked::of(&inside, &metered, Time(100)), MID);
     assert_eq!(Asked::of(&ask("bo", None), &metered, Time(100)), Asked::Change);
 }
 
 /// A user's job of a priority, or a kill where none is given.
-fn ask(user: &str, priority: Option<&str>) -> Ask {
+fn ask(user: &str, priority: Option<&str>) -> Request {
     let id = cell::RequestId { session: SessionId(1), sequence: 1 };
     let mutation = match priority {
         Some(priority) => {
@@ -176,12 +176,12 @@ fn ask(user: &str, priority: Option<&str>) -> Ask {
         }
         None => Mutation::Kill { collection: CollectionId(1), tasks: TaskSelection::All },
     };
-    Ask::Request(id, Caller::of(user), mutation)
+    Request::Mutate(id, Caller::of(user), mutation)
 }
 
 /// Asks a core that answers nobody: what it says at once, as a client is told; nothing where it has
 /// taken the question.
-async fn told(core: &Core, ask: Ask) -> Option<String> {
+async fn told(core: &Core, ask: Request) -> Option<String> {
     let core = core.clone();
     let mut asked = Box::pin(async move { core.ask(ask, 100).await.map(drop) });
     let refused = std::future::poll_fn(|context| {
@@ -204,7 +204,7 @@ fn held(from_all: &mut Receiver<Message>) -> usize {
 
 #[tokio::test]
 async fn a_flood_of_free_jobs_leaves_room_for_production_for_kills_and_for_machines() {
-    let (core, mut from_all) = Core::held(80);
+    let (core, mut from_all) = Core::stalled(80);
     let mut shed = 0;
     // One user's part is not the matter here: many ask.
     for user in 0..1_000 {

@@ -10,13 +10,13 @@ use model::{
 use spec::{JobSpec, TaskSpec};
 
 use super::super::core::Message;
-use super::super::held::Held;
+use super::super::test_services::TestServices;
 use super::*;
 
 type Asking = Pin<Box<dyn Future<Output = Result<(LogIndex, Outcome), Status>>>>;
 
-impl Held {
-    fn ask(&self, ask: Ask, bytes: usize) -> Asking {
+impl TestServices {
+    fn ask(&self, ask: Request, bytes: usize) -> Asking {
         let service = self.service.clone();
         Box::pin(async move { service.ask(ask, bytes).await })
     }
@@ -43,18 +43,18 @@ async fn told(asking: &mut Asking) -> Option<Result<(), Status>> {
     .await
 }
 
-fn request(by: &str, mutation: Mutation) -> Ask {
+fn request(by: &str, mutation: Mutation) -> Request {
     let id = RequestId { session: SessionId(1), sequence: 1 };
-    Ask::Request(id, Caller::of(by), mutation)
+    Request::Mutate(id, Caller::of(by), mutation)
 }
 
-fn kill(by: &str) -> Ask {
+fn kill(by: &str) -> Request {
     request(by, Mutation::Kill { collection: CollectionId(1), tasks: TaskSelection::All })
 }
 
 #[tokio::test]
 async fn what_waits_for_a_leader_counts_once_however_often_it_is_asked() {
-    let mut held = Held::new(80);
+    let mut held = TestServices::new(80);
     let mut waiting: Vec<Asking> = Vec::new();
     for user in 0..70 {
         let mut asking = held.ask(kill(&format!("user{user}")), 1_000);
@@ -80,7 +80,7 @@ async fn what_waits_for_a_leader_counts_once_however_often_it_is_asked() {
 
 #[tokio::test]
 async fn a_request_counts_for_what_its_message_takes() {
-    let held = Held::new(80);
+    let held = TestServices::new(80);
     let id = || Some(RequestId { session: SessionId(1), sequence: 1 }.into());
     for (bytes, counts) in [(10, SMALL_BYTES), (3 << 20, 3 << 20)] {
         let (service, by) = (held.service.clone(), Caller::of("root"));
@@ -99,7 +99,7 @@ async fn a_request_counts_for_what_its_message_takes() {
 
 #[tokio::test]
 async fn what_no_cell_takes_is_refused_before_it_is_proposed() {
-    let mut held = Held::new(80);
+    let mut held = TestServices::new(80);
     held.elect(Some(ReplicaId(1)));
     let long = |characters: usize| "x".repeat(characters);
     let machine = || -> MachineName { "m1".parse().expect("a name") };
@@ -151,7 +151,7 @@ async fn what_no_cell_takes_is_refused_before_it_is_proposed() {
         let (token, certificate, validity) = (serial(1), serial(2), Span::from_secs(60));
         let key = KeyDigest([0; 32]);
         let enrol = Op::Enrol { token, key, address, certificate, validity };
-        refuses(&held, Ask::Enrolment(enrol), says).await;
+        refuses(&held, Request::Enrolment(enrol), says).await;
     }
     assert_eq!(held.take(), 0, "nothing is proposed");
     for mutation in [at("m2:7801"), at("[::1]:7801"), replica("m_2.example:7800")] {
@@ -171,7 +171,7 @@ fn leading(operations: u64) -> Arc<View> {
 /// A leader with a slow disk: the others have what is committed, and show it, before it does.
 #[tokio::test]
 async fn a_name_is_looked_up_in_no_view_that_is_older_than_what_others_were_told() {
-    let mut held = Held::new(80);
+    let mut held = TestServices::new(80);
     held.views.send_replace(leading(5));
     held.service.core.tells(LogIndex(7));
     let service = held.service.clone();
@@ -193,13 +193,14 @@ async fn a_name_is_looked_up_in_no_view_that_is_older_than_what_others_were_told
     held.views.send_replace(leading(7));
     assert!(told(&mut asking).await.is_none(), "it waits for its answer");
     let asked = held.from_all.try_recv().expect("it is asked");
-    let Message::Ask(Ask::Request(_, _, Mutation::Kill { collection, .. }), _) = asked else {
+    let Message::Request(Request::Mutate(_, _, Mutation::Kill { collection, .. }), _) = asked
+    else {
         panic!("a kill is asked for");
     };
     assert_eq!(collection, CollectionId(7));
 }
 
-async fn refuses(held: &Held, ask: Ask, says: &str) {
+async fn refuses(held: &TestServices, ask: Request, says: &str) {
     let told = told(&mut held.ask(ask, 10)).await;
     let refused = told.unwrap_or_else(|| panic!("it is taken: {says}")).expect_err(says);
     assert_eq!(refused.code(), Code::InvalidArgument, "{refused}");

@@ -28,7 +28,7 @@ fn machine(name: &str) -> MachineName {
     MachineName::new(name).expect("a name")
 }
 
-fn life(text: &str) -> InstanceId {
+fn incarnation(text: &str) -> InstanceId {
     text.parse().expect("an instance")
 }
 
@@ -44,7 +44,7 @@ impl Told {
     fn new() -> Self {
         let mut told = Self { cell: Cell::empty(), sequence: 0 };
         let name = CellName::new("cc").expect("a name");
-        told.apply(1, &Op::Found { name, administrator: user("root") });
+        told.apply(1, &Op::Bootstrap { name, administrator: user("root") });
         told.apply(1, &Op::RaiseLevel { to: LEVEL });
         for by in ["root", "ana"] {
             told.apply(1, &Op::OpenSession { user: user(by) });
@@ -83,7 +83,7 @@ impl Told {
         self.apply(
             second,
             &Op::Assign(vec![Assignment {
-                instance: life(instance),
+                instance: incarnation(instance),
                 machine: MachineId(1),
                 alloc: None,
                 ports: Vec::new(),
@@ -93,13 +93,13 @@ impl Told {
     }
 
     fn ends(&mut self, second: u64, instance: &str, end: End) {
-        let observations = vec![Observation::Ended { instance: life(instance), end }];
+        let observations = vec![Observation::Ended { instance: incarnation(instance), end }];
         self.apply(second, &Op::Observe { machine: MachineId(1), observations });
     }
 
     /// What becomes of a certificate of a life that was issued to somebody in some second.
     fn shown(&self, by: &str, instance: &str, issued: u64) -> Option<Cause> {
-        let (instance, issued) = (life(instance), Time(issued * SECOND));
+        let (instance, issued) = (incarnation(instance), Time(issued * SECOND));
         let serial = serial_of(instance, issued);
         match accepted(&self.cell, &user(by), serial, issued, self.cell.time()) {
             Ok(found) => {
@@ -111,7 +111,9 @@ impl Told {
     }
 
     fn asked(&self, of: &str, instance: &str) -> Option<Cause> {
-        certifiable(&self.cell, &machine(of), life(instance)).err().map(|denied| denied.cause)
+        certifiable(&self.cell, &machine(of), incarnation(instance))
+            .err()
+            .map(|denied| denied.cause)
     }
 }
 
@@ -119,10 +121,14 @@ impl Told {
 fn a_serial_number_says_for_which_life_it_was_issued() {
     let now = Time(1_700_000_000 * SECOND);
     for text in ["1-0-1", "18446744073709551615-4294967295-4294967295", "258-772-5"] {
-        let serial = serial_of(life(text), now);
-        assert_eq!(instance_of(serial), Some(life(text)));
+        let serial = serial_of(incarnation(text), now);
+        assert_eq!(instance_of(serial), Some(incarnation(text)));
         assert_eq!(Serial::from_bytes(&serial.0), Some(serial), "it is one of a certificate");
-        assert_ne!(serial, serial_of(life(text), Time(now.0 + SECOND)), "the next is another one");
+        assert_ne!(
+            serial,
+            serial_of(incarnation(text), Time(now.0 + SECOND)),
+            "the next is another one"
+        );
     }
     for other in [&[][..], &[1], &[0x40; 16], &[0x7f; 20]] {
         let serial = Serial::from_bytes(other).expect("a number");
@@ -200,8 +206,8 @@ fn a_task_does_with_its_users_jobs_what_takes_no_capability() {
         (|spec| spec.estimation = false, "estimation: false"),
         (|spec| spec.task.kernel_features = [KernelFeature::NetRaw].into(), "kernelFeatures"),
     ];
-    for (change, wish) in refused {
-        assert!(submit(change).contains(wish), "{}", submit(change));
+    for (change, action) in refused {
+        assert!(submit(change).contains(action), "{}", submit(change));
     }
     for (set, refused) in [("room", false), ("ana/room", false), ("ben/room", true)] {
         let mut spec = spec("new", false);

@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 
 use proto::v1;
 
-use super::clients::{ATTEMPT, Caller, How, Outcome, Probe, Shared, USUAL, description, start};
+use super::clients::{
+    ATTEMPT, Caller, ClientSettings, Outcome, Probe, Shared, USUAL, description, start,
+};
 use super::network::Host;
 use super::starts::counted;
 use crate::jobs;
@@ -62,7 +64,7 @@ async fn has_run(shared: &Arc<Shared>, caller: &mut Caller, job: &str) -> bool {
     let address = v1::JobAddress { user: String::new(), job: job.to_owned() };
     let request =
         v1::StatusRequest { jobs: vec![address], tasks: true, ..v1::StatusRequest::default() };
-    let how = How { consistent: true, ..USUAL };
+    let how = ClientSettings { consistent: true, ..USUAL };
     let answer =
         caller.ask(how, request, async |mut client, request| client.status(request).await).await;
     let jobs = match answer {
@@ -108,7 +110,7 @@ pub(crate) async fn grower(shared: Arc<Shared>) {
             }
             spec.cmd = cmd;
             let request = v1::SubmitRequest { id: Some(id), spec: Some(spec) };
-            let how = How { attempt: Duration::from_secs(2), ..USUAL };
+            let how = ClientSettings { attempt: Duration::from_secs(2), ..USUAL };
             let done =
                 caller.ask(how, request, async |mut client, request| client.submit(request).await);
             let outcome = match done.await {
@@ -152,7 +154,8 @@ pub(crate) async fn compare(shared: Arc<Shared>) {
 async fn state(caller: &mut Caller, at: Option<u64>) -> Option<(usize, v1::CellStatusResponse)> {
     caller.turns();
     let at = at.map(|index| v1::Moment { at: Some(v1::moment::At::Index(index)) });
-    let (how, asked) = (How { patience: ATTEMPT, ..USUAL }, v1::CellStatusRequest { at });
+    let (how, asked) =
+        (ClientSettings { patience: ATTEMPT, ..USUAL }, v1::CellStatusRequest { at });
     let answer =
         caller.ask(how, asked, async |mut client, request| client.cell_status(request).await).await;
     match answer {
@@ -185,7 +188,8 @@ pub(crate) async fn probe(shared: Arc<Shared>) {
             let at = caller.shared.began.elapsed();
             let begun = Instant::now();
             let attempt = Duration::from_millis(250);
-            let how = How { consistent: false, attempt, patience: Duration::from_secs(1) };
+            let how =
+                ClientSettings { consistent: false, attempt, patience: Duration::from_secs(1) };
             let done = caller.ask(how, request, async |mut client, request| {
                 client.change_machine(request).await
             });
@@ -211,7 +215,7 @@ pub(crate) fn agree(shared: &Arc<Shared>, hosts: impl Iterator<Item = Host>) -> 
         let mut caller = Caller::new(&shared);
         for place in places {
             caller.at = place;
-            let how = How { patience: ATTEMPT, ..USUAL };
+            let how = ClientSettings { patience: ATTEMPT, ..USUAL };
             let asked = v1::CellStatusRequest { at: None };
             let answer = caller
                 .ask(how, asked, async |mut client, request| client.cell_status(request).await)

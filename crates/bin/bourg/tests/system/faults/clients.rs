@@ -160,13 +160,14 @@ pub(super) enum Outcome<T> {
 
 /// How something is asked.
 #[derive(Clone, Copy)]
-pub(super) struct How {
+pub(super) struct ClientSettings {
     pub(super) consistent: bool,
     pub(super) attempt: Duration,
     pub(super) patience: Duration,
 }
 
-pub(super) const USUAL: How = How { consistent: false, attempt: ATTEMPT, patience: PATIENCE };
+pub(super) const USUAL: ClientSettings =
+    ClientSettings { consistent: false, attempt: ATTEMPT, patience: PATIENCE };
 
 /// A client's connections to all replicas.
 pub(super) struct Caller {
@@ -204,7 +205,7 @@ impl Caller {
     /// Asks one replica after the other, until there is an answer or patience ends.
     pub(super) async fn ask<M: Clone, T>(
         &mut self,
-        how: How,
+        how: ClientSettings,
         message: M,
         call: impl AsyncFn(Client, Request<M>) -> Result<Response<T>, Status>,
     ) -> Outcome<T> {
@@ -242,7 +243,12 @@ impl Caller {
     }
 
     /// How a job is, or was at an index, and at which index.
-    async fn read(&mut self, how: How, job: &str, at: Option<u64>) -> Outcome<(u64, Job)> {
+    async fn read(
+        &mut self,
+        how: ClientSettings,
+        job: &str,
+        at: Option<u64>,
+    ) -> Outcome<(u64, Job)> {
         let labels = format!("key={job}");
         let at = at.map(|index| v1::Moment { at: Some(v1::moment::At::Index(index)) });
         let asked = v1::StatusRequest { labels, dead: true, at, ..v1::StatusRequest::default() };
@@ -348,7 +354,7 @@ async fn look(shared: &Arc<Shared>, caller: &mut Caller, slot: usize, newest: &m
     let job = shared.state().current_key(slot);
     let at = caller.at;
     // One replica alone is asked.
-    let how = How { patience: ATTEMPT, ..USUAL };
+    let how = ClientSettings { patience: ATTEMPT, ..USUAL };
     let read = caller.read(how, &job, None).await;
     let mut seen = Vec::new();
     if let Outcome::Done((index, found)) = read {
@@ -403,7 +409,7 @@ async fn do_it(
 ) {
     let after = shared.newest.load(Ordering::SeqCst);
     let called = shared.began.elapsed();
-    let how = How { patience, ..USUAL };
+    let how = ClientSettings { patience, ..USUAL };
     let outcome = perform(caller, how, job, asked, id).await;
     let at = shared.began.elapsed();
     let (what, mut how) = (name(asked), "not known");
@@ -440,17 +446,19 @@ fn name(asked: Asked) -> &'static str {
 
 async fn perform(
     caller: &mut Caller,
-    how: How,
+    how: ClientSettings,
     job: &str,
     asked: Asked,
     id: Option<v1::RequestId>,
 ) -> Outcome<(u64, Answer)> {
     match asked {
-        Asked::Read => match caller.read(How { consistent: true, ..how }, job, None).await {
-            Outcome::Done((index, found)) => Outcome::Done((index, Answer::Found(found))),
-            Outcome::Refused(status) => Outcome::Refused(status),
-            Outcome::Unknown => Outcome::Unknown,
-        },
+        Asked::Read => {
+            match caller.read(ClientSettings { consistent: true, ..how }, job, None).await {
+                Outcome::Done((index, found)) => Outcome::Done((index, Answer::Found(found))),
+                Outcome::Refused(status) => Outcome::Refused(status),
+                Outcome::Unknown => Outcome::Unknown,
+            }
+        }
         Asked::Submit(version) => {
             let request = v1::SubmitRequest { id, spec: Some(description(job, version)) };
             let done =
@@ -514,7 +522,7 @@ async fn look_again(shared: &Arc<Shared>, caller: &mut Caller, left: usize) {
             if settled.len() > left { settled.pop_front() } else { None }
         };
         let Some((job, settled)) = oldest else { return };
-        let how = How { consistent: true, patience: Duration::from_secs(30), ..USUAL };
+        let how = ClientSettings { consistent: true, patience: Duration::from_secs(30), ..USUAL };
         match caller.read(how, &job, None).await {
             Outcome::Done((_, found)) if found == settled => {
                 shared.count("job that was judged before", "is what it was");
@@ -532,7 +540,7 @@ async fn look_again(shared: &Arc<Shared>, caller: &mut Caller, left: usize) {
 async fn judge_one(shared: &Arc<Shared>, caller: &mut Caller, job: &str) {
     let after = shared.newest.load(Ordering::SeqCst);
     let called = shared.began.elapsed();
-    let how = How { consistent: true, ..USUAL };
+    let how = ClientSettings { consistent: true, ..USUAL };
     let Outcome::Done((index, found)) = caller.read(how, job, None).await else { return };
     let at = shared.began.elapsed();
     let answered = Some(Answered { at, answer: Answer::Found(found), index });

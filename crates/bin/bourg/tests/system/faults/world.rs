@@ -148,7 +148,7 @@ impl World {
         let replica = Replica { id: 1, volume, process: None, stopped: false };
         self.replicas.insert(first, replica);
         self.starts(first);
-        until("the cell is founded", || self.types("bourg cell").code == 0);
+        until("the cell is bootstrapped", || self.types("bourg cell").code == 0);
     }
 
     fn volume(&self, host: Host) -> Volume {

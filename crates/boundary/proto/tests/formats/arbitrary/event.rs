@@ -116,7 +116,7 @@ fn kind() -> impl Strategy<Value = EventKind> {
         Just(EventKind::MachineUndrained),
         name().prop_map(|name| EventKind::MachineRemoved { name }),
         (text(), factor()).prop_map(|(platform, factor)| EventKind::Platform { platform, factor }),
-        Just(EventKind::Founded),
+        Just(EventKind::Bootstrapped),
         any::<u32>().prop_map(|to| EventKind::LevelRaised { to: Level(to) }),
         Just(EventKind::MachineUnreachable),
         any::<(u32, u32)>().prop_map(|(silent, of)| EventKind::ReschedulingStopped { silent, of }),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use cell::feasibility::{CountedAt, Misfit, NotGiven};
+use cell::feasibility::{CountedAt, NotGiven, UnschedulableReason};
 use cell::{
     Assignment, Mutation, Observation, Op, Oversold, Rejection, Reply, RequestId, Reservation,
     Shortfall, Submission,
@@ -74,7 +74,7 @@ fn of_quota() -> BoxedStrategy<Mutation> {
         (band(), any::<u32>()).prop_map(|(band, percent)| Mutation::Oversell { band, percent }),
         any::<bool>().prop_map(|on| Mutation::MeterQuota { on }),
         (name(), select(&Capability::ALL[..]), any::<bool>()).prop_map(
-            |(user, capability, held)| Mutation::SetCapability { user, capability, held }
+            |(user, capability, granted)| Mutation::SetCapability { user, capability, granted }
         ),
         (select(&Capability::ALL[..]), collection()).prop_map(|(capability, collection)| {
             Mutation::UseCapability { capability, collection }
@@ -109,7 +109,7 @@ pub(crate) fn op() -> BoxedStrategy<Op> {
         (id, name(), mutation()).prop_map(|(id, by, mutation)| Op::Request { id, by, mutation });
     let others = prop_oneof![
         Just(Op::Nothing),
-        (name(), name()).prop_map(|(name, administrator)| Op::Found { name, administrator }),
+        (name(), name()).prop_map(|(name, administrator)| Op::Bootstrap { name, administrator }),
         name().prop_map(|user| Op::OpenSession { user }),
         vec(assignment, 0..3).prop_map(Op::Assign),
         (machine(), vec(observation(), 0..3))
@@ -156,28 +156,33 @@ pub(crate) fn op() -> BoxedStrategy<Op> {
     prop_oneof![1 => requests, 2 => others].boxed()
 }
 
-fn misfit() -> impl Strategy<Value = Misfit> {
+fn unschedulable_reason() -> impl Strategy<Value = UnschedulableReason> {
     let dimension = || select(&Dimension::ALL[..]);
     let unmatched = (any_constraint(), of(any::<String>())).prop_map(|(constraint, has)| {
-        Misfit::Constraint { constraint: Box::new(constraint), has: has.map(Into::into) }
+        UnschedulableReason::Constraint {
+            constraint: Box::new(constraint),
+            has: has.map(Into::into),
+        }
     });
     prop_oneof![
-        Just(Misfit::NotUp),
-        Just(Misfit::Unreachable),
-        Just(Misfit::Draining),
+        Just(UnschedulableReason::NotUp),
+        Just(UnschedulableReason::Unreachable),
+        Just(UnschedulableReason::Draining),
         unmatched,
-        (dimension(), any::<u64>(), any::<u64>())
-            .prop_map(|(dimension, asked, has)| Misfit::TooSmall { dimension, asked, has }),
-        (dimension(), any::<u64>(), any::<u64>())
-            .prop_map(|(dimension, asked, free)| Misfit::Lacks { dimension, asked, free }),
+        (dimension(), any::<u64>(), any::<u64>()).prop_map(|(dimension, asked, has)| {
+            UnschedulableReason::TooSmall { dimension, asked, has }
+        }),
+        (dimension(), any::<u64>(), any::<u64>()).prop_map(|(dimension, asked, free)| {
+            UnschedulableReason::Lacks { dimension, asked, free }
+        }),
         (any::<(usize, usize, usize)>(), of(held_ports())).prop_map(
             |((asked, free, count), first)| {
                 let held = first.map(|first| Box::new(NotGiven { count, first }));
-                Misfit::LacksPorts { asked, free, held }
+                UnschedulableReason::LacksPorts { asked, free, held }
             }
         ),
         (select(vec![CountedAt::Machine, CountedAt::Switch]), any::<(u32, u32)>())
-            .prop_map(|(place, (has, most))| Misfit::Maximum { place, has, most }),
+            .prop_map(|(place, (has, most))| UnschedulableReason::Maximum { place, has, most }),
     ]
 }
 
@@ -234,10 +239,12 @@ fn rejection() -> BoxedStrategy<Rejection> {
     let word = || any::<String>();
     let task = (collection(), any::<u32>())
         .prop_map(|(collection, index)| TaskId { collection, index: TaskIndex(index) });
-    let would_not_fit = (task, name(), misfit())
-        .prop_map(|(task, machine, misfit)| Rejection::WouldNotFit { task, machine, misfit });
+    let would_not_fit =
+        (task, name(), unschedulable_reason()).prop_map(|(task, machine, unschedulable_reason)| {
+            Rejection::WouldNotFit { task, machine, unschedulable_reason }
+        });
     let others = prop_oneof![
-        Just(Rejection::NotFounded),
+        Just(Rejection::NotBootstrapped),
         any::<u64>().prop_map(|id| Rejection::NoSuchSession(SessionId(id))),
         (any::<u64>(), name(), name()).prop_map(|(session, owner, by)| {
             Rejection::ForeignSession { session: SessionId(session), owner, by }

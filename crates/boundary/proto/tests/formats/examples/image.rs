@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use cell::crashes::{Crash, CrashSeen};
-use cell::feasibility::{Misfit, NotGiven};
+use cell::feasibility::{NotGiven, UnschedulableReason};
 use cell::{
-    Act, Death, Drain, EvictionCause, Health, Image, Job, JobParts, JobState, KillReason, LastLife,
-    Machine, MachineState, Metering, Oversold, PendingCause, Phase, Placement, Rejection, Reply,
-    Rescheduling, Session, Shortfall, StopReason, Submission, Task, TaskState, User,
+    Act, Death, Drain, EvictionCause, Health, Image, Job, JobParts, JobState, KillReason,
+    LastIncarnation, Machine, MachineState, Metering, Oversold, PendingCause, Phase, Placement,
+    Rejection, Reply, Rescheduling, Session, Shortfall, StopReason, Submission, Task, TaskState,
+    User,
 };
 use model::{
     Band, Capability, CollectionId, Dimension, End, Generation, GrantId, Level, LogIndex,
@@ -153,9 +154,9 @@ pub(crate) fn image_of_level_3() -> Image {
     *job = Arc::new(Job::from_parts(self::job(3, "batch", JobState::Dead { at, death }, tasks)));
     let first = held_ports().remove(0);
     let held = Some(Box::new(NotGiven { count: 5, first }));
-    let misfit = Misfit::LacksPorts { asked: 2, free: 1, held };
+    let unschedulable_reason = UnschedulableReason::LacksPorts { asked: 2, free: 1, held };
     let (task, machine) = (instance(1).task(), name("m4"));
-    let refused = Rejection::WouldNotFit { task, machine, misfit };
+    let refused = Rejection::WouldNotFit { task, machine, unschedulable_reason };
     let session = Session {
         user: name("ana"),
         used: LogIndex(9),
@@ -237,7 +238,8 @@ fn task(end: Option<End>, state: TaskState) -> Task {
     Task {
         generation: Generation(2),
         failures: 3,
-        last_life: end.map(|end| Arc::new(LastLife { generation, machine, alloc: None, end })),
+        last_incarnation: end
+            .map(|end| Arc::new(LastIncarnation { generation, machine, alloc: None, end })),
         crashes: None,
         reserved: None,
         state,
@@ -352,7 +354,8 @@ fn in_the_room() -> Job {
     let waits = TaskState::Pending { since: Time(5), not_before: Time(6), cause };
     let mut left = task(None, waits);
     let (generation, alloc) = (Generation(1), Some(TaskIndex(1)));
-    left.last_life = Some(Arc::new(LastLife { generation, machine, alloc, end: End::Stopped }));
+    left.last_incarnation =
+        Some(Arc::new(LastIncarnation { generation, machine, alloc, end: End::Stopped }));
     let ended = dead(Death::Killed(KillReason::AllocSetEnded(CollectionId(7))));
     let tasks = vec![task(None, TaskState::Running(placed)), left, ended];
     let mut parts = job(8, "saver", JobState::Running, tasks);
@@ -385,7 +388,7 @@ fn rejections() -> Vec<Result<Reply, Rejection>> {
     let text = || "something".to_owned();
     let session = SessionId(9);
     let mut rejections = vec![
-        Rejection::NotFounded,
+        Rejection::NotBootstrapped,
         Rejection::NoSuchSession(session),
         Rejection::ForeignSession { session, owner: name("ana"), by: name("ben") },
         Rejection::AnswerForgotten { sequence: 3 },
@@ -412,25 +415,23 @@ fn rejections() -> Vec<Result<Reply, Rejection>> {
         Rejection::AddressTaken(name("m1")),
     ];
     let task = instance(1).task();
-    rejections.extend(misfits().into_iter().map(|misfit| Rejection::WouldNotFit {
-        task,
-        machine: name("m3"),
-        misfit,
+    rejections.extend(unschedulable_reasons().into_iter().map(|unschedulable_reason| {
+        Rejection::WouldNotFit { task, machine: name("m3"), unschedulable_reason }
     }));
     rejections.into_iter().map(Err).collect()
 }
 
-fn misfits() -> Vec<Misfit> {
+fn unschedulable_reasons() -> Vec<UnschedulableReason> {
     let constraint = || Box::new(constraints().remove(0));
-    let mut misfits = vec![
-        Misfit::NotUp,
-        Misfit::Draining,
-        Misfit::Constraint { constraint: constraint(), has: None },
-        Misfit::Constraint { constraint: constraint(), has: Some("".into()) },
-        Misfit::TooSmall { dimension: Dimension::Cpu, asked: 250, has: 100 },
-        Misfit::LacksPorts { asked: 2, free: 1, held: None },
+    let mut unschedulable_reasons = vec![
+        UnschedulableReason::NotUp,
+        UnschedulableReason::Draining,
+        UnschedulableReason::Constraint { constraint: constraint(), has: None },
+        UnschedulableReason::Constraint { constraint: constraint(), has: Some("".into()) },
+        UnschedulableReason::TooSmall { dimension: Dimension::Cpu, asked: 250, has: 100 },
+        UnschedulableReason::LacksPorts { asked: 2, free: 1, held: None },
     ];
-    let lacks = |dimension| Misfit::Lacks { dimension, asked: 2, free: 1 };
-    misfits.extend(Dimension::ALL.map(lacks));
-    misfits
+    let lacks = |dimension| UnschedulableReason::Lacks { dimension, asked: 2, free: 1 };
+    unschedulable_reasons.extend(Dimension::ALL.map(lacks));
+    unschedulable_reasons
 }

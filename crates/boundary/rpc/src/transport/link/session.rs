@@ -86,7 +86,7 @@ struct Stream {
     /// What is to be sent of the request.
     body: Bytes,
     send_window: i64,
-    head: Part<(StatusCode, HeaderMap)>,
+    head: Arrival<(StatusCode, HeaderMap)>,
     data: Vec<u8>,
     receive_window: u32,
     trailers: Option<HeaderMap>,
@@ -97,7 +97,7 @@ struct Stream {
 
 /// What comes once.
 #[derive(Debug)]
-enum Part<T> {
+enum Arrival<T> {
     Awaited,
     There(T),
     Taken,
@@ -200,7 +200,7 @@ impl Session {
             reader: Some(context.waker().clone()),
             body: body.clone(),
             send_window: self.first_send_window,
-            head: Part::Awaited,
+            head: Arrival::Awaited,
             data: Vec::new(),
             receive_window: STREAM_WINDOW,
             trailers: None,
@@ -234,8 +234,8 @@ impl Session {
         let Some(stream) = self.streams.iter_mut().find(|stream| stream.id == id) else {
             return Poll::Ready(Err(Fate::Unseen));
         };
-        match std::mem::replace(&mut stream.head, Part::Taken) {
-            Part::There((status, headers)) => {
+        match std::mem::replace(&mut stream.head, Arrival::Taken) {
+            Arrival::There((status, headers)) => {
                 let mut response = Response::new(());
                 *response.status_mut() = status;
                 *response.headers_mut() = headers;
@@ -404,7 +404,7 @@ impl Session {
         }
         let data = unpadded(head, payload)?;
         let Some(stream) = self.stream(head.stream)? else { return Ok(()) };
-        if stream.is_complete || matches!(stream.head, Part::Awaited) {
+        if stream.is_complete || matches!(stream.head, Arrival::Awaited) {
             return Err(protocol("data comes before the head of its answer, or behind the end"));
         }
         stream.receive_window = stream.receive_window.checked_sub(length).ok_or(FLOW_CONTROL)?;
@@ -440,9 +440,13 @@ impl Session {
         let Some(stream) = self.stream(head.stream)? else { return Ok(()) };
         match (&stream.head, fields.status) {
             // An interim answer; the real one comes behind it.
-            (Part::Awaited, Some(status)) if status.is_informational() && !is_last => return Ok(()),
-            (Part::Awaited, Some(status)) => stream.head = Part::There((status, fields.headers)),
-            (Part::There(_) | Part::Taken, None) if is_last && !stream.is_complete => {
+            (Arrival::Awaited, Some(status)) if status.is_informational() && !is_last => {
+                return Ok(());
+            }
+            (Arrival::Awaited, Some(status)) => {
+                stream.head = Arrival::There((status, fields.headers));
+            }
+            (Arrival::There(_) | Arrival::Taken, None) if is_last && !stream.is_complete => {
                 stream.trailers = Some(fields.headers);
             }
             _ => return Err(protocol("headers come where none may")),

@@ -8,7 +8,7 @@ use super::*;
 const SET: CollectionId = CollectionId(2);
 const INSIDE: CollectionId = CollectionId(3);
 
-fn life(collection: CollectionId) -> model::InstanceId {
+fn incarnation(collection: CollectionId) -> model::InstanceId {
     TaskId { collection, index: TaskIndex(0) }.generation(model::Generation(1))
 }
 
@@ -32,7 +32,7 @@ fn with_an_alloc() -> Cell {
     inside.kind = Kind::Job { alloc_set: Some(reference) };
     let place = |collection, alloc| {
         Op::Assign(vec![Assignment {
-            instance: life(collection),
+            instance: incarnation(collection),
             alloc,
             machine: MACHINE,
             ports: Vec::new(),
@@ -44,12 +44,12 @@ fn with_an_alloc() -> Cell {
         request(3, set),
         request(4, inside),
         place(SET, None),
-        place(INSIDE, Some(life(SET))),
+        place(INSIDE, Some(incarnation(SET))),
     ] {
         cell.apply(Time::ZERO, &op);
     }
     assert_eq!(cell.check(), []);
-    assert!(cell.placement(life(INSIDE)).is_some());
+    assert!(cell.placement(incarnation(INSIDE)).is_some());
     cell
 }
 
@@ -84,7 +84,7 @@ fn whatever_is_spoilt_of_allocs_is_named() {
             ],
         ),
         (
-            |cell| placed(cell, INSIDE).alloc = Some(Arc::new(life(JOB))),
+            |cell| placed(cell, INSIDE).alloc = Some(Arc::new(incarnation(JOB))),
             &[
                 "3-0-1 runs in alloc 1-0-1, which is none of its job's alloc set",
                 "machine 1 does not keep what is taken of its allocs",

@@ -3,7 +3,7 @@
 use model::{KeyDigest, Level, Span};
 
 use super::*;
-use crate::{Applied, Credentials, Event, EventKind, Subject, Token, Watch};
+use crate::{Applied, Credentials, DecisionChecker, Event, EventKind, Subject, Token};
 
 fn serial(number: u8) -> Serial {
     Serial([number; Serial::BYTES])
@@ -163,7 +163,7 @@ fn whatever_is_spoilt_of_enrolment_is_named() {
 #[test]
 fn a_token_is_used_once() {
     let says = |before: &Cell, cell: &Cell, applied: &Applied| -> Vec<String> {
-        let violations = Watch::from(before).after(cell, applied);
+        let violations = DecisionChecker::from(before).after(cell, applied);
         violations.iter().map(ToString::to_string).collect()
     };
     let again = |token| {

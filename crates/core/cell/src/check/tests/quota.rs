@@ -6,7 +6,7 @@ use spec::limits::{BYTES_MAX, CPU_MILLI_MAX};
 use super::*;
 use crate::state::Grant;
 use crate::state::bounds::TIME_MAX;
-use crate::{Applied, Watch};
+use crate::{Applied, DecisionChecker};
 
 const GRANT: GrantId = GrantId(1);
 const MID: GrantId = GrantId(2);
@@ -46,7 +46,10 @@ fn with_quota() -> Cell {
         Op::MeterQuota,
         request(3, grant("ana", Band::Production, 500, None)),
         request(4, grant("bob", Band::Mid, 1_500, Some(10))),
-        request(5, Mutation::SetCapability { user: user("bob"), capability: drains, held: true }),
+        request(
+            5,
+            Mutation::SetCapability { user: user("bob"), capability: drains, granted: true },
+        ),
     ] {
         cell.apply(Time::ZERO, &op);
     }
@@ -219,7 +222,7 @@ fn whatever_is_spoilt_of_quota_is_named() {
 /// What the watch says of an operation after which the cell is not as it was when that was decided.
 fn judged(mutation: &Mutation, spoil: fn(&mut Cell)) -> Vec<String> {
     let mut cell = with_quota();
-    let mut watch = Watch::from(&cell);
+    let mut watch = DecisionChecker::from(&cell);
     let applied: Applied = cell.apply(Time::ZERO, &request(6, mutation.clone()));
     assert!(!applied.events.is_empty(), "{applied:?}");
     assert_eq!(watch.clone().after(&cell, &applied), []);

@@ -3,7 +3,7 @@
 use model::{DirectoryId, Level, ReplicaId};
 
 use super::*;
-use crate::{Applied, Member, Replica, Watch};
+use crate::{Applied, DecisionChecker, Member, Replica};
 
 fn replica(id: u64, member: Member) -> Replica {
     Replica::new(ReplicaId(id), format!("h{id}:1"), Level(2), member)
@@ -92,7 +92,7 @@ fn a_replica_keeps_its_directory() {
         let mut cell = of_four();
         cell.level = crate::DIRECTORIES;
         spoilt(&mut cell, 2, directory(before));
-        let mut watch = Watch::from(&cell);
+        let mut watch = DecisionChecker::from(&cell);
         let applied: Applied = cell.clone().apply(Time::ZERO, &Op::Nothing);
         spoilt(&mut cell, 2, directory(after));
         let violations = watch.after(&cell, &applied);
@@ -132,7 +132,7 @@ fn one_replica_at_a_time_changes_its_part_in_consensus() {
     ];
     for (change, expected) in cases {
         let mut cell = of_four();
-        let mut watch = Watch::from(&cell);
+        let mut watch = DecisionChecker::from(&cell);
         let applied: Applied = cell.clone().apply(Time::ZERO, &Op::Nothing);
         change(&mut cell);
         let violations = watch.after(&cell, &applied);

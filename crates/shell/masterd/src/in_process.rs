@@ -11,21 +11,21 @@ use std::time::Duration;
 use anyhow::{Context, bail, ensure};
 use cell::{Mutation, Outcome, Reply, RequestId};
 use model::{CellName, LogIndex, ReplicaId, Serial, SessionId, TaskSelection, UserName};
-use replica::Founding;
+use replica::Bootstrap;
 use rpc::transport::Refusals;
 use rpc::{Authority, Identity, Rotating, Validity};
 use spec::JobSpec;
 use store::{DataDirectory, Retention};
 use tokio::sync::mpsc;
 
-use super::core::{Ask, Core, Message};
+use super::core::{Core, Message, Request};
 use super::metrics::Metrics;
 use super::recover;
 use super::users::Caller;
 use super::{CORE_QUEUE, WAITING_BYTES, admission, agents, checkpointer, core, events, log, peers};
 
 /// The replicas, all in this process.
-pub struct Beside(Vec<Replica>);
+pub struct InProcessCluster(Vec<Replica>);
 
 struct Replica {
     core: Core,
@@ -53,7 +53,7 @@ const BYTES: usize = 256;
 /// What is kept of the past.
 const KEPT: (u64, Duration) = (1 << 30, Duration::from_secs(86_400));
 
-impl Beside {
+impl InProcessCluster {
     /// Starts so many, each with a directory below a place; returns when all vote.
     pub async fn start(place: &Path, replicas: u8) -> anyhow::Result<Self> {
         let tls = place.join("tls");
@@ -103,7 +103,7 @@ impl Beside {
         ensure!(leads, "the core ended");
         let serial = Serial::from_bytes(&[1]).context("a number of one byte")?;
         let by = Caller { user: UserName::new(user)?, serial, task: None };
-        let answered = core.ask(Ask::OpenSession(by.clone()), BYTES).await;
+        let answered = core.ask(Request::OpenSession(by.clone()), BYTES).await;
         match answered.map_err(|why| anyhow::anyhow!("{why:?}"))? {
             Ok((_, Outcome::Request(Ok(Reply::Session(session))))) => {
                 Ok(Client { core, by, session, sequence: 0 })
@@ -138,11 +138,11 @@ impl Replica {
         let (to_log, log) = log::start(written, None, to_core.clone(), Arc::clone(&metrics))?;
         let agents =
             agents::start(credentials, Refusals::default(), to_core.clone(), Arc::clone(&metrics))?;
-        let peers = peers::start_beside(credentials, id, queues.clone(), to_core.clone())?;
+        let peers = peers::start_in_process(credentials, id, queues.clone(), to_core.clone())?;
         let settings =
             replica::Settings { id, waiting_max: CORE_QUEUE, ..replica::Settings::default() };
-        let founding = (id == ReplicaId(1)).then(|| {
-            Ok::<_, anyhow::Error>(Founding {
+        let bootstrap = (id == ReplicaId(1)).then(|| {
+            Ok::<_, anyhow::Error>(Bootstrap {
                 name: CellName::new(NAME)?,
                 administrator: UserName::new(NAME)?,
                 quota: true,
@@ -164,10 +164,10 @@ impl Replica {
             Arc::clone(&metrics),
         );
         let limits = admission::Limits { requests: CORE_QUEUE, bytes: WAITING_BYTES };
-        let core = core::start(core::Parts {
+        let core = core::start(core::Components {
             settings,
             recovered,
-            founding: founding.transpose()?,
+            bootstrap: bootstrap.transpose()?,
             from_all,
             to_core,
             to_log,
@@ -208,7 +208,7 @@ impl Client {
     async fn ask(&mut self, mutation: Mutation) -> anyhow::Result<Reply> {
         self.sequence += 1;
         let id = RequestId { session: self.session, sequence: self.sequence };
-        let answered = self.core.ask(Ask::Request(id, self.by.clone(), mutation), BYTES).await;
+        let answered = self.core.ask(Request::Mutate(id, self.by.clone(), mutation), BYTES).await;
         match answered.map_err(|why| anyhow::anyhow!("{why:?}"))? {
             Ok((_, Outcome::Request(Ok(reply)))) => Ok(reply),
             other => bail!("it was refused: {other:?}"),

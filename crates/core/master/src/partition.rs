@@ -49,14 +49,14 @@ impl Spread {
 
 /// The part of the cell's machines that one replica polls.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct Partition {
     /// Whose part it is.
     pub me: ReplicaId,
     /// How all machines are spread.
     pub spread: Arc<Spread>,
 }
 
-impl Part {
+impl Partition {
     /// Whether a machine is in it: one of its own, or one that it polls as well.
     #[must_use]
     pub fn has(&self, machine: MachineId) -> bool {
@@ -198,9 +198,9 @@ mod tests {
             (Op::Forget { collections: vec![] }, false),
             (Op::Request { id, by, mutation: Mutation::RemoveMachine { machine: name } }, false),
         ] {
-            let mine = Part::of(ReplicaId(1), replicas(&[1]));
+            let mine = Partition::of(ReplicaId(1), replicas(&[1]));
             assert_eq!(mine.may_propose(&op), expected, "{op:?}");
-            let others = Part::of(ReplicaId(2), replicas(&[1]));
+            let others = Partition::of(ReplicaId(2), replicas(&[1]));
             assert!(!others.may_propose(&op), "{op:?}");
         }
     }

@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 use replica::{Input, Ticket};
 
 /// So many lots are on their way at once.
-const LOTS: usize = 2;
+const BATCHES: usize = 2;
 /// None waits longer than this.
 const HELD_MAX: Duration = Duration::from_millis(2);
 
 /// What is asked and not proposed yet, and the lots that are proposed and not answered.
 #[derive(Debug)]
-pub(super) struct Lots {
+pub(super) struct Batcher {
     held: Vec<Input>,
     /// Since when the first of them is held, and the ticket of the last.
     since: Instant,
@@ -22,7 +22,7 @@ pub(super) struct Lots {
     proposed: VecDeque<Ticket>,
 }
 
-impl Lots {
+impl Batcher {
     pub(super) fn new() -> Self {
         let (since, last) = (Instant::now(), Ticket(0));
         Self { held: Vec::new(), since, last, proposed: VecDeque::new() }
@@ -38,13 +38,13 @@ impl Lots {
     }
 
     /// How many are held.
-    pub(super) fn held(&self) -> usize {
+    pub(super) fn waiting(&self) -> usize {
         self.held.len()
     }
 
     /// When what is held is to be proposed, at the latest; nothing where nothing is.
     pub(super) fn due(&self) -> Option<Instant> {
-        let waits = if self.proposed.len() < LOTS { Duration::ZERO } else { HELD_MAX };
+        let waits = if self.proposed.len() < BATCHES { Duration::ZERO } else { HELD_MAX };
         (!self.held.is_empty()).then(|| self.since + waits)
     }
 
@@ -74,34 +74,38 @@ mod tests {
     #[test]
     fn two_lots_are_on_their_way_and_the_third_waits_for_one_of_them_or_for_so_long() {
         let now = Instant::now();
-        let mut lots = Lots::new();
-        let asks = |lots: &mut Lots, tickets: std::ops::Range<u64>| {
+        let mut batcher = Batcher::new();
+        let asks = |batcher: &mut Batcher, tickets: std::ops::Range<u64>| {
             tickets.for_each(|ticket| {
-                lots.hold(now, Ticket(ticket), Input::Read(Ticket(ticket)));
+                batcher.hold(now, Ticket(ticket), Input::Read(Ticket(ticket)));
             });
         };
-        let proposes = |lots: &mut Lots, at: Instant| {
+        let proposes = |batcher: &mut Batcher, at: Instant| {
             let mut inputs = Vec::new();
-            lots.propose(at, &mut inputs);
+            batcher.propose(at, &mut inputs);
             inputs.len()
         };
-        assert_eq!(proposes(&mut lots, now), 0, "nothing is asked");
-        asks(&mut lots, 1..4);
-        assert_eq!(proposes(&mut lots, now), 3);
-        asks(&mut lots, 4..5);
-        assert_eq!(proposes(&mut lots, now), 1);
-        asks(&mut lots, 5..8);
-        assert_eq!((proposes(&mut lots, now), lots.held()), (0, 3), "two are on their way");
-        lots.answered(Ticket(2));
-        assert_eq!(proposes(&mut lots, now), 0, "the first is not answered whole");
-        lots.answered(Ticket(3));
-        assert_eq!((proposes(&mut lots, now), lots.held()), (3, 0));
-        asks(&mut lots, 8..9);
-        assert_eq!(lots.due(), Some(now + HELD_MAX));
-        assert_eq!(proposes(&mut lots, now + HELD_MAX), 1, "none waits for longer");
-        asks(&mut lots, 9..10);
-        assert_eq!(proposes(&mut lots, now), 0);
-        lots.release();
-        assert_eq!(proposes(&mut lots, now), 1, "nothing is on its way any more");
+        assert_eq!(proposes(&mut batcher, now), 0, "nothing is asked");
+        asks(&mut batcher, 1..4);
+        assert_eq!(proposes(&mut batcher, now), 3);
+        asks(&mut batcher, 4..5);
+        assert_eq!(proposes(&mut batcher, now), 1);
+        asks(&mut batcher, 5..8);
+        assert_eq!(
+            (proposes(&mut batcher, now), batcher.waiting()),
+            (0, 3),
+            "two are on their way"
+        );
+        batcher.answered(Ticket(2));
+        assert_eq!(proposes(&mut batcher, now), 0, "the first is not answered whole");
+        batcher.answered(Ticket(3));
+        assert_eq!((proposes(&mut batcher, now), batcher.waiting()), (3, 0));
+        asks(&mut batcher, 8..9);
+        assert_eq!(batcher.due(), Some(now + HELD_MAX));
+        assert_eq!(proposes(&mut batcher, now + HELD_MAX), 1, "none waits for longer");
+        asks(&mut batcher, 9..10);
+        assert_eq!(proposes(&mut batcher, now), 0);
+        batcher.release();
+        assert_eq!(proposes(&mut batcher, now), 1, "nothing is on its way any more");
     }
 }

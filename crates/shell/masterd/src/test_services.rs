@@ -15,13 +15,13 @@ use super::core::{Core, Message, View};
 use super::metrics::Metrics;
 use super::past::Past;
 use super::service::Service;
-use super::watching::Kept;
+use super::watching::EventSource;
 use super::{agents, peers};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
 /// The services.
-pub(super) struct Held {
+pub(super) struct TestServices {
     pub(super) service: Service,
     pub(super) from_all: mpsc::Receiver<Message>,
     pub(super) views: watch::Sender<Arc<View>>,
@@ -29,7 +29,7 @@ pub(super) struct Held {
     _directory: TempDir,
 }
 
-impl Held {
+impl TestServices {
     /// With so many places in the queue.
     pub(super) fn new(queue: usize) -> Self {
         let directory = TempDir::new().expect("a directory");
@@ -38,7 +38,7 @@ impl Held {
         let credentials = authority.issue(&Identity::Master, Validity::lasting(HOUR));
         let credentials = Rotating::new(credentials.expect("issued")).expect("credentials");
         let (views, seen) = watch::channel(Arc::new(View::of(Cell::empty())));
-        let (core, from_all) = Core::held_at(queue, seen);
+        let (core, from_all) = Core::stalled_at(queue, seen);
         let (to_core, metrics) = (core.to_core().clone(), Arc::<Metrics>::default());
         let refusals = Refusals::default();
         let agents =
@@ -51,7 +51,7 @@ impl Held {
             (agents.handle(), peers.handle()),
             (Arc::new(authority), HOUR),
             Past::of(path),
-            Kept::new(path, watch::channel(0).1),
+            EventSource::new(path, watch::channel(0).1),
             refusals,
             metrics,
         );

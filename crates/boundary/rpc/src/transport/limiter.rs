@@ -10,26 +10,26 @@ use crate::Identity;
 
 /// The places, and who has how many of them. Clones count together.
 #[derive(Debug)]
-pub struct Places<Who: Eq + Hash>(Arc<Inner<Who>>);
+pub struct Limiter<Who: Eq + Hash>(Arc<Inner<Who>>);
 
 #[derive(Debug)]
 struct Inner<Who> {
     /// As many as all of them may have, and as one of them may.
     most: usize,
     most_of_one: usize,
-    held: Mutex<Held<Who>>,
+    held: Mutex<Counts<Who>>,
 }
 
 #[derive(Debug)]
-struct Held<Who> {
+struct Counts<Who> {
     all: usize,
     by_one: HashMap<Who, usize>,
 }
 
 /// A place, or several, held until it is dropped.
 #[derive(Debug)]
-pub struct Place<Who: Eq + Hash> {
-    places: Places<Who>,
+pub struct Permit<Who: Eq + Hash> {
+    limiter: Limiter<Who>,
     /// Whose it is; none when it is given back.
     who: Option<Who>,
     /// How many places it is.
@@ -45,11 +45,11 @@ pub enum Full<Who> {
     All(usize),
 }
 
-impl<Who: Eq + Hash + Clone> Places<Who> {
+impl<Who: Eq + Hash + Clone> Limiter<Who> {
     /// So many places for all, and so many for each.
     #[must_use]
     pub fn new(most: usize, most_of_one: usize) -> Self {
-        let held = Mutex::new(Held { all: 0, by_one: HashMap::new() });
+        let held = Mutex::new(Counts { all: 0, by_one: HashMap::new() });
         Self(Arc::new(Inner { most, most_of_one, held }))
     }
 
@@ -57,7 +57,7 @@ impl<Who: Eq + Hash + Clone> Places<Who> {
     ///
     /// # Errors
     /// [`Full`].
-    pub fn take(&self, who: Who) -> Result<Place<Who>, Full<Who>> {
+    pub fn take(&self, who: Who) -> Result<Permit<Who>, Full<Who>> {
         self.take_several(who, 1)
     }
 
@@ -65,7 +65,7 @@ impl<Who: Eq + Hash + Clone> Places<Who> {
     ///
     /// # Errors
     /// [`Full`].
-    pub fn take_several(&self, who: Who, number: usize) -> Result<Place<Who>, Full<Who>> {
+    pub fn take_several(&self, who: Who, number: usize) -> Result<Permit<Who>, Full<Who>> {
         let mut held = self.held();
         let of_one = held.by_one.get(&who).copied().unwrap_or_default();
         if number > self.0.most_of_one.saturating_sub(of_one) {
@@ -77,7 +77,7 @@ impl<Who: Eq + Hash + Clone> Places<Who> {
         held.all += number;
         held.by_one.insert(who.clone(), of_one + number);
         drop(held);
-        Ok(Place { places: self.clone(), who: Some(who), number })
+        Ok(Permit { limiter: self.clone(), who: Some(who), number })
     }
 
     /// How many places one may have.
@@ -87,7 +87,7 @@ impl<Who: Eq + Hash + Clone> Places<Who> {
     }
 }
 
-impl<Who: Eq + Hash> Places<Who> {
+impl<Who: Eq + Hash> Limiter<Who> {
     fn give_back(&self, who: Who, number: usize) {
         let mut held = self.held();
         held.all = held.all.saturating_sub(number);
@@ -99,21 +99,21 @@ impl<Who: Eq + Hash> Places<Who> {
         }
     }
 
-    fn held(&self) -> MutexGuard<'_, Held<Who>> {
+    fn held(&self) -> MutexGuard<'_, Counts<Who>> {
         self.0.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<Who: Eq + Hash> Clone for Places<Who> {
+impl<Who: Eq + Hash> Clone for Limiter<Who> {
     fn clone(&self) -> Self {
         Self(Arc::clone(&self.0))
     }
 }
 
-impl<Who: Eq + Hash> Drop for Place<Who> {
+impl<Who: Eq + Hash> Drop for Permit<Who> {
     fn drop(&mut self) {
         if let Some(who) = self.who.take() {
-            self.places.give_back(who, self.number);
+            self.limiter.give_back(who, self.number);
         }
     }
 }
@@ -124,23 +124,23 @@ type Holder = Option<Identity>;
 /// The places of a server's connections.
 #[derive(Debug)]
 pub(super) struct Connections {
-    of_all: Places<Holder>,
+    of_all: Limiter<Holder>,
     /// A user's tasks are as many as they like.
-    of_tasks: Places<String>,
+    of_tasks: Limiter<String>,
 }
 
 /// What a connection holds. Masters' hold nothing.
 #[derive(Debug)]
 pub(super) struct OfConnection {
-    _one: Option<Place<Holder>>,
-    _task: Option<Place<String>>,
+    _one: Option<Permit<Holder>>,
+    _task: Option<Permit<String>>,
 }
 
 impl Connections {
     /// So many for all but masters, so many for each, and a quarter of all for the tasks of one user.
     pub(super) fn new(most: usize, most_of_one: usize) -> Self {
-        let of_tasks = Places::new(most, (most / 4).max(most_of_one));
-        Self { of_all: Places::new(most, most_of_one), of_tasks }
+        let of_tasks = Limiter::new(most, (most / 4).max(most_of_one));
+        Self { of_all: Limiter::new(most, most_of_one), of_tasks }
     }
 
     /// A place for a connection of whoever has just shown their certificate, or why there is none.
@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn each_has_a_share_all_have_a_bound_and_masters_have_neither() {
-        let places = Connections::new(5, 2);
+        let limiter = Connections::new(5, 2);
         let mut held = Vec::new();
         for (text, refused) in [
             ("user/ana", None),
@@ -210,7 +210,7 @@ mod tests {
             ("master", None),
             ("master", None),
         ] {
-            match (places.take(who(text)), refused) {
+            match (limiter.take(who(text)), refused) {
                 (Ok(place), None) => held.push((text, place)),
                 (Err(why), Some(refused)) => assert!(why.starts_with(refused), "{text}: {why}"),
                 (taken, refused) => panic!("{text}: {taken:?}, not {refused:?}"),
@@ -218,34 +218,34 @@ mod tests {
         }
         // What a master gives back is nobody's.
         held.retain(|(text, _)| *text != "master");
-        assert!(places.take(who("user/ben")).is_err());
+        assert!(limiter.take(who("user/ben")).is_err());
         held.remove(0);
-        held.push(("user/ben", places.take(who("user/ben")).unwrap()));
-        assert!(places.take(who("user/ana")).is_err());
+        held.push(("user/ben", limiter.take(who("user/ben")).unwrap()));
+        assert!(limiter.take(who("user/ana")).is_err());
         drop(held);
-        let (of_all, of_tasks) = (places.of_all.held(), places.of_tasks.held());
+        let (of_all, of_tasks) = (limiter.of_all.held(), limiter.of_tasks.held());
         assert!(of_all.by_one.is_empty() && of_all.all == 0);
         assert!(of_tasks.by_one.is_empty() && of_tasks.all == 0);
     }
 
     #[test]
     fn what_is_worth_several_places_takes_all_of_them_or_none() {
-        let places = Places::new(8, 5);
-        let held = places.take_several("ana", 3).unwrap();
-        assert_eq!(places.take_several("ana", 3).unwrap_err(), Full::One("ana", 3));
-        let two = places.take_several("ana", 2).unwrap();
-        assert_eq!(places.take_several("ben", 4).unwrap_err(), Full::All(5));
+        let limiter = Limiter::new(8, 5);
+        let held = limiter.take_several("ana", 3).unwrap();
+        assert_eq!(limiter.take_several("ana", 3).unwrap_err(), Full::One("ana", 3));
+        let two = limiter.take_several("ana", 2).unwrap();
+        assert_eq!(limiter.take_several("ben", 4).unwrap_err(), Full::All(5));
         drop(held);
-        let _four = places.take_several("ben", 4).unwrap();
+        let _four = limiter.take_several("ben", 4).unwrap();
         drop(two);
-        let _ana = places.take_several("ana", 4).unwrap();
-        assert_eq!(places.take("eva").unwrap_err(), Full::All(8));
+        let _ana = limiter.take_several("ana", 4).unwrap();
+        assert_eq!(limiter.take("eva").unwrap_err(), Full::All(8));
     }
 
     #[test]
     fn the_tasks_of_one_user_leave_room_for_others() {
-        let places = Connections::new(16, 3);
-        let take = |index: u32| places.take(who(&format!("task/ana/j/{index}")));
+        let limiter = Connections::new(16, 3);
+        let take = |index: u32| limiter.take(who(&format!("task/ana/j/{index}")));
         let held: Vec<_> = (0..4).map(|index| take(index).unwrap()).collect();
         let why = take(4).unwrap_err();
         assert!(
@@ -253,7 +253,7 @@ mod tests {
             "{why}"
         );
         for others in ["user/ana", "task/ben/j/0"] {
-            places.take(who(others)).unwrap();
+            limiter.take(who(others)).unwrap();
         }
         drop(held);
         take(4).unwrap();

@@ -15,14 +15,14 @@ use model::{
 use replica::LogEntry;
 
 use crate::account::Account;
+use crate::injected_bug::InjectedBug;
 use crate::machine::Machine;
-use crate::planted::Planted;
 use crate::promises::Promises;
 
 /// The judge.
-pub(crate) struct Judge {
+pub(crate) struct InvariantChecker {
     active: bool,
-    planted: Option<Planted>,
+    injected_bug: Option<InjectedBug>,
     violation: Option<String>,
     events: blake3::Hasher,
     /// How often the cell was restored by hand.
@@ -75,11 +75,11 @@ pub(crate) fn digest(of: &[&[u8]]) -> u64 {
     u64::from_le_bytes(first)
 }
 
-impl Judge {
-    pub(crate) fn new(planted: Option<Planted>, active: bool) -> Self {
+impl InvariantChecker {
+    pub(crate) fn new(injected_bug: Option<InjectedBug>, active: bool) -> Self {
         Self {
             active,
-            planted,
+            injected_bug,
             violation: None,
             events: blake3::Hasher::new(),
             epoch: 0,
@@ -152,7 +152,7 @@ impl Judge {
                         "record {index} was committed, and another one is in its place now"
                     ));
                 }
-                self.reader.repeated(self.planted);
+                self.reader.repeated(self.injected_bug);
                 return false;
             }
             self.records.push(record);
@@ -350,7 +350,7 @@ impl Judge {
                 self.unname(id);
             }
             EventKind::Evict { .. } | EventKind::Lost { .. }
-                if self.planted != Some(Planted::DeadName) =>
+                if self.injected_bug != Some(InjectedBug::DeadName) =>
             {
                 self.unname(id);
             }
@@ -391,7 +391,7 @@ impl Judge {
 
     /// A mistake that is planted in an order.
     pub(crate) fn orders(&self, poll: &mut Poll) {
-        if self.planted != Some(Planted::PortTwice) {
+        if self.injected_bug != Some(InjectedBug::PortTwice) {
             return;
         }
         let Some(order) = &mut poll.order else { return };
@@ -437,8 +437,8 @@ impl Reader {
     }
 
     /// The master has started, and goes through what it had committed.
-    fn repeated(&mut self, planted: Option<Planted>) {
-        self.skips = planted == Some(Planted::SkippedEvent);
+    fn repeated(&mut self, injected_bug: Option<InjectedBug>) {
+        self.skips = injected_bug == Some(InjectedBug::SkippedEvent);
     }
 }
 

@@ -11,13 +11,13 @@ use super::{Admission, Core, Message, ToLog, View};
 
 impl Core {
     /// A core that takes nothing out of its queue, of so many places.
-    pub(crate) fn held(queue: usize) -> (Self, mpsc::Receiver<Message>) {
+    pub(crate) fn stalled(queue: usize) -> (Self, mpsc::Receiver<Message>) {
         // What nobody publishes any more can be read all the same.
-        Self::held_at(queue, watch::channel(Arc::new(View::of(Cell::empty()))).1)
+        Self::stalled_at(queue, watch::channel(Arc::new(View::of(Cell::empty()))).1)
     }
 
     /// The same, with views that somebody publishes.
-    pub(crate) fn held_at(
+    pub(crate) fn stalled_at(
         queue: usize,
         view: watch::Receiver<Arc<View>>,
     ) -> (Self, mpsc::Receiver<Message>) {

@@ -8,7 +8,7 @@ pub(crate) const SAID_AGAIN: Span = Span::from_secs(10);
 
 /// How a machine answers the polls of its link shard.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Contact {
+pub enum Reachability {
     /// None was answered yet, and none failed: the shard has just begun with it.
     #[default]
     Unknown,

@@ -6,7 +6,7 @@ use model::InstanceId;
 
 /// A mistake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Planted {
+pub enum InjectedBug {
     /// A write is acknowledged before it is durable.
     LostWrite,
     /// An assignment for an earlier life of a task is taken for its present one.
@@ -36,7 +36,7 @@ pub enum Planted {
     LeaderReads,
 }
 
-impl Planted {
+impl InjectedBug {
     /// All of them.
     pub const ALL: [Self; 13] = [
         Self::LostWrite,
@@ -56,9 +56,11 @@ impl Planted {
 }
 
 /// What is proposed instead of an operation.
-pub(crate) fn proposed(planted: Planted, cell: &Cell, op: &Op) -> Op {
+pub(crate) fn proposed(injected_bug: InjectedBug, cell: &Cell, op: &Op) -> Op {
     let mut op = op.clone();
-    if let (Planted::ForgottenVictim, Op::Observe { observations, .. }) = (planted, &mut op) {
+    if let (InjectedBug::ForgottenVictim, Op::Observe { observations, .. }) =
+        (injected_bug, &mut op)
+    {
         let preempted = |instance: &InstanceId| {
             let stop = cell.placement(*instance).and_then(|placed| placed.stop.as_deref());
             matches!(stop, Some(StopReason::Evict(EvictionCause::Preempted { .. })))
@@ -71,8 +73,8 @@ pub(crate) fn proposed(planted: Planted, cell: &Cell, op: &Op) -> Op {
 }
 
 /// What is applied instead of an operation.
-pub(crate) fn applied(planted: Planted, cell: &Cell, mut op: Op) -> Op {
-    if let (Planted::StaleAssignment, Op::Assign(assignments)) = (planted, &mut op) {
+pub(crate) fn applied(injected_bug: InjectedBug, cell: &Cell, mut op: Op) -> Op {
+    if let (InjectedBug::StaleAssignment, Op::Assign(assignments)) = (injected_bug, &mut op) {
         for assignment in assignments {
             if let Some(task) = cell.task(assignment.instance.task())
                 && matches!(task.state, TaskState::Pending { .. })
