@@ -146,7 +146,7 @@ fn a_restored_cell_grows_and_refuses_replicas_and_orders_of_before() {
     }
     let told = cell.terminal.types("bourg master restore --dir r1");
     assert_eq!(told.code, 0, "{}", told.stderr);
-    assert!(told.stderr.contains("goes on from replica 1 alone"), "{}", told.stderr);
+    assert!(told.stderr.contains("continues from replica 1 alone"), "{}", told.stderr);
     let _first = cell.starts("r1", &cell.at[0], &[]);
     cell.has_voters(1);
 

@@ -36,7 +36,7 @@ fn one_users_many_ends_do_not_take_anothers_logs() {
         "error: the logs of root/many/",
         " more of its tasks are not kept any more: a machine keeps those of ended tasks for 1 d",
         "and of 60 tasks or 20 MiB at most",
-        "next: bourg events many says how its tasks ended",
+        "next: bourg events many shows how its tasks ended",
     ] {
         assert!(said.contains(part), "{part:?} is not in {said}");
     }

@@ -99,10 +99,10 @@ fn a_service_without_a_health_check_that_ends_at_once_is_not_called_healthy() {
     service("ends", "echo no configuration; exit 3", "");
     let said = cell.fails(1, "bourg run ends.bcl --timeout 3s");
     for words in [
-        "task 0 failed: exit code 3; it is tried again",
+        "task 0 failed: exit code 3; retrying",
         "  | no configuration",
         "error: 0 of 1 tasks of root/ends are healthy after 3 s: task 0 is ",
-        "its last life ended with exit code 3",
+        "its last run ended with exit code 3",
     ] {
         assert!(said.contains(words), "{words}: {said}");
     }
