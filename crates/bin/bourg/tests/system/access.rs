@@ -112,7 +112,7 @@ fn without_a_certificate_nobody_is_let_in() {
     let cell = Cell::start();
     cell.ok("mkdir bare && cp cell/client/cell.toml cell/client/user.ca.pem bare/");
     let said = cell.fails(2, "bourg --cell ./bare status");
-    assert!(said.contains("bare/cell.toml cannot be used: cannot read ./bare/user.key"), "{said}");
+    assert!(said.contains("bare/cell.toml is unusable: cannot read ./bare/user.key"), "{said}");
 
     // Someone who trusts the cell, and shows nothing.
     let authority = Authority::open(cell.path("cell/master/tls")).expect("the cell's authority");

@@ -136,7 +136,7 @@ fn every_exit_code_means_what_help_says() {
     assert!(help.contains("waits for a batch job to run, not to end"), "{help}");
     assert!(help.contains("With --wait, the command waits until all jobs have ended"), "{help}");
     let said = terminal.fails(6, "bourg status");
-    assert!(said.contains("no cell is known here") && said.contains("next: "), "{said}");
+    assert!(said.contains("no cell is registered here") && said.contains("next: "), "{said}");
     terminal.fails(6, "bourg --cell elsewhere status");
     terminal.fails(2, "bourg stauts");
 
@@ -210,7 +210,7 @@ fn several_cells_live_side_by_side() {
         blue.start("bourg", &["dev", "--dir", "green", "--name", "green", "--", "sleep", "60"]);
     until("green is ready", || green.stderr().contains("cell green"));
     let said = blue.fails(2, "bourg cell");
-    assert!(said.contains("several cells are known here (") && said.contains("--cell"), "{said}");
+    assert!(said.contains("several cells are registered here (") && said.contains("--cell"), "{said}");
     assert_eq!(blue.ok("bourg --cell green cell -o name"), "green\n");
     assert_eq!(blue.ok("BOURG_CELL=blue bourg cell -o name"), "blue\n");
     blue.ok("bourg --cell blue run $EXAMPLES/hello.bcl");

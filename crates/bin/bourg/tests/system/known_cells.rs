@@ -62,7 +62,7 @@ fn a_second_cell_of_one_name_is_known_by_another() {
     let id = |name: &str| cell.ok(&format!("bourg --cell {name} cell -o stateHash"));
     assert_ne!(id("dev"), id("dev-2"));
     let said = cell.fails(2, "bourg status");
-    assert!(said.contains("several cells are known here (dev, dev-2)"), "{said}");
+    assert!(said.contains("several cells are registered here (dev, dev-2)"), "{said}");
     assert_eq!(cell.ok("bourg cells -o name"), "dev\ndev-2\n");
     assert_eq!(cell.ok("bourg cells -o answers"), "true\ntrue\n");
     let shown = cell.ok("bourg cells");
