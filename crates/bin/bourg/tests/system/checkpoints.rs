@@ -152,7 +152,7 @@ fn a_loaded_cell_takes_over_the_machines_of_the_former_one() {
     let restored = cell.start("bourg", &arguments);
     let address = eventually("it says where it listens", || {
         let said = restored.stderr();
-        let line = said.lines().find_map(|line| line.split_once("listens on "))?;
+        let line = said.lines().find_map(|line| line.split_once("listening on "))?;
         Some(line.1.trim().to_owned())
     });
     cell.ok("mkdir new && cp cell/client/user.* new/");

@@ -139,7 +139,7 @@ fn a_token_is_good_once_and_for_its_machine() {
         cell.said().contains("with a join token that another key has used")
     });
     let said = cell.fails(1, "bourg borglet --dir empty --listen 127.0.0.1:0");
-    assert!(said.contains("this machine is of no cell yet"), "{said}");
+    assert!(said.contains("this machine has not joined a cell yet"), "{said}");
     let said = cell.fails(2, "bourg borglet --dir empty --listen 127.0.0.1:0 --join nonsense");
     assert!(said.contains("that is no join token"), "{said}");
     // Only administrators issue them.
@@ -221,7 +221,7 @@ fn a_masters_certificate_renews_itself_and_no_stream_breaks_off() {
     cell.write("hello.bcl", JOB);
     let mut follower = cell.start("bourg", &["events", "--follow"]);
     until("the master has another certificate, twice", || {
-        cell.said().matches("renewed the own certificate").count() >= 2
+        cell.said().matches("renewed its own certificate").count() >= 2
     });
     // What follows the master was never cut off, and whoever comes is let in.
     cell.ok("bourg run hello.bcl");
@@ -236,7 +236,7 @@ fn replicas_go_on_when_the_certificates_that_they_began_with_have_expired() {
         Cell::start_with(&["--replicas", "3", "--log", "info", "--certificate-validity", "4s"]);
     // By the third time of each the first ones are over.
     until("they have renewed them nine times together", || {
-        cell.said().matches("renewed the own certificate").count() >= 9
+        cell.said().matches("renewed its own certificate").count() >= 9
     });
     cell.write("hello.bcl", JOB);
     cell.ok("bourg run hello.bcl");

@@ -136,7 +136,7 @@ fn a_restored_cell_grows_and_refuses_replicas_and_orders_of_before() {
     until("the machine is up", || cell.types("machine show m1 -o state").stdout == "up\n");
     let machine = eventually("it says where it is", || {
         let said = borglet.stderr();
-        let (_, after) = said.split_once("listens on ")?;
+        let (_, after) = said.split_once("listening on ")?;
         Some(after.lines().next()?.trim().to_owned())
     });
 
@@ -186,7 +186,7 @@ fn a_scheduler_finds_the_replicas_that_came_after_its_start() {
     processes::signal(first.pid(), Signal::SIGKILL);
     first.ends();
     until("it follows another", || {
-        scheduler.stderr().matches("follows the master from index").count() > 1
+        scheduler.stderr().matches("following the master from index").count() > 1
     });
 }
 
