@@ -1,7 +1,7 @@
-//! TLS at both ends, set up from credentials: version 1.3 alone, HTTP/2 alone.
+//! TLS configurations from credentials: version 1.3 and HTTP/2 only.
 //!
-//! No session is ever resumed: a resumed one would bring back the certificate of an earlier
-//! handshake, and with it somebody whose certificate has expired or was replaced meanwhile.
+//! Sessions are never resumed: a resumed session would keep the certificate of an earlier
+//! handshake, which may have expired or been replaced since.
 
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -24,11 +24,11 @@ use crate::{Credentials, Error, Identity, Result, certificate};
 const VERSIONS: &[&SupportedProtocolVersion] = &[&rustls::version::TLS13];
 const ALPN_HTTP_2: &[u8] = b"h2";
 
-/// TLS as an identity, at either end.
+/// The TLS configurations of an identity.
 pub(crate) struct Tls {
-    /// As the server: without a certificate of the cell's authority nobody gets past the handshake.
+    /// As a server: rejects clients without a certificate of the cell's authority in the handshake.
     pub(super) server: Arc<ServerConfig>,
-    /// As the client: of servers whose certificate is the authority's, the expected one.
+    /// As a client: accepts only the expected server, with a certificate of the authority.
     pub(super) client: Arc<ClientConfig>,
     shown: Arc<Shown>,
 }
@@ -69,7 +69,7 @@ impl Tls {
         Ok(Self { server: Arc::new(server), client: Arc::new(client), shown })
     }
 
-    /// Shows another certificate from now on.
+    /// Uses another certificate from now on.
     pub(crate) fn show(&self, credentials: &Credentials) -> Result<()> {
         let key = certified_key(credentials, self.client.crypto_provider())?;
         *self.shown.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(key);
@@ -83,7 +83,7 @@ fn certified_key(credentials: &Credentials, provider: &CryptoProvider) -> Result
     CertifiedKey::from_der(vec![certificate], key.into(), provider).map_err(Error::Tls)
 }
 
-/// The certificate that is shown, to whoever it is.
+/// Resolves the current certificate, for any peer.
 #[derive(Debug)]
 struct Shown(RwLock<Arc<CertifiedKey>>);
 
@@ -109,7 +109,7 @@ impl ResolvesClientCert for Shown {
     }
 }
 
-/// Verifies servers as rustls does, and says of a wrong one who it is.
+/// Verifies servers like rustls, and reports the identity of an unexpected one.
 #[derive(Debug)]
 struct Servers(Arc<WebPkiServerVerifier>);
 
@@ -157,7 +157,7 @@ impl ServerCertVerifier for Servers {
     }
 }
 
-/// A server that the authority knows, and that is not the expected one.
+/// A server of the authority that is not the expected one.
 #[derive(Debug)]
 pub(super) struct WrongServer(pub(super) Identity);
 
@@ -171,6 +171,6 @@ impl std::error::Error for WrongServer {}
 
 impl fmt::Display for WrongServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "it is that of {}", self.0)
+        write!(f, "it belongs to {}", self.0)
     }
 }
