@@ -359,7 +359,7 @@ fn an_alloc_that_ends_of_itself_takes_its_tasks_with_it() {
         FAIL 1-0-1 (not started: no space left)
         SUBMIT 1-0-2 (failed, and is tried again)
         > ended 2-0-1 stopped
-        refused: 2-0-1 is not the present incarnation of a task
+        refused: 2-0-1 is not the present life of a task
         > show
         0 s
         job 1 ana/room running

@@ -114,7 +114,7 @@ fn when_a_machine_goes_silent_its_tasks_begin_again_and_the_dying_are_dead() {
         m1 down [] takes 0 cores, 0 B, ports [], 4 free
         m2 up [1-3-1] takes 0.1 cores, 64 MiB, ports [31000], 3 free
         > started 1-0-1
-        refused: 1-0-1 is not the present incarnation of a task
+        refused: 1-0-1 is not the present life of a task
         > ended 1-2-1 exit 0
         refused: 1-2-1: FINISH is no step from dead: from there, SUBMIT
         > assign 1-0-2 m1 31000
@@ -127,7 +127,7 @@ fn when_a_machine_goes_silent_its_tasks_begin_again_and_the_dying_are_dead() {
         > back m1
         (nothing)
         > ended 1-0-1 exit 0
-        refused: 1-0-1 is not the present incarnation of a task
+        refused: 1-0-1 is not the present life of a task
         > assign 1-1-2 m1 31001
         SCHEDULE 1-1-2 on 1
         accepted

@@ -107,13 +107,13 @@ fn reports_from_elsewhere_or_about_other_lives_are_ignored() {
         > ended 1-0-1 exit 0 on m2
         refused: 1-0-1 is placed on machine 1, and not on 2
         > started 1-0-0
-        refused: 1-0-0 is not the present incarnation of a task
+        refused: 1-0-0 is not the present life of a task
         > started 1-0-2
-        refused: 1-0-2 is not the present incarnation of a task
+        refused: 1-0-2 is not the present life of a task
         > started 1-2-1
-        refused: 1-2-1 is not the present incarnation of a task
+        refused: 1-2-1 is not the present life of a task
         > started 2-0-1
-        refused: 2-0-1 is not the present incarnation of a task
+        refused: 2-0-1 is not the present life of a task
         > ended 1-0-1 exit 1
         FAIL 1-0-1 (exit code 1)
         SUBMIT 1-0-2 (failed, and is tried again)
@@ -121,11 +121,11 @@ fn reports_from_elsewhere_or_about_other_lives_are_ignored() {
         SCHEDULE 1-0-2 on 2
         accepted
         > started 1-0-1
-        refused: 1-0-1 is not the present incarnation of a task
+        refused: 1-0-1 is not the present life of a task
         > started 1-0-2
         refused: 1-0-2 is placed on machine 2, and not on 1
         > ended 1-0-1 exit 0
-        refused: 1-0-1 is not the present incarnation of a task
+        refused: 1-0-1 is not the present life of a task
         > ended 1-0-2 exit 0
         refused: 1-0-2 is placed on machine 2, and not on 1
         > show

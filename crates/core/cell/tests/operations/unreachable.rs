@@ -108,7 +108,7 @@ fn it_goes_down_and_its_tasks_begin_again() {
         > back m1
         BACK machine 1
         > ended 1-0-1 stopped
-        refused: 1-0-1 is not the present incarnation of a task
+        refused: 1-0-1 is not the present life of a task
         > show
         9 s
         job 1 ana/web running

@@ -108,6 +108,7 @@ fn histories_reach_every_state_and_every_event() {
     .assert_eq(&lines(&states));
     expect![[r#"
         attribute
+        bootstrapped
         capability granted
         capability revoked
         capability used
@@ -115,7 +116,6 @@ fn histories_reach_every_state_and_every_event() {
         evict
         fail
         finish
-        bootstrapped
         health
         kill
         level raised
