@@ -81,10 +81,10 @@ fn read(text: &str) -> Vec<Block> {
         let content = inside.join("\n") + "\n";
         let what = match (language, key) {
             ("console" | "sh" | "jsonnet", "not run") => What::NotRun(value.to_owned()),
+            (_, "file") => What::File(Some(value.to_owned()), content),
             ("console", _) => What::Commands(typed(&inside)),
             ("sh", _) => What::Script(content),
             ("jsonnet", "fragment") => What::Fragment(content),
-            ("jsonnet", "file") => What::File(Some(value.to_owned()), content),
             ("jsonnet", _) => What::File(None, content),
             _ => continue,
         };
