@@ -3,7 +3,7 @@
 //! A registry belongs to an object, a master or a Borglet, and never to the process: several
 //! replicas may share one. What happens often is counted in atomics; what a view of the cell holds is
 //! looked up when somebody asks. Names begin with `bourg_` and end in their base unit, and no label has
-//! as many values as there are users, jobs, tasks or machines: docs/operations.md lists all of them.
+//! as many values as there are users, jobs, tasks or machines: docs/metrics.md lists all of them.
 
 mod histogram;
 mod process;
