@@ -57,7 +57,7 @@ fn in_what_follows_a_template() {
                 at job.bcl:2:24 `'${task.x}'`
 
             borg.service('x', cmd=['a']) { env: { A: '${HOME} ${prot.http}' } }
-                env["A"]: '${prot.http}' is no reference: did you mean '${port.http}'?
+                env["A"]: '${prot.http}' is not a reference: did you mean '${port.http}'?
                 at job.bcl:2:39 `A: '${HOME} ${prot.http}'`
 
         "#]],

@@ -94,7 +94,7 @@ fn wrong_names() {
                 at job.bcl:2:3 `allocSet: 'x'`
 
             allocs: {}
-                cmd: is a task's, and an alloc runs none itself: leave it out
+                cmd: applies to tasks only, and an alloc runs no program: leave it out
                 at job.bcl:1:14 `cmd: ['a']`
 
             allocs: { user: ['ana'] }, cmd: null
@@ -102,15 +102,15 @@ fn wrong_names() {
                 at job.bcl:2:13 `user`
 
             allocs: { users: ['Ana'] }, cmd: null, allocSet: 'room'
-                allocSet: is a task's, and an alloc runs none itself: leave it out
+                allocSet: applies to tasks only, and an alloc runs no program: leave it out
                 at job.bcl:2:42 `allocSet: 'room'`
                 allocs.users[0]: 'Ana' is not a user name: use lower-case letters, digits and inner hyphens, for example 'ana'
                 at job.bcl:2:21 `'Ana'`
 
             allocs: {}, cmd: null, ports: ['http'], overrides: { '0': { env: { A: 'b' } } }
-                ports: is a task's, and an alloc runs none itself: leave it out
+                ports: applies to tasks only, and an alloc runs no program: leave it out
                 at job.bcl:2:26 `ports: ['http']`
-                overrides["0"].env: is a task's, and an alloc runs none itself: leave it out
+                overrides["0"].env: applies to tasks only, and an alloc runs no program: leave it out
                 at job.bcl:2:63 `env: { A: 'b' }`
 
         "#]],
@@ -235,7 +235,7 @@ fn wrong_values() {
                 at job.bcl:2:58 `value: 'fast'`
 
             constraints: [{ attribute: 'x', relation: 'PRESENT', value: 1 }]
-                constraints[0].value: present looks at no value: leave it out
+                constraints[0].value: present takes no value: leave it out
                 at job.bcl:2:56 `value: 1`
 
             constraints: [{ attribute: 'x', value: 1.5 }, { attribute: 'x', value: 1e16 }]
@@ -267,7 +267,7 @@ fn wrong_values() {
                 at job.bcl:2:64 `notice: '2d'`
 
             overrides: { '0': { constraints: [{ attribute: 'x', relation: 'present', value: 1 }] } }
-                overrides["0"].constraints[0].value: present looks at no value: leave it out
+                overrides["0"].constraints[0].value: present takes no value: leave it out
                 at job.bcl:2:76 `value: 1`
 
             overrides: { '0': { labels: { a: '\n' } } }
