@@ -1,4 +1,4 @@
-//! Ports that something holds which they were not given to.
+//! Ports held by something they are not assigned to.
 
 use model::PortRange;
 
@@ -6,7 +6,7 @@ use super::*;
 use crate::{HeldPort, Holder};
 
 impl World {
-    /// One whose machine gives the ports from 31000 to 31255.
+    /// A world whose machine offers the ports from 31000 to 31255.
     fn with_ports() -> Self {
         let ports = PortRange { first: 31_000, last: 31_255 };
         let machine = Arc::new(MachineReport { ports, ..MachineReport::clone(&machine(1 << 20)) });
@@ -14,8 +14,8 @@ impl World {
         Self { borglet, now: Time(1_000_000) }
     }
 
-    /// So many ms later these are seen: of each the port, and the index of a task or a name. What is
-    /// done then beside health checks.
+    /// After `ms` milliseconds these ports are in use: each with the index of a task or a name.
+    /// Returns the effects without health checks.
     fn sees(&mut self, ms: u64, held: &[(u16, &str)]) -> String {
         self.now = self.now + Span::from_millis(ms);
         let held = held.iter().map(|(port, by)| HeldPort { port: *port, by: holder(by) });
@@ -29,7 +29,7 @@ impl World {
         held.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
     }
 
-    /// How the task of an index has ended.
+    /// How the task with an index has ended.
     fn end(&self, index: u32) -> String {
         let report = self.borglet.report();
         let task = report.tasks.iter().find(|task| task.instance == instance(index));
@@ -44,7 +44,7 @@ fn holder(by: &str) -> Holder {
     by.parse().map_or_else(|_| Holder::Other(by.into()), |index| Holder::Instance(instance(index)))
 }
 
-/// A Borglet whose tasks run, each with a port.
+/// A Borglet with running tasks, one port each.
 fn running(ports: &[(u32, u16)]) -> World {
     let mut world = World::with_ports();
     world.order(1, ports);
@@ -142,7 +142,8 @@ fn one_whose_port_a_task_holds_waits_for_the_end_of_that() {
         world.input(Input::Ended(instance(1), KILLED)),
         "start 1-0-1 [serve 31000 0] as 200001"
     );
-    // One that does not end is not waited for: the port is said to be held, and another is given.
+    // A holder that does not end is not waited for: the port is reported as held, and another is
+    // assigned.
     world.order(3, &[(0, 31_000), (1, 31_001), (2, 31_002)]);
     world.input(Input::Started(instance(2)));
     world.input(Input::PortTaken(instance(0), HeldPort { port: 31_000, by: holder("2") }));
