@@ -166,23 +166,23 @@ impl Borglet {
             Some((*port, self.name_of(owner.launch.instance)))
         };
         let what = match (ports.iter().find_map(owner), ports.first()) {
-            (Some((port, owner)), _) => format!("port {port}, which is given to {owner}"),
+            (Some((port, owner)), _) => format!("port {port}, which is assigned to {owner}"),
             (None, first) => {
-                format!("port {}, which it was not given", first.copied().unwrap_or_default())
+                format!("port {}, which is not assigned to it", first.copied().unwrap_or_default())
             }
         };
         let more = match ports.len() {
             0 | 1 => String::new(),
             count => format!(", and {} more", count - 1),
         };
-        format!("it held {what}{more}: a task may hold only ports that it was given")
+        format!("it held {what}{more}: a task may hold only ports assigned to it")
     }
 
     /// `ana/web/3`, or the instance's id if the task is unknown.
     fn name_of(&self, instance: InstanceId) -> String {
         match self.tasks.get(&instance).map(|local| &local.launch.desired) {
             Some(desired) => format!("{}/{}/{}", desired.user, desired.job, instance.index),
-            None => format!("what is left of {instance}"),
+            None => format!("the remains of {instance}"),
         }
     }
 }

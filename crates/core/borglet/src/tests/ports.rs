@@ -59,12 +59,12 @@ const KILLED: End = End::Signalled { signal: 9 };
 #[test]
 fn a_task_that_holds_a_port_which_is_not_its_own_is_ended_and_says_whose_it_was() {
     for (what, held, reason) in [
-        ("another's", &[31_001][..], "it held port 31001, which is given to ana/web/1"),
-        ("nobody's", &[31_005], "it held port 31005, which it was not given"),
+        ("another's", &[31_001][..], "it held port 31001, which is assigned to ana/web/1"),
+        ("nobody's", &[31_005], "it held port 31005, which is not assigned to it"),
         (
             "many, and among them another's",
             &[31_000, 31_007, 31_001, 31_008],
-            "it held port 31001, which is given to ana/web/1, and 2 more",
+            "it held port 31001, which is assigned to ana/web/1, and 2 more",
         ),
     ] {
         let mut world = running(&[(0, 31_000), (1, 31_001)]);
@@ -73,7 +73,7 @@ fn a_task_that_holds_a_port_which_is_not_its_own_is_ended_and_says_whose_it_was(
         assert_eq!(world.sees(1_000, &held), "", "{what}: once");
         assert_eq!(world.reported(), "", "{what}: they will be free at once");
         world.input(Input::Ended(instance(0), KILLED));
-        let rule = "a task may hold only ports that it was given";
+        let rule = "a task may hold only ports assigned to it";
         assert_eq!(world.end(0), format!("ended by rule: {reason}: {rule}"), "{what}");
         assert_eq!(world.end(1), "Running { healthy: None }", "{what}");
     }
@@ -117,7 +117,7 @@ fn what_stops_already_has_no_more_notice() {
 fn a_port_that_is_taken_is_avoided_and_its_holder_named() {
     for (by, words, reported) in [
         ("/ssh.service (sshd)", "/ssh.service (sshd)", "31000 by /ssh.service (sshd)"),
-        ("7", "what is left of 1-7-1", "31000 by what is left of 1-7-1"),
+        ("7", "the remains of 1-7-1", "31000 by the remains of 1-7-1"),
     ] {
         let mut world = running(&[(1, 31_001)]);
         world.order(2, &[(0, 31_000), (1, 31_001)]);
