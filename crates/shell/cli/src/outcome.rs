@@ -1,5 +1,5 @@
-//! What came of a job that was waited for: in words, with what a task that failed wrote last, and as an
-//! exit status.
+//! The outcome of a job that the command waited for: a message, the last output of a failed task,
+//! and an exit status.
 
 use std::time::Duration;
 
@@ -11,21 +11,21 @@ use proto::v1::end::How;
 use super::exit::{Code, Failure};
 use super::{run, why};
 
-/// How many lines of a task that failed are shown, of each stream, and how long one may be.
+/// How many lines of a failed task are shown, of each stream.
 const LINES: u32 = 5;
 const LINE_CHARS_MAX: usize = 200;
-/// How much of a log is read for them, and for how long that is waited for: they are a help, and not what
-/// was asked for.
+/// How much of a log is read for them, and for how long: the lines are a courtesy, not the
+/// requested result.
 const LOG_BYTES_MAX: usize = 16 << 10;
 const LOG_PATIENCE: Duration = Duration::from_secs(2);
 
-/// The exit status of a process that a signal ended, as shells have it, is this and the signal.
+/// The exit status of a process that a signal killed is this plus the signal, as in shells.
 const SIGNALLED: u32 = 128;
 const SIGKILL: u32 = 9;
-/// That of a program that could not be started, as shells have it.
+/// The exit status if the program could not be started, as in shells.
 const NOT_STARTED: u8 = 127;
 
-/// How a task that failed ended, as an exit status; nothing where its program is not what failed.
+/// The exit status for the end of a failed task; `None` if its program is not what failed.
 fn exit_status(task: &v1::TaskStatus) -> Option<u8> {
     let status = match task.last_end.as_ref()?.how.as_ref()? {
         How::Exited(code) => *code,
@@ -37,27 +37,28 @@ fn exit_status(task: &v1::TaskStatus) -> Option<u8> {
     u8::try_from(status).ok().filter(|status| *status > 0)
 }
 
-/// The first task that failed for good.
+/// The first task that failed permanently.
 pub(super) fn failed(job: &v1::JobStatus) -> Option<&v1::TaskStatus> {
     job.tasks.iter().find(|task| task.state == "failed")
 }
 
-/// That a job is dead and has not finished, or that none of its tasks runs any more that could be
-/// healthy. Where its end was waited for, with the exit status of the first task that failed.
+/// The failure of a job that is dead without having finished, or none of whose running tasks can
+/// become healthy. If the command waited for the end, it has the exit status of the first failed
+/// task.
 pub(super) fn dead(name: &str, job: &v1::JobStatus, end_was_waited_for: bool) -> Failure {
     let counts = job.counts.unwrap_or_default();
     let failed = failed(job);
     let failure = if !run::is_dead(job) {
         let all = run::count(run::is_alloc_set(job), counts.tasks);
         let (ended, fail) = (counts.failed + counts.killed, "failed or were killed");
-        Failure::failed(format!("error: {ended} of {all} of {name} {fail}, for good"))
+        Failure::failed(format!("error: {ended} of {all} of {name} {fail} permanently"))
             .next(format!("bourg status {name} · bourg kill {name}"))
     } else if let Some(task) = failed.filter(|_| job.state == "failed") {
         let (index, end) = (task.index, &task.last_end_text);
         Failure::failed(format!("error: {name} {}: task {index} {end}", job.state))
             .next(format!("bourg logs {name}/{index}"))
     } else {
-        // Killed by somebody, or with another job.
+        // Killed by a user, or with another job.
         let why = match (job.reason.as_str(), job.reason.starts_with("by ")) {
             ("", _) => String::new(),
             (why, true) => format!(" {why}"),
@@ -72,10 +73,10 @@ pub(super) fn dead(name: &str, job: &v1::JobStatus, end_was_waited_for: bool) ->
     }
 }
 
-/// That a job has not come so far in time.
+/// The failure of a job that did not reach the awaited state in time.
 pub(super) fn late(name: &str, job: Option<&v1::JobStatus>, wait: Duration, far: &str) -> Failure {
     let Some(job) = job else {
-        return Failure::failed(format!("error: nothing is known of {name}"));
+        return Failure::failed(format!("error: {name} does not exist"));
     };
     let (counts, wait) = (job.counts.unwrap_or_default(), wait.as_secs());
     if counts.queued > 0 {
@@ -104,7 +105,7 @@ pub(super) fn late(name: &str, job: Option<&v1::JobStatus>, wait: Duration, far:
     let sick = job.tasks.iter().find(|task| !is_far(task)).map(|task| {
         let last = match task.last_end_text.as_str() {
             "" => String::new(),
-            end => format!(", its last life ended with {end}"),
+            end => format!(", its last run ended with {end}"),
         };
         format!(": task {} is {}{last}", task.index, task.state)
     });
@@ -121,7 +122,7 @@ pub(super) fn late(name: &str, job: Option<&v1::JobStatus>, wait: Duration, far:
     Failure::failed(text).next(next)
 }
 
-/// What a task wrote last, each line with a mark in front; empty where that is not to be had at once.
+/// The last output of a task, each line marked; empty if it is not available quickly.
 pub(super) async fn last_lines(
     connection: &mut Connection,
     job: v1::JobAddress,
