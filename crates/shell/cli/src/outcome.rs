@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use client::Connection;
 use model::{TaskIndex, TaskSelection};
-use proto::v1;
 use proto::v1::end::How;
+use proto::{v1, word};
 
 use super::exit::{Code, Failure};
+use super::run::Far;
 use super::{run, why};
 
 /// How many lines of a failed task are shown, of each stream.
@@ -39,7 +40,7 @@ fn exit_status(task: &v1::TaskStatus) -> Option<u8> {
 
 /// The first task that failed permanently.
 pub(super) fn failed(job: &v1::JobStatus) -> Option<&v1::TaskStatus> {
-    job.tasks.iter().find(|task| task.state == "failed")
+    job.tasks.iter().find(|task| task.state() == v1::TaskState::Failed)
 }
 
 /// The failure of a job that is dead without having finished, or none of whose running tasks can
@@ -47,25 +48,24 @@ pub(super) fn failed(job: &v1::JobStatus) -> Option<&v1::TaskStatus> {
 /// task.
 pub(super) fn dead(name: &str, job: &v1::JobStatus, end_was_waited_for: bool) -> Failure {
     let counts = job.counts.unwrap_or_default();
-    let failed = failed(job);
+    let (failed, state) = (failed(job), word::<v1::JobState>(job.state));
     let failure = if !run::is_dead(job) {
         let all = run::count(run::is_alloc_set(job), counts.tasks);
         let (ended, fail) = (counts.failed + counts.killed, "failed or were killed");
         Failure::failed(format!("error: {ended} of {all} of {name} {fail} permanently"))
             .next(format!("bourg status {name} · bourg kill {name}"))
-    } else if let Some(task) = failed.filter(|_| job.state == "failed") {
+    } else if let Some(task) = failed.filter(|_| job.state() == v1::JobState::Failed) {
         let (index, end) = (task.index, &task.last_end_text);
-        Failure::failed(format!("error: {name} {}: task {index} {end}", job.state))
+        Failure::failed(format!("error: {name} {state}: task {index} {end}"))
             .next(format!("bourg logs {name}/{index}"))
     } else {
         // Killed by a user, or with another job.
-        let why = match (job.reason.as_str(), job.reason.starts_with("by ")) {
+        let why = match (job.reason.as_str(), is_killed_by_user(job)) {
             ("", _) => String::new(),
             (why, true) => format!(" {why}"),
             (why, false) => format!(": {why}"),
         };
-        Failure::failed(format!("error: {name} {}{why}", job.state))
-            .next(format!("bourg events {name}"))
+        Failure::failed(format!("error: {name} {state}{why}")).next(format!("bourg events {name}"))
     };
     match failed.and_then(exit_status).filter(|_| end_was_waited_for) {
         Some(status) => failure.exit_status(status),
@@ -73,8 +73,17 @@ pub(super) fn dead(name: &str, job: &v1::JobStatus, end_was_waited_for: bool) ->
     }
 }
 
+/// Whether a user killed the job, and not the end of another job.
+fn is_killed_by_user(job: &v1::JobStatus) -> bool {
+    use v1::kill_reason::Why;
+    use v1::state_reason::Reason;
+
+    let reason = job.state_reason.as_ref().and_then(|reason| reason.reason.as_ref());
+    matches!(reason, Some(Reason::Killed(v1::KillReason { why: Some(Why::User(_)) })))
+}
+
 /// The failure of a job that did not reach the awaited state in time.
-pub(super) fn late(name: &str, job: Option<&v1::JobStatus>, wait: Duration, far: &str) -> Failure {
+pub(super) fn late(name: &str, job: Option<&v1::JobStatus>, wait: Duration, far: Far) -> Failure {
     let Some(job) = job else {
         return Failure::failed(format!("error: {name} does not exist"));
     };
@@ -88,7 +97,7 @@ pub(super) fn late(name: &str, job: Option<&v1::JobStatus>, wait: Duration, far:
     }
     let is_alloc_set = run::is_alloc_set(job);
     if counts.pending > 0
-        && job.tasks.iter().all(|task| task.state != "pending" || task.failures == 0)
+        && job.tasks.iter().all(|task| task.state() != v1::TaskState::Pending || task.failures == 0)
     {
         let text = format!(
             "error: not placed within {wait} s: {} of the {} of {name}; it stays pending",
@@ -99,15 +108,17 @@ pub(super) fn late(name: &str, job: Option<&v1::JobStatus>, wait: Duration, far:
             .next(format!("bourg why {name} · bourg kill {name}"));
     }
     let is_far = |task: &v1::TaskStatus| match far {
-        "healthy" => task.state == "finished" || task.health() == v1::Health::Healthy,
-        far => task.state == far,
+        Far::Healthy => {
+            task.state() == v1::TaskState::Finished || task.health() == v1::Health::Healthy
+        }
+        Far::Finished => task.state() == v1::TaskState::Finished,
     };
     let sick = job.tasks.iter().find(|task| !is_far(task)).map(|task| {
         let last = match task.last_end_text.as_str() {
             "" => String::new(),
             end => format!(", its last run ended with {end}"),
         };
-        format!(": task {} is {}{last}", task.index, task.state)
+        format!(": task {} is {}{last}", task.index, word::<v1::TaskState>(task.state))
     });
     let text = format!(
         "error: {} of {} tasks of {name} are {far} after {wait} s{}",
@@ -170,7 +181,8 @@ mod tests {
 
     fn ended(how: How) -> v1::TaskStatus {
         let last_end = Some(v1::End { how: Some(how) });
-        v1::TaskStatus { state: "failed".to_owned(), last_end, ..v1::TaskStatus::default() }
+        let state = v1::TaskState::Failed.into();
+        v1::TaskStatus { state, last_end, ..v1::TaskStatus::default() }
     }
 
     #[test]

@@ -359,7 +359,8 @@ fn clients_pass_over_another_cell_at_an_address_of_theirs() {
     until("another cell is there", || foreign.stderr().contains("leads in term"));
     let listed = cell.types("user list -o name");
     assert_eq!((listed.code, listed.stdout.as_str()), (0, "ana\nben\n"), "{}", listed.stderr);
-    let says = format!("warning: {} does not belong to cell cc, trying another address", cell.at[0]);
+    let says =
+        format!("warning: {} does not belong to cell cc, trying another address", cell.at[0]);
     assert!(listed.stderr.contains(&says), "{}", listed.stderr);
     let followed = cell.types("events");
     assert_eq!(followed.code, 0, "{}", followed.stderr);

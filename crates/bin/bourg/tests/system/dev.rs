@@ -210,7 +210,10 @@ fn several_cells_live_side_by_side() {
         blue.start("bourg", &["dev", "--dir", "green", "--name", "green", "--", "sleep", "60"]);
     until("green is ready", || green.stderr().contains("cell green"));
     let said = blue.fails(2, "bourg cell");
-    assert!(said.contains("several cells are registered here (") && said.contains("--cell"), "{said}");
+    assert!(
+        said.contains("several cells are registered here (") && said.contains("--cell"),
+        "{said}"
+    );
     assert_eq!(blue.ok("bourg --cell green cell -o name"), "green\n");
     assert_eq!(blue.ok("BOURG_CELL=blue bourg cell -o name"), "blue\n");
     blue.ok("bourg --cell blue run $EXAMPLES/hello.bcl");
