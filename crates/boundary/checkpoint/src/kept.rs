@@ -12,9 +12,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use cell::{
-    Applied, Assignment, Cell, Death, ENROLMENT, EvictionCause, HELD_PORTS, Health, KillReason,
-    LEVEL, LOST_MACHINES, MachineState, Mutation, Observation, Op, Outcome, PendingCause, Phase,
-    RESTARTS, Rejection, Reply, RequestId, Reservation, StopReason, Task, TaskState,
+    Applied, Assignment, Cell, Death, ENROLMENT, EvictionCause, HELD_PORTS, Health, Kill,
+    KillReason, LEVEL, LOST_MACHINES, MachineState, Mutation, Observation, Op, Outcome,
+    PendingCause, Phase, RESTARTS, Rejection, Reply, RequestId, Reservation, StopReason, Task,
+    TaskState,
 };
 use expect_test::expect;
 use model::{
@@ -352,7 +353,7 @@ impl Life {
     fn kill(&self, name: &str, tasks: TaskSelection) -> Mutation {
         let name = JobName::new(name).expect("a name");
         let job = self.cell.job_named(&user("ana"), &name).expect("a job of that name");
-        Mutation::Kill { collection: job.id, tasks }
+        Mutation::Kill(Kill::of(job, tasks))
     }
 
     fn machine(&self, name: &str) -> MachineId {
@@ -553,9 +554,9 @@ impl Life {
 
     fn refusals(&mut self) {
         self.may_not("ben", self.kill("web", TaskSelection::All));
-        let nobody =
-            Mutation::Kill { collection: id("99-0-1").collection, tasks: TaskSelection::All };
-        self.may_not("ben", nobody);
+        let (owner, job) = (user("ben"), JobName::new("nothing").expect("a name"));
+        let nobodys = Mutation::Kill(Kill { owner, job, tasks: TaskSelection::All });
+        self.may_not("ben", nobodys);
         let beyond = TaskSelection::Some(vec![(TaskIndex(9), TaskIndex(9))]);
         self.may_not("ana", self.kill("web", beyond));
         let after = |name: &'static str| {

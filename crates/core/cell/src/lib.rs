@@ -24,7 +24,7 @@ mod state;
 pub use check::{Counted, DecisionChecker, Violation};
 pub use event::{Actor, Event, EventKind, Subject};
 pub use image::{Image, ImageError};
-pub use op::{Assignment, Mutation, Observation, Op, RequestId, Reservation};
+pub use op::{Assignment, Kill, Mutation, Observation, Op, RequestId, Reservation};
 pub use outcome::{
     Applied, AssignmentRefused, NoAlloc, NoVictim, ObservationRefused, Outcome, Rejection, Reply,
     Submission,

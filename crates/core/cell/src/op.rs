@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use model::{
     Band, Capability, CellName, CollectionId, DirectoryId, End, GcuFactor, GrantId, InstanceId,
-    KeyDigest, Level, MachineId, MachineName, MachineReport, ReplicaId, Resources, Serial,
+    JobName, KeyDigest, Level, MachineId, MachineName, MachineReport, ReplicaId, Resources, Serial,
     SessionId, Span, TaskSelection, Time, UserName,
 };
 use spec::JobSpec;
 
-use crate::MemberChange;
+use crate::{Job, MemberChange};
 
 /// One operation, as the log holds it beside the moment at which it happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -174,12 +174,7 @@ pub enum Mutation {
     /// description differs in what can be changed in place is updated.
     Submit(Arc<JobSpec>),
     /// Kill a job, or some of its tasks.
-    Kill {
-        /// Which job.
-        collection: CollectionId,
-        /// Which of its tasks.
-        tasks: TaskSelection,
-    },
+    Kill(Kill),
     /// Add a machine by its name and the address of its Borglet. A machine of that name gets the
     /// new address.
     AddMachine {
@@ -320,6 +315,25 @@ pub enum Mutation {
         /// Which one.
         replica: ReplicaId,
     },
+}
+
+/// Kill the newest job of a name, or some of its tasks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kill {
+    /// The owner of the job.
+    pub owner: UserName,
+    /// Its name.
+    pub job: JobName,
+    /// Which of its tasks.
+    pub tasks: TaskSelection,
+}
+
+impl Kill {
+    /// Kills tasks of the job that has the name of this one.
+    #[must_use]
+    pub fn of(job: &Job, tasks: TaskSelection) -> Self {
+        Self { owner: job.owner.clone(), job: job.spec.name.clone(), tasks }
+    }
 }
 
 /// A proposal: this life of a task, on this machine, with these ports.

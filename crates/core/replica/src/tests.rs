@@ -324,8 +324,9 @@ fn a_rejected_request_changes_nothing_and_is_remembered_too() {
     world.settle(vec![Input::OpenSession(Ticket(9), user())]);
     world.answers();
     let id = RequestId { session: SessionId(7), sequence: 1 };
-    let mutation =
-        Mutation::Kill { collection: model::CollectionId(1), tasks: model::TaskSelection::All };
+    let job = "web".parse().expect("a name");
+    let kill = cell::Kill { owner: user(), job, tasks: model::TaskSelection::All };
+    let mutation = Mutation::Kill(kill);
     world.settle(vec![Input::Request(Ticket(1), id, user(), mutation)]);
     let refused = Outcome::Request(Err(Rejection::NoSuchSession(SessionId(7))));
     assert_eq!(world.answers(), [(1, refused)]);

@@ -5,8 +5,9 @@
 use std::sync::Arc;
 
 use cell::{
-    Applied, Assignment, Cell, DecisionChecker, EventKind, Job, Machine, Mutation, Observation, Op,
-    Outcome, PendingCause, RequestId, Reservation, StopReason, Subject, Task, TaskState,
+    Applied, Assignment, Cell, DecisionChecker, EventKind, Job, Kill, Machine, Mutation,
+    Observation, Op, Outcome, PendingCause, RequestId, Reservation, StopReason, Subject, Task,
+    TaskState,
 };
 use model::{
     Bytes, CellName, End, HeldPorts, InstanceId, JobName, Level, MachineId, MachineName,
@@ -199,8 +200,9 @@ impl Life {
             }
             11 => {
                 if let Some((instance, _)) = self.task(false) {
-                    let (collection, tasks) = (instance.collection, TaskSelection::All);
-                    self.ask(Mutation::Kill { collection, tasks });
+                    let job = self.scheduler.cell().job(instance.collection).expect("a job");
+                    let kill = Kill::of(job, TaskSelection::All);
+                    self.ask(Mutation::Kill(kill));
                 }
             }
             12 => self.machine(),

@@ -164,7 +164,13 @@ fn a_malformed_record_is_refused_with_its_place() {
         Some(Kind::Request(Request { id, by: "ana".to_owned(), mutation }))
     };
     let selection = v1::TaskSelection { all: true, ranges: vec![v1::IndexRange::default()] };
-    let kill = |tasks| request(Some(Mutation::Kill(v1::op::Kill { collection: 1, tasks })));
+    let kill = |tasks| {
+        request(Some(Mutation::Kill(v1::op::Kill {
+            owner: "ana".to_owned(),
+            job: "web".to_owned(),
+            tasks,
+        })))
+    };
     let observe = |observation| {
         Some(Kind::Observe(v1::op::Observe { machine: 1, observations: vec![observation] }))
     };

@@ -89,7 +89,7 @@ impl Cell {
         events: &mut Events,
     ) -> Result<Reply, Rejection> {
         self.capabilities_are_there()?;
-        let job = self.jobs.get(id).ok_or(Rejection::NoSuchJob(id))?;
+        let job = self.jobs.get(id).ok_or(Rejection::NoSuchCollection(id))?;
         if job.owner == *by {
             return Ok(Reply::Done);
         }

@@ -50,7 +50,7 @@ impl Mutation {
             Self::SetPlatform { platform, .. } => self::platform(platform),
             // Names, numbers and digests are bounded by their types, ranges of tasks where they are asked
             // for.
-            Self::Kill { .. }
+            Self::Kill(_)
             | Self::UndrainMachine { .. }
             | Self::RemoveMachine { .. }
             | Self::AddUser { .. }

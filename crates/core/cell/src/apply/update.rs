@@ -22,7 +22,7 @@ impl Cell {
         spec: &Arc<JobSpec>,
         events: &mut Events,
     ) -> Result<(), Rejection> {
-        let job = self.jobs.get(id).ok_or(Rejection::NoSuchJob(id))?;
+        let job = self.jobs.get(id).ok_or(Rejection::NoSuchCollection(id))?;
         let fields = job.spec.needs_restart(spec);
         if !fields.is_empty() {
             return Err(Rejection::NeedsRestart {

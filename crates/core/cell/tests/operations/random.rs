@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use cell::{
-    Applied, Assignment, Cell, DecisionChecker, Image, Job, Machine, MachineState, MemberChange,
-    Mutation, Observation, Op, Outcome, RequestId,
+    Applied, Assignment, Cell, DecisionChecker, Image, Job, Kill, Machine, MachineState,
+    MemberChange, Mutation, Observation, Op, Outcome, RequestId,
 };
 use model::{
     Bytes, Capability, CellName, CollectionId, DirectoryId, End, Generation, GrantId, InstanceId,
@@ -152,8 +152,11 @@ fn mutation() -> impl Strategy<Value = Mutation> {
             .prop_map(|(allocs, option)| {
                 Mutation::Submit(submitted("room", allocs, &["cpu=200", "ram=200", "allocs=bob", option]))
             }),
-        3 => (small_or_huge(), tasks)
-            .prop_map(|(id, tasks)| Mutation::Kill { collection: CollectionId(id), tasks }),
+        3 => (select(vec!["ana", "bob"]), select(vec!["web", "db", "room", "none"]), tasks)
+            .prop_map(|(owner, job, tasks)| {
+                let job = job.parse().expect("a name");
+                Mutation::Kill(Kill { owner: user(owner), job, tasks })
+            }),
         2 => names,
         3 => machines,
     ]

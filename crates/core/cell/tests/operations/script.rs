@@ -15,7 +15,7 @@
 //!                               [on=CONSTRAINT,…] [after=JOB,…] [parent=JOB] [label=NAME:VALUE]
 //!                               [in=SET] [allocs=USER,…|none]
 //!                               [estimation=no] [kernel=FEATURE,…]
-//! [as USER] kill ADDRESS           or `kill job ID`; without `as`, the owner does it
+//! [as USER] kill ADDRESS           without `as`, the owner does it
 //! [as USER] add MACHINE ADDRESS    without `as`, root does it
 //! drain MACHINE [REASON]           undrain MACHINE            remove MACHINE
 //! say MACHINE NAME[=VALUE]…        without a value, it is not said any more
@@ -68,8 +68,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cell::{
-    Assignment, Cell, DecisionChecker, MemberChange, Mutation, Observation, Op, Outcome, Reply,
-    RequestId,
+    Assignment, Cell, DecisionChecker, Kill, MemberChange, Mutation, Observation, Op, Outcome,
+    Reply, RequestId,
 };
 use expect_test::Expect;
 use model::{
@@ -292,14 +292,10 @@ impl Script {
                 let (_, job) = address.split_once('/').expect("OWNER/JOB");
                 Mutation::Submit(submitted(job, number(tasks), options))
             }
-            ["kill", "job", id] => {
-                Mutation::Kill { collection: CollectionId(number(id)), tasks: TaskSelection::All }
-            }
             ["kill", address] => {
                 let address: Address = address.parse().expect("an address");
-                let owner = address.user.unwrap_or_else(|| user(by));
-                let job = self.cell.job_named(&owner, &address.job).expect("a job of that name");
-                Mutation::Kill { collection: job.id, tasks: address.tasks }
+                let Address { user: owner, job, tasks } = address;
+                Mutation::Kill(Kill { owner: owner.unwrap_or_else(|| user(by)), job, tasks })
             }
             ["add", name, address] => Mutation::AddMachine {
                 name: MachineName::new(name).expect("a machine's name"),

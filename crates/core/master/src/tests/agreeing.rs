@@ -93,7 +93,8 @@ impl World {
             Step::Kill(index) => {
                 let Some(job) = self.cell.jobs().find(|job| job.is_alive()) else { return };
                 let tasks = TaskSelection::Some(vec![(TaskIndex(*index), TaskIndex(*index))]);
-                self.request(Mutation::Kill { collection: job.id, tasks });
+                let kill = Mutation::Kill(cell::Kill::of(job, tasks));
+                self.request(kill);
             }
             Step::Op(op) => drop(self.apply(op)),
             Step::Request(mutation) => self.request(mutation.clone()),

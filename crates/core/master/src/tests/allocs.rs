@@ -37,7 +37,7 @@ fn an_order_has_allocs_apart_from_tasks() {
     };
     let alone = |alloc| Order { allocs: vec![alloc], ..Order::default() };
     assert_eq!(order(&world), alone(expected));
-    world.request(Mutation::Kill { collection: CollectionId(1), tasks: TaskSelection::All });
+    world.request(kill("room", TaskSelection::All));
     assert_eq!(order(&world), Order::default(), "it is told to stop as a task is");
 }
 

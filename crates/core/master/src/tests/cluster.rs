@@ -251,7 +251,7 @@ impl Cluster {
 
     pub(super) fn kill(&mut self, index: u32) {
         let tasks = TaskSelection::Some(vec![(TaskIndex(index), TaskIndex(index))]);
-        self.request(Mutation::Kill { collection: CollectionId(1), tasks });
+        self.request(kill("web", tasks));
     }
 
     pub(super) fn request(&mut self, mutation: Mutation) {

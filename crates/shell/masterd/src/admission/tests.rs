@@ -1,6 +1,6 @@
 //! The policy as a table, and a core whose queue is held as full as each line says.
 
-use cell::Op;
+use cell::{Kill, Op};
 use model::{
     Bytes, CollectionId, MachineId, MachineReport, MilliCores, PortRange, Resources, SessionId,
     TaskSelection,
@@ -174,7 +174,11 @@ fn ask(user: &str, priority: Option<&str>) -> Request {
             let task = TaskSpec::of(vec!["sleep".to_owned()]);
             Mutation::Submit(Arc::new(JobSpec::of(name, priority, 1, task)))
         }
-        None => Mutation::Kill { collection: CollectionId(1), tasks: TaskSelection::All },
+        None => Mutation::Kill(Kill {
+            owner: user.parse().expect("a name"),
+            job: "web".parse().expect("a name"),
+            tasks: TaskSelection::All,
+        }),
     };
     Request::Mutate(id, Caller::of(user), mutation)
 }

@@ -188,8 +188,8 @@ fn a_certificate_falls_with_those_of_its_user() {
 fn a_task_does_with_its_users_jobs_what_takes_no_capability() {
     let told = Told::new();
     let job = told.cell.job(CollectionId(1)).expect("a job");
-    assert_eq!(may_touch(&user("ana"), job), Ok(()));
-    let said = may_touch(&user("root"), job).expect_err("another's");
+    assert_eq!(may_touch(&user("ana"), &job.owner, &job.spec.name), Ok(()));
+    let said = may_touch(&user("root"), &job.owner, &job.spec.name).expect_err("another's");
     assert_eq!(said, "a task of root may do nothing with ana/asks: only with jobs of root");
 
     let submit = |change: Change| {
