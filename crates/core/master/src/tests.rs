@@ -268,14 +268,15 @@ fn a_killed_task_is_left_out_of_the_order_and_dead_when_it_is_gone() {
 }
 
 #[test]
-fn a_machine_is_down_after_so_many_missed_polls_and_back_with_the_first_answer() {
+fn a_machine_is_unreachable_after_so_many_missed_polls_and_back_with_the_first_answer() {
     let mut world = World::new();
     world.tick();
     world.answer(true, 3, &[]);
     for missed in 1..=5 {
         assert_eq!(world.after(2_000), "poll");
         let said = world.fail();
-        let expected = if missed == 5 { "MachineSilent { machine: MachineId(1) }" } else { "" };
+        let expected =
+            if missed == 5 { "MachineUnreachable { machine: MachineId(1) }" } else { "" };
         assert_eq!(said, expected);
     }
     assert_eq!(world.after(2_000), "poll", "it is asked on");

@@ -10,9 +10,9 @@ use cell::{
     TaskState,
 };
 use model::{
-    Bytes, CellName, End, HeldPorts, InstanceId, JobName, Level, MachineId, MachineName,
-    MachineReport, MilliCores, PortName, PortRange, Priority, Resources, SessionId, Span,
-    TaskSelection, Time, UserName,
+    Bytes, CellName, End, HeldPorts, InstanceId, JobName, MachineId, MachineName, MachineReport,
+    MilliCores, PortName, PortRange, Priority, Resources, SessionId, Span, TaskSelection, Time,
+    UserName,
 };
 use proptest::prelude::*;
 use scheduler::{Plan, Policy, Scheduler, Settings};
@@ -39,7 +39,6 @@ impl Life {
         let now = Time(1_000_000_000);
         let name = CellName::new("test").expect("a name");
         cell.apply(now, &Op::Bootstrap { name, administrator: root() });
-        cell.apply(now, &Op::RaiseLevel { to: Level(3) });
         cell.apply(now, &Op::OpenSession { user: root() });
         let watch = DecisionChecker::from(&cell);
         let scheduler = Scheduler::with(cell, settings);

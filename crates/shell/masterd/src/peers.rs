@@ -6,7 +6,6 @@
 //! own state does not have yet, and has to answer: so each says where it is when it begins to talk.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -509,8 +508,6 @@ fn size(message: &ReplicaMessage) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use model::{DirectoryId, LogIndex};
-    use replica::{Consensus, ConsensusKind};
     use rpc::{Authority, Identity, Validity};
 
     use super::*;

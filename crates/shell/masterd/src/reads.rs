@@ -298,7 +298,6 @@ mod tests {
         let user = |name: &str| -> UserName { name.parse().expect("a name") };
         let name = "lab".parse().expect("a name");
         cell.apply(Time(1), &Op::Bootstrap { name, administrator: user("root") });
-        cell.apply(Time(1), &Op::RaiseLevel { to: cell::LEVEL });
         let env = |name: &str| BTreeMap::from([(name.to_owned(), "hunter2".to_owned())]);
         let mut task = TaskSpec::of(vec!["x".to_owned()]);
         let (name, priority) = ("keys".parse().expect("a name"), "1".parse().expect("one"));

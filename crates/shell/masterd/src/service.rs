@@ -21,7 +21,7 @@ use tokio_stream::Stream;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 
-use super::core::{self, Core, View};
+use super::core::{self, Core};
 use super::logs::{newest_life, relay, say_not_kept};
 use super::metrics::{Metrics, Requests};
 use super::past::Past;

@@ -184,7 +184,7 @@ fn ends() -> Vec<End> {
 }
 
 fn requests() -> Vec<Mutation> {
-    let (range, collection) = ((TaskIndex(0), TaskIndex(4)), CollectionId(1));
+    let range = (TaskIndex(0), TaskIndex(4));
     let kill = |tasks| Mutation::Kill(Kill { owner: name("ana"), job: name("web"), tasks });
     let changes = [("rack", Some("r1")), ("note", Some("")), ("switch", None)];
     let changes = changes.map(|(name, value)| (name.to_owned(), value.map(str::to_owned)));

@@ -146,7 +146,6 @@ impl Life {
         let now = Time(1_000_000_000_000_000);
         let mut life = Self { cell: Cell::empty(), now, sequence: 0, ops: Vec::new() };
         life.apply(Op::Bootstrap { name: "dev".parse().expect("a name"), administrator: ana() });
-        life.apply(Op::RaiseLevel { to: cell::LEVEL });
         life.apply(Op::OpenSession { user: ana() });
         life.apply(Op::OpenSession { user: ben() });
         (0..3).for_each(|number| life.take(Step::AddMachine(number)));
@@ -175,11 +174,11 @@ impl Life {
             Step::Update(job, change) => self.update(job, change),
             Step::Kill(job, task) => {
                 let job = self.job(job);
-                let (owner, name) = match job {
+                let (owner, name) = match &job {
                     Some(job) => (job.owner.clone(), job.spec.name.clone()),
                     None => ("ana".parse().expect("a name"), "nobodys".parse().expect("a name")),
                 };
-                let tasks = job.map_or(1, |job| job.spec.tasks);
+                let tasks = job.as_ref().map_or(1, |job| job.spec.tasks);
                 let (first, last) = (TaskIndex(task % tasks), TaskIndex(tasks - 1));
                 let tasks = match task % 2 {
                     0 => TaskSelection::All,

@@ -302,11 +302,11 @@ fn a_malformed_image_is_refused_with_its_place() {
                 // The level is what matters, whatever else a later build has written.
                 (head(all).level, head(all).name) = (99, "A B".to_owned());
             },
-            "head.level: needs level 99 of the state machine, and this build knows levels up to 3: \
+            "head.level: needs level 99 of the state machine, and this build knows levels up to 1: \
              it is too old"
                 .to_owned(),
         ),
-        (|all| head(all).level = 0, "head.level: must be 1 to 3, is 0".to_owned()),
+        (|all| head(all).level = 0, "head.level: must be 1 to 1, is 0".to_owned()),
         (
             |all| head(all).administrators = vec![String::new()],
             "head.administrators[0]: a user name cannot be empty".to_owned(),

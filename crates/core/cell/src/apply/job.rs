@@ -12,8 +12,8 @@ use crate::lifecycle::Transition;
 use crate::state::Tallied;
 use crate::state::bounds::TASKS_MAX;
 use crate::{
-    CAPABILITIES, Cell, Death, Event, EventKind, Job, JobParts, JobState, Kill, KillReason, Op,
-    PendingCause, Rejection, Reply, StopReason, Subject, Submission, Task, TaskState,
+    Cell, Death, Event, EventKind, Job, JobParts, JobState, Kill, KillReason, PendingCause,
+    Rejection, Reply, StopReason, Subject, Submission, Task, TaskState,
 };
 
 /// The jobs that a description names, found.
@@ -32,11 +32,6 @@ impl Cell {
         events: &mut Events,
     ) -> Result<Reply, Rejection> {
         texts::description(spec)?;
-        if let Some((what, level)) = Op::beyond_level_1(spec)
-            && self.level < level
-        {
-            return Err(Rejection::Invalid(format!("{what} need a cell at level {level}")));
-        }
         if let Some(job) = self.job_named(by, &spec.name)
             && job.is_alive()
         {
@@ -194,7 +189,7 @@ impl Cell {
         for index in tasks.of(last.saturating_add(1)) {
             killed += u32::from(self.kill_task(id, index, &why, events));
         }
-        if foreign && events.events.len() > place && self.level >= CAPABILITIES {
+        if foreign && events.events.len() > place {
             let capability = Capability::AdministerJobs;
             let kind = EventKind::CapabilityUsed { capability };
             // Before what it did: a job of which that was the end is not heard of after it.

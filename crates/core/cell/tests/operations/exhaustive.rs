@@ -137,7 +137,6 @@ fn begun() -> Cell {
     let mut cell = Cell::empty();
     let name = CellName::new("cc").expect("a name");
     cell.apply(Time::ZERO, &Op::Bootstrap { name, administrator: user("root") });
-    cell.apply(Time::ZERO, &Op::RaiseLevel { to: cell::LEVEL });
     cell.apply(Time::ZERO, &Op::OpenSession { user: user("root") });
     for id in [1, 2] {
         let name = MachineName::new(&format!("m{id}")).expect("a name");

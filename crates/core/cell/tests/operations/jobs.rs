@@ -217,10 +217,11 @@ fn owners_and_administrators_may_kill_and_nobody_else() {
         SUBMIT 1-1-1 (new)
         job 1
         > as bob kill ana/web
-        refused: bob may not kill ana/web: ana or an administrator may
+        refused: bob may not kill ana/web: ana, an administrator or a user with the capability administer-jobs may
         > as bob kill ana/web/7
-        refused: bob may not kill ana/web: ana or an administrator may
+        refused: bob may not kill ana/web: ana, an administrator or a user with the capability administer-jobs may
         > as root kill ana/web/0
+        USE_CAPABILITY job 1 administer-jobs
         KILL 1-0-1 (by root)
         killed 1
         > as ana kill web/1
@@ -230,7 +231,7 @@ fn owners_and_administrators_may_kill_and_nobody_else() {
         > as root kill ana/web
         killed 0
         > as bob kill ana/web
-        refused: bob may not kill ana/web: ana or an administrator may
+        refused: bob may not kill ana/web: ana, an administrator or a user with the capability administer-jobs may
     "#]]);
 }
 

@@ -315,7 +315,8 @@ fn absurd() -> impl Strategy<Value = Op> {
         1 => of_replicas(),
         2 => of_enrolment(),
         2 => machine_id().prop_map(|machine| Op::MachineBack { machine }),
-        1 => small_or_huge_32().prop_map(|to| Op::RaiseLevel { to: Level(to) }),
+        1 => prop_oneof![small_or_huge_32(), Just(cell::TEST_LEVEL.0)]
+            .prop_map(|to| Op::RaiseLevel { to: Level(to) }),
         2 => prop::collection::vec(small_or_huge().prop_map(CollectionId), 0..4)
             .prop_map(|collections| Op::Forget { collections }),
     ]
@@ -434,7 +435,6 @@ fn begun() -> Cell {
         cell.apply(Time::ZERO, &Op::Request { id, by: user("root"), mutation });
     }
     cell.apply(Time::ZERO, &Op::DescribeMachine { machine: MachineId(1), report: report(&[]) });
-    cell.apply(Time::ZERO, &Op::RaiseLevel { to: cell::LEVEL });
     cell
 }
 

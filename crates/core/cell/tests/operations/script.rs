@@ -30,14 +30,14 @@
 //! stop SILENT OF                   the breaker stops rescheduling
 //! allow
 //! resume                           root does it
-//! [as USER] certify NAME SERIAL [for=SECONDS]    add a user: level 2 first. Root does it
+//! [as USER] certify NAME SERIAL [for=SECONDS]    add a user. Root does it
 //! [as USER] revoke-user NAME            root does it
 //! [as USER] grant USER BAND [cpu=MILLI] [ram=MIB] [disk=MIB] [from=SECONDS] [until=SECONDS]
 //! [as USER] revoke GRANT           [as USER] oversell BAND PERCENT        [as USER] meter on|off
 //! [as USER] add-replica ADDRESS         [as USER] remove-replica ID         root does it
 //! member ID learner|voter|out      what becomes of a replica in consensus
 //! replica ID [in DIRECTORY] has LEVEL [ADDRESS]      what a replica says of itself
-//! [as USER] token MACHINE SERIAL [for=SECONDS]      level 3 first. Root does it
+//! [as USER] token MACHINE SERIAL [for=SECONDS]      root does it
 //! [as USER] revoke-machine MACHINE      root does it
 //! enrol TOKEN KEY ADDRESS SERIAL [for=SECONDS]      a key is a number
 //! renew MACHINE OLD SERIAL [for=SECONDS]
@@ -52,7 +52,7 @@
 //! crowd N                          as many users open one each
 //! request SESSION#SEQUENCE as USER COMMAND        with #FROM-TO, several; the last answer is shown
 //! show                             what there is
-//! [as USER] replica-token ID SERIAL [for=SECONDS]    level 3 first. Root does it
+//! [as USER] replica-token ID SERIAL [for=SECONDS]    root does it
 //! join ID TOKEN KEY                a replica's process, with a token
 //! show replicas                    who the replicas are
 //! show users                       who was added or revoked

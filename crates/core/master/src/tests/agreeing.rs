@@ -148,7 +148,6 @@ proptest! {
     #[test]
     fn nothing_that_differs_is_overlooked(steps in prop::collection::vec(step(), 0..40)) {
         let mut world = World::new();
-        world.apply(&Op::RaiseLevel { to: cell::LEVEL });
         for step in &steps {
             world.take(step);
             prop_assert!(world.master.counts_right(world.now, &world.cell));

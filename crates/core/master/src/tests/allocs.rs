@@ -7,7 +7,6 @@ use model::JobName;
 /// An alloc set, of whose allocs some are placed on the machine.
 fn world(allocs: u32) -> World {
     let mut world = World::new();
-    world.apply(&Op::RaiseLevel { to: cell::LEVEL });
     world.tick();
     world.answer(true, 3, &[]);
     let mut task = TaskSpec::of(vec![]);

@@ -2,8 +2,7 @@
 
 use cell::{Kill, Op};
 use model::{
-    Bytes, CollectionId, MachineId, MachineReport, MilliCores, PortRange, Resources, SessionId,
-    TaskSelection,
+    Bytes, MachineId, MachineReport, MilliCores, PortRange, Resources, SessionId, TaskSelection,
 };
 use replica::Input;
 use spec::{JobSpec, TaskSpec};
@@ -117,7 +116,6 @@ fn cell_with_a_grant() -> Cell {
         cell.apply(now, &op).outcome
     };
     apply(Op::Bootstrap { name: "lab".parse().expect("a name"), administrator: root.clone() });
-    apply(Op::RaiseLevel { to: cell::LEVEL });
     apply(Op::OpenSession { user: root.clone() });
     let mut sequence = 0;
     let mut request = |mutation| {

@@ -4,12 +4,9 @@ use std::pin::Pin;
 use std::task::Poll;
 
 use cell::Kill;
-use model::{
-    GcuFactor, KeyDigest, MachineName, ReplicaId, Serial, SessionId, Span, TaskSelection, Time,
-};
+use model::{GcuFactor, KeyDigest, MachineName, ReplicaId, Serial, SessionId, Span, TaskSelection};
 use spec::{JobSpec, TaskSpec};
 
-use super::super::core::Message;
 use super::super::test_services::TestServices;
 use super::*;
 

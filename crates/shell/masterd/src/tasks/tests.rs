@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use cell::{Assignment, LEVEL, Mutation, Observation, Op, RequestId};
+use cell::{Assignment, Mutation, Observation, Op, RequestId};
 use model::{
     Band, Bytes, Capability, CellName, End, JobName, KernelFeature, MachineId, MachineReport,
     MilliCores, PortRange, Resources, SessionId,
@@ -45,7 +45,6 @@ impl Told {
         let mut told = Self { cell: Cell::empty(), sequence: 0 };
         let name = CellName::new("cc").expect("a name");
         told.apply(1, &Op::Bootstrap { name, administrator: user("root") });
-        told.apply(1, &Op::RaiseLevel { to: LEVEL });
         for by in ["root", "ana"] {
             told.apply(1, &Op::OpenSession { user: user(by) });
         }
