@@ -210,7 +210,6 @@ impl Cluster {
         let cell = CellName::new("dev").expect("a name");
         self.propose(Op::Nothing);
         self.propose(Op::Bootstrap { name: cell, administrator: ana.clone() });
-        self.propose(Op::RaiseLevel { to: cell::LEVEL });
         self.propose(Op::OpenSession { user: ana });
         for number in 1..=machines {
             let address = format!("m{number}:1");
@@ -251,7 +250,7 @@ impl Cluster {
 
     pub(super) fn kill(&mut self, index: u32) {
         let tasks = TaskSelection::Some(vec![(TaskIndex(index), TaskIndex(index))]);
-        self.request(Mutation::Kill { collection: CollectionId(1), tasks });
+        self.request(kill("web", tasks));
     }
 
     pub(super) fn request(&mut self, mutation: Mutation) {

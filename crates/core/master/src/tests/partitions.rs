@@ -66,8 +66,8 @@ fn machines_of_a_replica_that_leaves_are_polled_at_once_and_no_others() {
         2:
         3: m10* m12*
         > runs m10 m12
-        m10: 1-9-1 (term 1, index 39)
-        m12: 1-11-1 (term 1, index 41)
+        m10: 1-9-1 (term 1, index 38)
+        m12: 1-11-1 (term 1, index 40)
         > active
         > polls
         1:

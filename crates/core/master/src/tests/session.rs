@@ -8,7 +8,6 @@
 //! ```text
 //! cell MACHINES TASKS       so many machines, m1 and so on, with so many tasks on each
 //! set rate=N burst=N again=SECONDS   before the cell
-//! level N                   of the cell, before it; 2 unless said
 //! slow SECONDS              so long it takes from now on until what is proposed is applied
 //! silent MACHINE…           they answer no poll any more: m3, m2-m5
 //! answer MACHINE…           they do again
@@ -26,8 +25,8 @@ use borglet::{TaskReport, TaskStatus};
 use cell::{Assignment, Mutation, Outcome, RequestId, Rescheduling};
 use expect_test::Expect;
 use model::{
-    Bytes, CellName, InstanceId, Level, MachineReport, MilliCores, PortRange, Resources, SessionId,
-    Stamp, TaskId, TaskIndex, Term, UserName,
+    Bytes, CellName, InstanceId, MachineReport, MilliCores, PortRange, Resources, SessionId, Stamp,
+    TaskId, TaskIndex, Term, UserName,
 };
 use spec::{JobSpec, TaskSpec};
 
@@ -69,7 +68,6 @@ enum Later {
 
 struct World {
     settings: Settings,
-    level: Level,
     slow: Span,
     now: Time,
     term: u64,
@@ -95,7 +93,6 @@ impl World {
         let settings = Settings::default();
         Self {
             settings,
-            level: cell::LEVEL,
             slow: Span::ZERO,
             now: Time::ZERO,
             term: 1,
@@ -122,7 +119,6 @@ impl World {
                     }
                 }
             }
-            ["level", level] => self.level = Level(number(level)),
             ["cell", machines, tasks] => self.begin(number(machines), number(tasks)),
             ["slow", seconds] => self.slow = Span::from_secs(number(seconds)),
             ["silent", ref machines @ ..] => self.silence(machines, true),
@@ -146,7 +142,6 @@ impl World {
         let ana = UserName::new("ana").expect("a name");
         let cell = CellName::new("dev").expect("a name");
         self.apply(&Op::Bootstrap { name: cell, administrator: ana.clone() });
-        self.apply(&Op::RaiseLevel { to: self.level });
         self.apply(&Op::OpenSession { user: ana });
         let report = machine_report();
         for number in 1..=machines {

@@ -85,6 +85,7 @@ fn histories_reach_every_state_and_every_event() {
         task: killed with its alloc set
         task: killed with its parent
         task: killed with its predecessor
+        task: pending, evicted
         task: pending, failed
         task: pending, lost
         task: pending, machine failure
@@ -96,8 +97,8 @@ fn histories_reach_every_state_and_every_event() {
         task: reserves less than its limit
         task: started
         task: starting
+        task: stopping, evicted
         task: stopping, killed by a user
-        task: stopping, killed with its alloc set
         task: stopping, killed with its parent
         task: stopping, machine shutdown
         task: stopping, preempted
@@ -118,7 +119,6 @@ fn histories_reach_every_state_and_every_event() {
         finish
         health
         kill
-        level raised
         lost
         machine added
         machine back
@@ -137,6 +137,7 @@ fn histories_reach_every_state_and_every_event() {
         queue
         replica added
         replica described
+        replica joined
         replica member
         replica removed
         replica token issued
