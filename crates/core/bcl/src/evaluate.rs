@@ -1,7 +1,5 @@
 //! From a source file to job descriptions.
 
-use std::collections::BTreeMap;
-
 use rsjsonnet_lang::arena::Arena;
 use rsjsonnet_lang::program::Value;
 use spec::{JobSpec, Path};
@@ -9,20 +7,13 @@ use spec::{JobSpec, Path};
 use crate::error::{Error, ErrorKind, Errors};
 use crate::explain::Explainer;
 use crate::fields::{Found, Wrong};
-use crate::interpreter::{Interpreter, Loader};
+use crate::interpreter::{Interpreter, Loader, Settings};
 use crate::json::{Json, TooLarge};
 use crate::limits;
 use crate::locate::Trees;
 use crate::related::check_order;
 use crate::schema;
 use crate::source::{FileId, Files};
-
-/// What a file may ask about its surroundings.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Settings {
-    /// External variables, which files read by `std.extVar`; the shell gives `cell` and `user`.
-    pub variables: BTreeMap<String, String>,
-}
 
 /// Evaluates a file to the jobs that it describes: one, or those of a list, in its order.
 ///

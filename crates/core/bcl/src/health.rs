@@ -1,10 +1,11 @@
 //! Health checks.
 
+use model::PortName;
 use spec::{HealthCheck, Path};
 
+use crate::error::ErrorKind;
 use crate::fields::{Fields, Found, Shape};
 use crate::json::Json;
-use crate::overrides::port_name;
 use crate::quantity::{self, text};
 
 const HEALTH_CHECK: Shape = Shape {
@@ -13,6 +14,11 @@ const HEALTH_CHECK: Shape = Shape {
     fields: &["port", "path", "interval", "timeout", "startGrace", "failures"],
     spellings: &[],
 };
+
+/// The name of a port.
+pub(crate) fn port_name(value: &Json) -> Result<PortName, ErrorKind> {
+    Ok(PortName::new(text("a port's name, such as 'http'", value)?)?)
+}
 
 /// Whether a value says that there is no health check: null, or one whose port is null.
 pub(crate) fn is_off(value: &Json) -> bool {

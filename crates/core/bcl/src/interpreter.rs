@@ -10,10 +10,16 @@ use rsjsonnet_lang::program::{
 };
 use rsjsonnet_lang::span::{SourceId, SpanContext, SpanId};
 
-use crate::evaluate::Settings;
 use crate::nesting;
 use crate::source::{File, FileId, Files, Range};
 use crate::{LIBRARY, LIBRARY_NAME, limits};
+
+/// What a file may ask about its surroundings.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// External variables, which files read by `std.extVar`; the shell gives `cell` and `user`.
+    pub variables: BTreeMap<String, String>,
+}
 
 /// Where imported files come from. The shell implements it over real files.
 pub trait Loader {

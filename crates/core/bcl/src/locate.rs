@@ -9,6 +9,9 @@
 //! What makes this sound: the value exists, so when every other source of it is certainly absent,
 //! the one that is left is the one.
 
+mod callee;
+mod walk;
+
 use std::collections::BTreeMap;
 
 use rsjsonnet_lang::arena::Arena;
@@ -22,7 +25,7 @@ use spec::{Path, Step};
 use crate::json::Json;
 use crate::scope::Scope;
 use crate::source::{FileId, Files, Range};
-use crate::walk::Walk;
+use walk::Walk;
 
 /// How deep expressions are followed; beyond, the nearest text around is given.
 const DEPTH_MAX: u32 = 200;

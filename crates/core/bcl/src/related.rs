@@ -8,7 +8,12 @@ use spec::{JobReference, JobSpec, Path};
 use crate::error::ErrorKind;
 use crate::fields::Found;
 use crate::json::Json;
-use crate::schema::job_reference;
+use crate::quantity::text;
+
+/// A job, as a description names it.
+pub(crate) fn job_reference(value: &Json) -> Result<JobReference, ErrorKind> {
+    Ok(text("the name of a job, such as 'extract' or 'ana/load'", value)?.parse()?)
+}
 
 /// Where in its value a job is said to run after another. The description has the others in an
 /// order of its own, and each once.

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use model::{
     Appclass, Band, JobName, KernelFeature, Priority, PriorityError, SchedulingClass, UserName,
 };
-use spec::{JobReference, JobSpec, Kind, Maximum, Path, ProblemKind, RestartPolicy, TaskSpec};
+use spec::{JobSpec, Kind, Maximum, Path, ProblemKind, RestartPolicy, TaskSpec};
 
 use crate::error::ErrorKind;
 use crate::fields::{Fields, Found, Shape};
@@ -16,6 +16,7 @@ use crate::json::Json;
 use crate::overrides::{Change, QUANTITY_SPELLINGS, overrides};
 use crate::problems::problems;
 use crate::quantity::{self, text, truth, wrong_type};
+use crate::related::job_reference;
 use crate::words;
 
 const JOB: Shape = Shape {
@@ -145,11 +146,6 @@ pub(crate) fn job(value: &Json, top: &Path, found: &mut Found) -> Option<JobSpec
 
 fn job_name(value: &Json) -> Result<JobName, ErrorKind> {
     Ok(JobName::new(text("a name, such as 'hello'", value)?)?)
-}
-
-/// A job, as a description names it.
-pub(crate) fn job_reference(value: &Json) -> Result<JobReference, ErrorKind> {
-    Ok(text("the name of a job, such as 'extract' or 'ana/load'", value)?.parse()?)
 }
 
 /// A job, which may run in an alloc set; or an alloc set, which says so by its field `allocs`.

@@ -2,15 +2,13 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
-use std::str::FromStr;
 
 use model::{
-    Appclass, Band, Capability, JobName, KernelFeature, NameError, PortName, Priority, Resources,
-    SchedulingClass, Span, TaskIndex, UserName,
+    Appclass, Band, Capability, JobName, KernelFeature, PortName, Priority, Resources,
+    SchedulingClass, Span, TaskIndex,
 };
 
-use crate::{Constraint, Kind};
+use crate::{Constraint, JobReference, Kind};
 
 /// What a user asks for: a number of tasks that run the same program, or of allocs in which tasks of
 /// jobs run.
@@ -48,37 +46,6 @@ pub struct JobSpec {
     pub after: BTreeSet<JobReference>,
     /// The job with which this one ends, where it has one (trace v3, "parent").
     pub parent: Option<JobReference>,
-}
-
-/// Another job, as a description names it: `extract`, `ana/extract`. Where the user is left out,
-/// it is the one who submits.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct JobReference {
-    /// Whose.
-    pub user: Option<UserName>,
-    /// Which.
-    pub job: JobName,
-}
-
-impl FromStr for JobReference {
-    type Err = NameError;
-
-    fn from_str(text: &str) -> Result<Self, NameError> {
-        let (user, job) = match text.split_once('/') {
-            Some((user, job)) => (Some(UserName::new(user)?), job),
-            None => (None, text),
-        };
-        Ok(Self { user, job: JobName::new(job)? })
-    }
-}
-
-impl fmt::Display for JobReference {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.user {
-            Some(user) => write!(f, "{user}/{}", self.job),
-            None => self.job.fmt(f),
-        }
-    }
 }
 
 /// How many tasks of a job are to be at one place at most (trace v3, `max_per_machine`,

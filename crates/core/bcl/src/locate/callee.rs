@@ -4,7 +4,8 @@ use rsjsonnet_lang::ast::{Arg, Expr, ExprKind, Field, FieldName, Member, ObjInsi
 
 use crate::locate::{Answer, Want};
 use crate::scope::{Bound, Scope, argument};
-use crate::walk::Walk;
+
+use super::walk::Walk;
 
 /// A function that can be seen.
 struct Function<'n> {

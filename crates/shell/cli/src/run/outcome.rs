@@ -8,8 +8,8 @@ use model::{TaskIndex, TaskSelection};
 use proto::v1;
 use proto::v1::end::How;
 
-use super::exit::{Code, Failure};
-use super::{run, why};
+use crate::exit::{Code, Failure};
+use crate::{run, why};
 
 /// How many lines of a task that failed are shown, of each stream, and how long one may be.
 const LINES: u32 = 5;
