@@ -13,16 +13,12 @@ use rcgen::{
 };
 use time::OffsetDateTime;
 
+pub use crate::certificate::CLOCK_SKEW;
 use crate::identity::{Identity, check_cell, role_host_name};
 use crate::{Credentials, Error, Result, SigningRequest, certificate, files};
 
 /// How long an authority is good for: ten years.
 pub const AUTHORITY_VALIDITY: Duration = Duration::from_secs(10 * 365 * 86_400);
-
-/// How far back the validity of a new certificate begins: the clocks of machines may differ by
-/// less than this, and may be set back by less. Nobody gains from it: before that moment there is
-/// no key.
-pub const CLOCK_SKEW: Duration = Duration::from_secs(24 * 3_600);
 
 const CERTIFICATE: &str = "ca.pem";
 const KEY: &str = "ca.key";

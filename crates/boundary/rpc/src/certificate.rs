@@ -11,6 +11,11 @@ use x509_parser::prelude::{FromDer as _, X509Certificate};
 use crate::identity::{Identity, check_cell};
 use crate::{Error, Result};
 
+/// How far back the validity of a new certificate begins: the clocks of machines may differ by
+/// less than this, and may be set back by less. Nobody gains from it: before that moment there is
+/// no key.
+pub const CLOCK_SKEW: Duration = Duration::from_secs(24 * 3_600);
+
 /// What a certificate of an identity says. That a trusted authority signed it is TLS's to check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Certified {

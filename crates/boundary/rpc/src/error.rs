@@ -3,8 +3,6 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::identity::BadIdentity;
-
 /// The result of everything in this crate that may fail.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -124,12 +122,25 @@ pub enum Error {
     },
 
     /// A server ended with an error.
-    #[error("the server ended: {}", crate::transport::chain(.0))]
+    #[error("the server ended: {}", chain(.0))]
     Serve(#[source] tonic::transport::Error),
 
     /// A listening socket could not be used.
     #[error("cannot use the listening socket: {0}; check the address that was bound")]
     Listener(#[source] io::Error),
+}
+
+/// A text or a value that is no identity.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{text:?} is not an identity: {why}; write master, borglet/MACHINE, scheduler/NAME, \
+         user/NAME or task/USER/JOB/INDEX"
+)]
+pub struct BadIdentity {
+    /// What was given.
+    pub text: String,
+    /// What is wrong with it.
+    pub why: &'static str,
 }
 
 impl Error {
@@ -138,4 +149,28 @@ impl Error {
         let path = path.to_owned();
         move |source| Self::Io { action, path, source }
     }
+}
+
+/// An error with the causes beneath it.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        append_cause(&mut text, cause);
+        source = cause.source();
+    }
+    text
+}
+
+/// Appends a cause to the text of what it caused.
+pub(crate) fn append_cause(text: &mut String, cause: &dyn std::error::Error) {
+    let cause = cause.to_string();
+    // Many layers repeat the text of another; tonic's own says no more than this.
+    if text.contains(&cause) || cause == "transport error" && !text.is_empty() {
+        return;
+    }
+    if !text.is_empty() {
+        text.push_str(": ");
+    }
+    text.push_str(&cause);
 }

@@ -18,6 +18,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+pub use crate::error::BadIdentity;
 use crate::{Error, Result};
 
 /// The longest name within an identity, in bytes.
@@ -101,19 +102,6 @@ pub enum Joining {
     Machine(String),
     /// The replica of the Borgmaster with this id.
     Replica(u64),
-}
-
-/// A text or a value that is no identity.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "{text:?} is not an identity: {why}; write master, borglet/MACHINE, scheduler/NAME, \
-         user/NAME or task/USER/JOB/INDEX"
-)]
-pub struct BadIdentity {
-    /// What was given.
-    pub text: String,
-    /// What is wrong with it.
-    pub why: &'static str,
 }
 
 impl Identity {

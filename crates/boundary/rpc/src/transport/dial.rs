@@ -22,7 +22,7 @@ use tonic::{ConnectError, Status};
 
 use super::CONNECT_TIMEOUT;
 use super::refusals::Cause;
-use super::tls::WrongServer;
+use crate::tls::WrongServer;
 use crate::{Expect, Identity, certificate};
 
 /// What dials one server.

@@ -25,18 +25,17 @@ mod limiter;
 mod peer;
 mod refusals;
 mod server;
-mod tls;
 
-use std::error::Error as StdError;
+use std::error::Error as _;
 use std::time::Duration;
 
+use crate::error::append_cause;
 pub use client::{check_address, connect, connect_within, link};
 pub use limiter::{Full, Limiter, Permit};
 pub use link::{Answer, CLIENT_KEEP_ALIVE_INTERVAL, KEEP_ALIVE_TIMEOUT, Link};
 pub use peer::{Peer, peer, peer_identity, refuse};
 pub use refusals::{Cause, Refusals};
 pub use server::{Limits, serve};
-pub(crate) use tls::Tls;
 
 /// The largest message of an ordinary call, in bytes: 4 MiB.
 pub const MAX_REQUEST_BYTES: usize = 4 << 20;
@@ -98,27 +97,4 @@ pub fn is_broken(status: &tonic::Status) -> bool {
         source = cause.source();
     }
     false
-}
-
-/// An error with the causes beneath it.
-pub(crate) fn chain(error: &dyn StdError) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        append_cause(&mut text, cause);
-        source = cause.source();
-    }
-    text
-}
-
-fn append_cause(text: &mut String, cause: &dyn StdError) {
-    let cause = cause.to_string();
-    // Many layers repeat the text of another; tonic's own says no more than this.
-    if text.contains(&cause) || cause == "transport error" && !text.is_empty() {
-        return;
-    }
-    if !text.is_empty() {
-        text.push_str(": ");
-    }
-    text.push_str(&cause);
 }

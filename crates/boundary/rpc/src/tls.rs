@@ -27,9 +27,9 @@ const ALPN_HTTP_2: &[u8] = b"h2";
 /// TLS as an identity, at either end.
 pub(crate) struct Tls {
     /// As the server: without a certificate of the cell's authority nobody gets past the handshake.
-    pub(super) server: Arc<ServerConfig>,
+    pub(crate) server: Arc<ServerConfig>,
     /// As the client: of servers whose certificate is the authority's, the expected one.
-    pub(super) client: Arc<ClientConfig>,
+    pub(crate) client: Arc<ClientConfig>,
     shown: Arc<Shown>,
 }
 
@@ -159,7 +159,7 @@ impl ServerCertVerifier for Servers {
 
 /// A server that the authority knows, and that is not the expected one.
 #[derive(Debug)]
-pub(super) struct WrongServer(pub(super) Identity);
+pub(crate) struct WrongServer(pub(crate) Identity);
 
 impl From<WrongServer> for CertificateError {
     fn from(wrong: WrongServer) -> Self {
