@@ -2,6 +2,8 @@
 //! are roles of it; `bourg help` lists them. Each role is implemented in its own crate: this one only
 //! parses the command line and dispatches.
 
+#[cfg(test)]
+mod docs;
 mod elsewhere;
 
 use std::path::{Path, PathBuf};

@@ -13,16 +13,12 @@ use rcgen::{
 };
 use time::OffsetDateTime;
 
+pub use crate::certificate::CLOCK_SKEW;
 use crate::identity::{Identity, check_cell, role_host_name};
 use crate::{Credentials, Error, Result, SigningRequest, certificate, files};
 
 /// The validity of an authority: ten years.
 pub const AUTHORITY_VALIDITY: Duration = Duration::from_secs(10 * 365 * 86_400);
-
-/// How far back the validity of a new certificate begins. The clocks of machines may differ by less
-/// than this, and may be set back by less. This weakens nothing: before issuance the key does not
-/// exist.
-pub const CLOCK_SKEW: Duration = Duration::from_secs(24 * 3_600);
 
 const CERTIFICATE: &str = "ca.pem";
 const KEY: &str = "ca.key";

@@ -11,6 +11,11 @@ use x509_parser::prelude::{FromDer as _, X509Certificate};
 use crate::identity::{Identity, check_cell};
 use crate::{Error, Result};
 
+/// How far back the validity of a new certificate begins. The clocks of machines may differ by less
+/// than this, and may be set back by less. This weakens nothing: before issuance the key does not
+/// exist.
+pub const CLOCK_SKEW: Duration = Duration::from_secs(24 * 3_600);
+
 /// The content of an identity's certificate. TLS checks that a trusted authority signed it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Certified {

@@ -14,8 +14,7 @@ use rcgen::KeyPair;
 use rustls::pki_types::PrivatePkcs8KeyDer;
 use rustls::pki_types::pem::PemObject as _;
 
-use crate::authority::CLOCK_SKEW;
-use crate::certificate::{self, Certified};
+use crate::certificate::{self, CLOCK_SKEW, Certified};
 use crate::identity::Identity;
 use crate::{Error, Result, files};
 

@@ -3,8 +3,6 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::identity::BadIdentity;
-
 /// The result type of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -124,12 +122,25 @@ pub enum Error {
     },
 
     /// A server failed.
-    #[error("the server ended: {}", crate::transport::chain(.0))]
+    #[error("the server ended: {}", chain(.0))]
     Serve(#[source] tonic::transport::Error),
 
     /// A listening socket is unusable.
     #[error("cannot use the listening socket: {0}; check the bound address")]
     Listener(#[source] io::Error),
+}
+
+/// A text or a value that is not an identity.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{text:?} is not an identity: {why}; write master, borglet/MACHINE, scheduler/NAME, \
+         user/NAME or task/USER/JOB/INDEX"
+)]
+pub struct BadIdentity {
+    /// The text.
+    pub text: String,
+    /// The reason.
+    pub why: &'static str,
 }
 
 impl Error {
@@ -138,4 +149,28 @@ impl Error {
         let path = path.to_owned();
         move |source| Self::Io { action, path, source }
     }
+}
+
+/// The message of an error with its causes.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        append_cause(&mut text, cause);
+        source = cause.source();
+    }
+    text
+}
+
+/// Appends the message of a cause.
+pub(crate) fn append_cause(text: &mut String, cause: &dyn std::error::Error) {
+    let cause = cause.to_string();
+    // Skip repetitions of other layers, and tonic's text without information.
+    if text.contains(&cause) || cause == "transport error" && !text.is_empty() {
+        return;
+    }
+    if !text.is_empty() {
+        text.push_str(": ");
+    }
+    text.push_str(&cause);
 }

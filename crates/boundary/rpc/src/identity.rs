@@ -19,6 +19,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+pub use crate::error::BadIdentity;
 use crate::{Error, Result};
 
 /// The maximum length of a name within an identity, in bytes.
@@ -102,19 +103,6 @@ pub enum Joining {
     Machine(String),
     /// The replica of the Borgmaster with this id.
     Replica(u64),
-}
-
-/// A text or a value that is not an identity.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "{text:?} is not an identity: {why}; write master, borglet/MACHINE, scheduler/NAME, \
-         user/NAME or task/USER/JOB/INDEX"
-)]
-pub struct BadIdentity {
-    /// The text.
-    pub text: String,
-    /// The reason.
-    pub why: &'static str,
 }
 
 impl Identity {

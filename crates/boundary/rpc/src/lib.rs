@@ -28,6 +28,7 @@ pub mod metadata;
 pub mod request;
 mod rotating;
 pub mod service;
+mod tls;
 pub mod token;
 pub mod transport;
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use crate::transport::Tls;
+use crate::tls::Tls;
 use crate::{Credentials, Error, Result, certificate};
 
 /// Credentials in use by servers and clients. After a replacement, new handshakes use the new

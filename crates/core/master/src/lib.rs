@@ -177,7 +177,7 @@ impl Master {
     /// An operation was applied; `reordered` as for [`LinkShard::applied`].
     pub fn applied(&mut self, now: Time, cell: &Cell, op: &Op, reordered: &[MachineId]) {
         let Some(Leading { lost, opinions, .. }) = &mut self.leading else { return };
-        lost.settle(now, cell, op);
+        lost.settle(op);
         let here = about(op).into_iter().chain(joining(cell, op));
         here.for_each(|machine| lost.count(now, cell, machine));
         if let Op::Request { mutation: Mutation::RemoveMachine { .. }, .. } = op {

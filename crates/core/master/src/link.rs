@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use borglet::Report;
-use cell::{Cell, LOST_MACHINES, MachineState, Op};
+use cell::{Cell, MachineState, Op};
 use model::{MachineId, Stamp, Time};
 
 use crate::proposal::Proposal;
@@ -159,9 +159,7 @@ impl Link {
     ) -> Option<Op> {
         let state = cell.machine(machine)?.state;
         let op = match (self.reachability(settings), state) {
-            (Reachability::Silent, MachineState::Up) if cell.level() >= LOST_MACHINES => {
-                Op::MachineUnreachable { machine }
-            }
+            (Reachability::Silent, MachineState::Up) => Op::MachineUnreachable { machine },
             (
                 Reachability::Answers,
                 MachineState::Unreachable { .. } | MachineState::Down { .. },

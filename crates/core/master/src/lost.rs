@@ -17,7 +17,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cell::{Cell, LOST_MACHINES, MachineState, Op, Rescheduling};
+use cell::{Cell, MachineState, Op, Rescheduling};
 use model::{MachineId, Time};
 
 use crate::proposal::Proposal;
@@ -155,8 +155,6 @@ impl Lost {
         };
         let waits = match state {
             MachineState::Unreachable { since } => Some(since),
-            // At that level machines are never unreachable in the cell.
-            MachineState::Up if cell.level() < LOST_MACHINES => Some(Time::ZERO),
             _ => None,
         };
         let is_silent =
@@ -225,7 +223,7 @@ impl Lost {
     }
 
     /// An operation was applied.
-    pub(crate) fn settle(&mut self, now: Time, cell: &Cell, op: &Op) {
+    pub(crate) fn settle(&mut self, op: &Op) {
         match op {
             Op::StopRescheduling { .. } | Op::AllowRescheduling => self.breaker.end(),
             Op::MachineUnreachable { machine }
@@ -234,10 +232,6 @@ impl Lost {
                 if let Some(machine) = self.machines.get_mut(machine) {
                     machine.down.end();
                 }
-            }
-            Op::RaiseLevel { .. } => {
-                let all: Vec<MachineId> = self.machines.keys().copied().collect();
-                all.into_iter().for_each(|machine| self.count(now, cell, machine));
             }
             _ => {}
         }
@@ -302,16 +296,10 @@ impl Lost {
             self.again.pop_first();
             self.count(now, cell, machine);
         }
-        if cell.level() < LOST_MACHINES {
-            while let Some((_, machine)) = self.waiting.first().copied() {
-                self.goes(now, machine, settings, actions);
-            }
-        } else {
-            match self.verdict(now, cell, settings, actions) {
-                Verdict::Wait => {}
-                Verdict::Lose => self.lose_at_rate(now, cell, settings, actions),
-                Verdict::BeginAnew => self.begin_anew(),
-            }
+        match self.verdict(now, cell, settings, actions) {
+            Verdict::Wait => {}
+            Verdict::Lose => self.lose_at_rate(now, cell, settings, actions),
+            Verdict::BeginAnew => self.begin_anew(),
         }
         let tell: Vec<MachineId> = std::mem::take(&mut self.to_tell).into_iter().collect();
         if !tell.is_empty() {

@@ -33,6 +33,12 @@ struct World {
 
 const M1: MachineId = MachineId(1);
 
+/// Ana kills tasks of a job of hers.
+fn kill(job: &str, tasks: TaskSelection) -> Mutation {
+    let owner = UserName::new("ana").expect("a name");
+    Mutation::Kill(cell::Kill { owner, job: model::JobName::new(job).expect("a name"), tasks })
+}
+
 impl World {
     /// A cell with one machine that has not reported yet.
     fn new() -> Self {
@@ -254,7 +260,7 @@ fn a_killed_task_is_left_out_of_the_order_and_dead_when_it_is_gone() {
     world.assign(0);
     assert_eq!(world.tick(), "order 6 [1-0-1]");
     world.answer(true, 6, &[(0, TaskStatus::Running { healthy: None })]);
-    world.request(Mutation::Kill { collection: CollectionId(1), tasks: TaskSelection::All });
+    world.request(kill("web", TaskSelection::All));
     assert_eq!(world.tick(), "order 8 []");
     assert_eq!(world.answer(true, 8, &[(0, TaskStatus::Stopping)]), "");
     assert!(world.answer(false, 8, &[]).contains("Stopped"));
@@ -262,14 +268,15 @@ fn a_killed_task_is_left_out_of_the_order_and_dead_when_it_is_gone() {
 }
 
 #[test]
-fn a_machine_is_down_after_so_many_missed_polls_and_back_with_the_first_answer() {
+fn a_machine_is_unreachable_after_so_many_missed_polls_and_back_with_the_first_answer() {
     let mut world = World::new();
     world.tick();
     world.answer(true, 3, &[]);
     for missed in 1..=5 {
         assert_eq!(world.after(2_000), "poll");
         let said = world.fail();
-        let expected = if missed == 5 { "MachineSilent { machine: MachineId(1) }" } else { "" };
+        let expected =
+            if missed == 5 { "MachineUnreachable { machine: MachineId(1) }" } else { "" };
         assert_eq!(said, expected);
     }
     assert_eq!(world.after(2_000), "poll", "it is asked on");
@@ -280,7 +287,7 @@ fn a_machine_is_down_after_so_many_missed_polls_and_back_with_the_first_answer()
 fn dead_jobs_are_forgotten_when_they_are_old() {
     let mut world = World::new();
     world.submit(1);
-    world.request(Mutation::Kill { collection: CollectionId(1), tasks: TaskSelection::All });
+    world.request(kill("web", TaskSelection::All));
     world.tick();
     assert!(!world.after(3_600_000).contains("Forget"));
     assert!(world.after(24 * 3_600_000).contains("Forget"));

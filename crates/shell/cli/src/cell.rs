@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 use client::Target;
 use model::Time;
-use proto::v1;
+use proto::{v1, word};
 
 use super::exit::{Done, Failure};
 use super::show::{self, Shown};
@@ -96,16 +96,16 @@ fn machines(status: &v1::CellStatusResponse) -> String {
 fn rescheduling(status: &v1::CellStatusResponse) -> String {
     let is = status.rescheduling.clone().unwrap_or_default();
     let since = Time(status.time).since(Time(is.since));
-    match is.state.as_str() {
-        "stopped" => format!(
+    match is.state() {
+        v1::ReschedulingState::Stopped => format!(
             "stopped {since} ago because {} of {} machines were unreachable: none is marked down until \
              fewer are; to override: bourg cell resume-rescheduling",
             is.silent, is.of
         ),
-        "resumed" => {
+        v1::ReschedulingState::Resumed => {
             format!("resumed by {} {since} ago, until few machines are unreachable", is.by)
         }
-        other => other.to_owned(),
+        _ => word::<v1::ReschedulingState>(is.state).into_owned(),
     }
 }
 

@@ -4,8 +4,6 @@ use std::error::Error as _;
 use std::fmt;
 use std::process::ExitCode;
 
-use crate::output;
-
 /// The exit codes. `bourg help` prints this table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Code {
@@ -81,9 +79,8 @@ impl Failure {
         Self { status: Some(status), ..self }
     }
 
-    /// Prints the failure and returns the exit code.
-    pub fn end(self) -> ExitCode {
-        output::say(&format!("{self}\n"));
+    /// The exit code of the command.
+    pub(crate) fn exit_code(&self) -> ExitCode {
         ExitCode::from(self.status.unwrap_or(self.code as u8))
     }
 }

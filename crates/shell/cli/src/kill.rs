@@ -63,8 +63,7 @@ async fn wait(connection: &mut Connection, chosen: &Selected, timeout: Duration)
             .await?;
         let tasks = status.jobs.iter().flat_map(|job| &job.tasks);
         let alive = |task: &&v1::TaskStatus| {
-            chosen.tasks.contains(TaskIndex(task.index))
-                && !["finished", "failed", "killed"].contains(&task.state.as_str())
+            chosen.tasks.contains(TaskIndex(task.index)) && !task.state().is_dead()
         };
         let alive = tasks.filter(alive).count();
         if alive == 0 {

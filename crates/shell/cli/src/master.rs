@@ -8,6 +8,7 @@ use model::Time;
 use proto::v1;
 use proto::v1::change_replicas_request::Change;
 use proto::v1::issue_token_request::Joins;
+use proto::word;
 
 use super::exit::{Done, Failure};
 use super::output::{self, Format, Listing};
@@ -140,13 +141,13 @@ fn row(replica: &v1::ReplicaStatus, leader: u64, newest: u64) -> Vec<String> {
 }
 
 fn state(replica: &v1::ReplicaStatus, leader: u64) -> String {
-    let is = match replica.member.as_str() {
-        "voter" if replica.id == leader => "leads",
-        "voter" => "follows",
-        "learner" => "catches up",
-        other => other,
+    let is = match replica.member() {
+        v1::MemberState::Voter if replica.id == leader => "leads".into(),
+        v1::MemberState::Voter => "follows".into(),
+        v1::MemberState::Learner => "catches up".into(),
+        _ => word::<v1::MemberState>(replica.member),
     };
-    if replica.leaving { format!("{is}, leaving") } else { is.to_owned() }
+    if replica.leaving { format!("{is}, leaving") } else { is.into_owned() }
 }
 
 fn add(cell: Target<'_>, args: &AddArgs) -> Done {

@@ -10,6 +10,7 @@ use model::{Band, Bytes, Dimension, GrantId, MilliCores, Resources, Time, UserNa
 use process::clock::wall_clock;
 use proto::v1;
 use proto::v1::change_quota_request::Change;
+use proto::word;
 
 use super::exit::{Code, Done, Failure};
 use super::moment::{self, When};
@@ -201,12 +202,15 @@ fn check(cell: Target<'_>, file: &std::path::Path) -> Done {
                 continue;
             }
             let asked = words(job.asked.as_ref());
-            text += &match (job.refused.as_str(), job.band == Band::Free.name()) {
-                ("", true) => format!(
-                    "{}: within quota, {asked} in {}, which is never charged\n",
-                    job.job, job.band
-                ),
-                ("", false) => format!("{}: within quota, {asked} in {}\n", job.job, job.band),
+            let band = word::<v1::Band>(job.band);
+            text += &match (job.refused.as_str(), job.band()) {
+                ("", v1::Band::Free) => {
+                    format!(
+                        "{}: within quota, {asked} in {band}, which is never charged\n",
+                        job.job
+                    )
+                }
+                ("", _) => format!("{}: within quota, {asked} in {band}\n", job.job),
                 (why, _) => {
                     refused += 1;
                     format!("{}: {why}\n", job.job)
@@ -255,16 +259,16 @@ fn describe(answer: &v1::QuotaResponse) -> String {
         }
     };
     let bands = answer.bands.iter().map(|band| {
-        let name = match band.band.as_str() {
-            "production" => "production and monitoring",
-            other => other,
+        let name = match band.band() {
+            v1::Band::Production => "production and monitoring".into(),
+            _ => word::<v1::Band>(band.band),
         };
         let oversold = match words(band.oversold.as_ref()).as_str() {
             "nothing" => String::new(),
             by => format!("oversold by {by}"),
         };
         let (allowed, granted) = (words(band.allowed.as_ref()), words(band.granted.as_ref()));
-        vec![name.to_owned(), format!("{} %", band.percent), allowed, granted, oversold]
+        vec![name.into_owned(), format!("{} %", band.percent), allowed, granted, oversold]
     });
     text += &output::table(&["BAND", "OF CAPACITY", "ALLOWED", "GRANTED", ""], bands.collect());
     if !answer.users.is_empty() {
@@ -288,7 +292,7 @@ fn user_row(user: &v1::UserQuota) -> Vec<String> {
     };
     vec![
         user.user.clone(),
-        user.band.clone(),
+        word::<v1::Band>(user.band).into_owned(),
         words(user.granted.as_ref()),
         words(user.charged.as_ref()),
         words(user.left.as_ref()),

@@ -90,7 +90,7 @@ pub(super) fn restore(args: &RestoreArgs) -> Done {
 fn replay(mut cell: Cell, mut term: Term, entries: &[LogEntry]) -> anyhow::Result<(Cell, Term)> {
     for entry in entries {
         anyhow::ensure!(
-            entry.level <= LEVEL,
+            entry.level == Level(0) || cell::has_level(entry.level),
             "record {} needs level {} of the state machine; this program supports up to {LEVEL}: use a newer one",
             entry.index,
             entry.level

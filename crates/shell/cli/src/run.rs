@@ -1,5 +1,7 @@
 //! `bourg run`: submits jobs and shows their progress.
 
+mod outcome;
+
 use std::fmt::Write as _;
 use std::io::IsTerminal;
 use std::path::Path;
@@ -12,13 +14,31 @@ use proto::v1;
 use spec::JobSpec;
 
 use super::exit::{Done, Failure};
-use super::{RunArgs, outcome, output, why, with_cell};
+use super::{RunArgs, output, why, with_cell};
 use crate::evaluate;
 
 /// How long a task must be pending before the command explains why.
 const WHY_AFTER: Duration = Duration::from_secs(1);
 /// The default timeout for tasks to become healthy.
 const HEALTHY_PATIENCE: Duration = Duration::from_secs(300);
+
+/// The state of tasks that a command waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Far {
+    /// Healthy, or finished.
+    Healthy,
+    /// Finished.
+    Finished,
+}
+
+impl std::fmt::Display for Far {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Healthy => "healthy",
+            Self::Finished => "finished",
+        })
+    }
+}
 
 /// What to wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,11 +65,11 @@ impl Wait {
         }
     }
 
-    /// The awaited state, in a word.
-    fn far(self) -> &'static str {
+    /// The awaited state of the tasks.
+    fn far(self) -> Far {
         match self {
-            Self::Healthy(_) => "healthy",
-            Self::Ended(_) => "finished",
+            Self::Healthy(_) => Far::Healthy,
+            Self::Ended(_) => Far::Finished,
         }
     }
 
@@ -249,8 +269,8 @@ impl Progress {
         let tasks = job.tasks.iter().enumerate();
         let failed = |(place, task): &(usize, &v1::TaskStatus)| {
             let more = before.get(*place).is_some_and(|before| task.failures > *before);
-            let is_over = ["failed", "killed", "finished"].contains(&task.state.as_str());
-            task.failures > 0 && !is_over && (more || task.state == "pending")
+            let state = task.state();
+            task.failures > 0 && !state.is_dead() && (more || state == v1::TaskState::Pending)
         };
         tasks.into_iter().find(failed).map(|(_, task)| task)
     }
@@ -332,7 +352,7 @@ pub(super) fn is_alloc_set(job: &v1::JobStatus) -> bool {
 
 /// Whether the job is dead: none of its tasks will run again.
 pub(super) fn is_dead(job: &v1::JobStatus) -> bool {
-    ["finished", "failed", "killed"].contains(&job.state.as_str())
+    job.state().is_dead()
 }
 
 /// Prints the names and addresses of a job's tasks: the first port in the address, others by name.
@@ -364,22 +384,23 @@ mod tests {
 
     #[test]
     fn a_failure_is_told_while_the_task_goes_on() {
+        use v1::TaskState::{Failed, Killed, Pending, Running};
         for (before, failures, state, told) in [
-            (0, 1, "pending", true),
-            (1, 1, "pending", true),
-            (0, 1, "running", true),
-            (1, 1, "running", false),
-            (0, 0, "pending", false),
+            (0, 1, Pending, true),
+            (1, 1, Pending, true),
+            (0, 1, Running, true),
+            (1, 1, Running, false),
+            (0, 0, Pending, false),
             // It is not retried.
-            (0, 1, "failed", false),
-            (1, 1, "killed", false),
+            (0, 1, Failed, false),
+            (1, 1, Killed, false),
         ] {
             let mut progress = Progress::new(Instant::now());
             progress.failures = vec![before];
             let task =
-                v1::TaskStatus { failures, state: state.to_owned(), ..v1::TaskStatus::default() };
+                v1::TaskStatus { failures, state: state.into(), ..v1::TaskStatus::default() };
             let job = v1::JobStatus { tasks: vec![task], ..v1::JobStatus::default() };
-            assert_eq!(progress.failed(&job).is_some(), told, "{before} {failures} {state}");
+            assert_eq!(progress.failed(&job).is_some(), told, "{before} {failures} {state:?}");
         }
     }
 }

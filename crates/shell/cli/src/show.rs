@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use client::Target;
 use model::{Priority, Resources, Time};
-use proto::v1;
+use proto::{v1, word};
 
 use super::exit::{Done, Failure};
 use super::output::{self, Format, Listing};
@@ -114,7 +114,7 @@ fn show_jobs(format: &Format, answer: &v1::StatusResponse) -> Done {
                 let ended = counts.finished + counts.failed + counts.killed;
                 vec![
                     job_name(job),
-                    job.state.clone(),
+                    word::<v1::JobState>(job.state).into_owned(),
                     priority(job.spec.as_ref().and_then(|spec| spec.priority)),
                     counts.tasks.to_string(),
                     counts.pending.to_string(),
@@ -196,25 +196,26 @@ fn show_job(format: &Format, job: &v1::JobStatus, now: u64) -> Done {
     output::print(&format!(
         "{}  {}{why}  {priority}{within}  {}  submitted {age} ago\n",
         job_name(job),
-        job.state,
+        word::<v1::JobState>(job.state),
         tally(job),
     ))?;
     if is_alloc_set {
         return show_allocs(format, job, now);
     }
     let row = |task: &v1::TaskStatus| {
-        let health = match (task.state.as_str(), task.health()) {
-            ("running", v1::Health::Healthy) => "healthy",
-            ("running", v1::Health::Unhealthy) => "unhealthy",
-            ("running", v1::Health::Unknown) => "not yet",
-            _ => "",
+        let health = match (task.state(), v1::Health::try_from(task.health)) {
+            (v1::TaskState::Running, Ok(v1::Health::Healthy)) => "healthy".into(),
+            (v1::TaskState::Running, Ok(v1::Health::Unhealthy)) => "unhealthy".into(),
+            (v1::TaskState::Running, Ok(v1::Health::Unknown)) => "not yet".into(),
+            (v1::TaskState::Running, Err(_)) => word::<v1::Health>(task.health),
+            _ => "".into(),
         };
         let ports = task.ports.iter().map(|port| format!("{}={}", port.name, port.port));
         let mut row = vec![
             task.index.to_string(),
-            task.state.clone(),
+            word::<v1::TaskState>(task.state).into_owned(),
             Time(now).since(Time(task.since)).to_string(),
-            health.to_owned(),
+            health.into_owned(),
             task.machine.clone(),
             ports.collect::<Vec<_>>().join(" "),
             task.failures.to_string(),
@@ -265,7 +266,7 @@ fn show_allocs(format: &Format, job: &v1::JobStatus, now: u64) -> Done {
         };
         let mut row = vec![
             alloc.index.to_string(),
-            alloc.state.clone(),
+            word::<v1::TaskState>(alloc.state).into_owned(),
             Time(now).since(Time(alloc.since)).to_string(),
             alloc.machine.clone(),
             taken,
@@ -305,27 +306,29 @@ mod tests {
 
     #[test]
     fn what_ended_is_counted_by_how_it_ended() {
-        let job = |state: &str, [healthy, finished, failed, killed]: [u32; 4]| v1::JobStatus {
-            state: state.to_owned(),
-            counts: Some(v1::JobCounts {
-                tasks: 20,
-                healthy,
-                finished,
-                failed,
-                killed,
-                ..v1::JobCounts::default()
-            }),
-            ..v1::JobStatus::default()
-        };
+        use v1::JobState::{Failed, Finished, Killed, Pending, Running};
+        let job =
+            |state: v1::JobState, [healthy, finished, failed, killed]: [u32; 4]| v1::JobStatus {
+                state: state.into(),
+                counts: Some(v1::JobCounts {
+                    tasks: 20,
+                    healthy,
+                    finished,
+                    failed,
+                    killed,
+                    ..v1::JobCounts::default()
+                }),
+                ..v1::JobStatus::default()
+            };
         for (state, counts, says) in [
-            ("running", [20, 0, 0, 0], "20 of 20 healthy"),
-            ("pending", [0, 0, 0, 0], "0 of 20 healthy"),
-            ("running", [4, 15, 0, 1], "4 of 20 healthy, 15 finished, 1 killed"),
-            ("finished", [0, 20, 0, 0], "20 of 20 finished"),
-            ("failed", [0, 17, 2, 1], "17 of 20 finished, 2 failed, 1 killed"),
-            ("killed", [0, 0, 0, 20], "20 of 20 killed"),
+            (Running, [20, 0, 0, 0], "20 of 20 healthy"),
+            (Pending, [0, 0, 0, 0], "0 of 20 healthy"),
+            (Running, [4, 15, 0, 1], "4 of 20 healthy, 15 finished, 1 killed"),
+            (Finished, [0, 20, 0, 0], "20 of 20 finished"),
+            (Failed, [0, 17, 2, 1], "17 of 20 finished, 2 failed, 1 killed"),
+            (Killed, [0, 0, 0, 20], "20 of 20 killed"),
         ] {
-            assert_eq!(tally(&job(state, counts)), says, "{state} {counts:?}");
+            assert_eq!(tally(&job(state, counts)), says, "{state:?} {counts:?}");
         }
     }
 }

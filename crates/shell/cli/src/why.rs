@@ -120,7 +120,11 @@ fn show_group(text: &mut String, answer: &v1::WhyResponse, group: &v1::PendingGr
         if answer.tasks == 1 { "" } else { "s" },
         now.since(Time(group.since)),
     );
-    if group.cause != "new" {
+    let is_new = matches!(
+        group.pending_cause,
+        Some(v1::PendingCause { cause: Some(v1::pending_cause::Cause::Submitted(_)) })
+    );
+    if !is_new {
         let _infallible = writeln!(text, " {}", group.cause);
     }
     if !group.avoids.is_empty() {

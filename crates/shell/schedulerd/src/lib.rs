@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use cell::Cell;
-use model::{InstanceId, LogIndex, Time};
+use model::{InstanceId, Level, LogIndex, Time};
 use process::clock::Clock;
 use process::renewal::{self, Masters, Renewed};
 use process::{notify, shutdown};
@@ -206,7 +206,7 @@ fn apply(
         return Ok(());
     }
     anyhow::ensure!(
-        committed.level <= cell::LEVEL.0,
+        cell::has_level(Level(committed.level)),
         "record {} needs level {}; this program supports up to {}: start a newer scheduler",
         committed.index,
         committed.level,

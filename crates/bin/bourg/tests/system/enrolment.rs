@@ -20,7 +20,7 @@ use crate::terminal::Terminal;
 const HOUR: Duration = Duration::from_secs(3_600);
 
 /// The level of the state machine that cells come to.
-pub(crate) const LEVEL: &str = "3";
+pub(crate) const LEVEL: &str = "1";
 
 const JOB: &str = "(import 'borg.libsonnet').service('hello', tasks=1, cmd=['sleep', '1d'])
     { cpu: 0.1, ram: '64 MiB', priority: 'free' }";

@@ -16,13 +16,14 @@ use tokio::io::AsyncBufReadExt as _;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
-use tonic::codegen::Service;
 use tonic::codegen::http::Uri;
+use tonic::codegen::{BoxFuture, Service};
+use tonic::{ConnectError, Status};
 
 use super::CONNECT_TIMEOUT;
 use super::refusals::Cause;
-use super::tls::WrongServer;
-use crate::{Expect, Identity};
+use crate::tls::WrongServer;
+use crate::{Expect, Identity, certificate};
 
 /// Dials one server.
 #[derive(Clone)]
@@ -64,10 +65,6 @@ impl Dial {
         Self(Arc::new(target))
     }
 
-    pub(super) fn address(&self) -> &str {
-        &self.0.address
-    }
-
     pub(super) async fn dial(&self) -> Result<TlsStream<TcpStream>, Failed> {
         let failed = |why| Failed { address: self.0.address.clone(), why };
         let patience = self.0.patience.to_connect();
@@ -77,12 +74,6 @@ impl Dial {
         let stream = stream.map_err(|error| failed(Why::Unreachable(Arc::new(error))))?;
         let stream = tokio::time::timeout(patience, self.shake_hands(stream)).await;
         stream.map_err(late("TLS handshake"))?.map_err(failed)
-    }
-
-    /// The error for a caller when the server's certificate was revoked.
-    pub(super) fn revoked(&self) -> Failed {
-        let why = Why::Distrusts(Cause::Revoked, "was revoked".to_owned());
-        Failed { address: self.0.address.clone(), why }
     }
 
     async fn reach(&self) -> io::Result<TcpStream> {
@@ -162,6 +153,38 @@ impl Service<Uri> for Dial {
         let dial = self.clone();
         Box::pin(async move { dial.dial().await.map(TokioIo::new) })
     }
+}
+
+impl link::Dial for Dial {
+    fn address(&self) -> &str {
+        &self.0.address
+    }
+
+    fn dial(&self) -> BoxFuture<link::Dialled, Status> {
+        let dial = self.clone();
+        Box::pin(async move {
+            let stream = dial.dial().await.map_err(not_connected)?;
+            Ok(link::Dialled { serial: serial(&stream), stream })
+        })
+    }
+
+    fn revoked(&self) -> Status {
+        let why = Why::Distrusts(Cause::Revoked, "was revoked".to_owned());
+        not_connected(Failed { address: self.0.address.clone(), why })
+    }
+}
+
+fn not_connected(failed: Failed) -> Status {
+    Status::from_error(Box::new(ConnectError(Box::new(failed))))
+}
+
+/// The serial number of the server's certificate.
+fn serial(stream: &TlsStream<TcpStream>) -> Arc<[u8]> {
+    let certificates = stream.get_ref().1.peer_certificates();
+    let own = certificates.and_then(|chain| chain.first());
+    // TLS has verified it, so it parses.
+    let certified = own.and_then(|own| certificate::certified(own, "the server").ok());
+    certified.map(|certified| certified.serial).unwrap_or_default().into()
 }
 
 /// A failure to connect to a server.

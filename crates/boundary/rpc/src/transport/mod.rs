@@ -11,8 +11,8 @@
 //! [`tonic::Request::set_timeout`], except for long-lived streams.
 //!
 //! There are two clients: [`connect`] returns a tonic channel ([`connect_within`] one that detects
-//! unresponsive servers quickly), and [`link`](fn@link) a lightweight client for thousands of
-//! connections.
+//! unresponsive servers quickly), and [`link`](fn@link) a lightweight client of crate `link`, for
+//! thousands of connections.
 //!
 //! The generated services set message limits (`max_decoding_message_size`) from the constants here.
 
@@ -21,24 +21,20 @@ mod admission;
 mod client;
 mod dial;
 mod limiter;
-mod link;
 mod peer;
 mod refusals;
 mod server;
-mod tls;
 
-use std::error::Error as StdError;
+use std::error::Error as _;
 use std::time::Duration;
 
-pub use client::{check_address, connect, connect_within};
+use crate::error::append_cause;
+pub use client::{check_address, connect, connect_within, link};
 pub use limiter::{Full, Limiter, Permit};
-#[cfg(fuzzing)]
-pub use link::hear;
-pub use link::{Answer, Link, link};
+pub use link::{Answer, CLIENT_KEEP_ALIVE_INTERVAL, KEEP_ALIVE_TIMEOUT, Link};
 pub use peer::{Peer, peer, peer_identity, refuse};
 pub use refusals::{Cause, Refusals};
 pub use server::{Limits, serve};
-pub(crate) use tls::Tls;
 
 /// The maximum message size of ordinary calls, in bytes: 4 MiB.
 pub const MAX_REQUEST_BYTES: usize = 4 << 20;
@@ -50,14 +46,8 @@ pub const MAX_STREAM_MESSAGE_BYTES: usize = 64 << 20;
 /// The timeout of a TCP connection, and then of the TLS handshake.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// After this long without a frame, a client sends a keep-alive.
-pub const CLIENT_KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(5);
-
 /// After this long without a frame, a server sends a keep-alive.
 pub const SERVER_KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
-
-/// How long either end waits for a keep-alive answer before it closes the connection.
-pub const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The message of a failed call, with its causes.
 #[must_use]
@@ -105,27 +95,4 @@ pub fn is_broken(status: &tonic::Status) -> bool {
         source = cause.source();
     }
     false
-}
-
-/// The message of an error with its causes.
-pub(crate) fn chain(error: &dyn StdError) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        append_cause(&mut text, cause);
-        source = cause.source();
-    }
-    text
-}
-
-fn append_cause(text: &mut String, cause: &dyn StdError) {
-    let cause = cause.to_string();
-    // Skip repetitions of other layers, and tonic's text without information.
-    if text.contains(&cause) || cause == "transport error" && !text.is_empty() {
-        return;
-    }
-    if !text.is_empty() {
-        text.push_str(": ");
-    }
-    text.push_str(&cause);
 }

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use tonic::{Request, Status};
 
 use super::refusals::{Cause, Refusals};
-use crate::authority::CLOCK_SKEW;
+use crate::certificate::CLOCK_SKEW;
 use crate::certificate::{self, Certified};
 use crate::identity::Identity;
 

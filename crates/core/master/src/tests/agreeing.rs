@@ -93,7 +93,8 @@ impl World {
             Step::Kill(index) => {
                 let Some(job) = self.cell.jobs().find(|job| job.is_alive()) else { return };
                 let tasks = TaskSelection::Some(vec![(TaskIndex(*index), TaskIndex(*index))]);
-                self.request(Mutation::Kill { collection: job.id, tasks });
+                let kill = Mutation::Kill(cell::Kill::of(job, tasks));
+                self.request(kill);
             }
             Step::Op(op) => drop(self.apply(op)),
             Step::Request(mutation) => self.request(mutation.clone()),
@@ -147,7 +148,6 @@ proptest! {
     #[test]
     fn nothing_that_differs_is_overlooked(steps in prop::collection::vec(step(), 0..40)) {
         let mut world = World::new();
-        world.apply(&Op::RaiseLevel { to: cell::LEVEL });
         for step in &steps {
             world.take(step);
             prop_assert!(world.master.counts_right(world.now, &world.cell));

@@ -19,7 +19,7 @@
 //! for SECONDS                        time passes
 //! polls                              who polled whom since the last time, and how often; * marks
 //!                                    polls with an order
-//! contacts                           the reachability of the machines, as reported to the leader
+//! reachability                       the reachability of the machines, as reported to the leader
 //! seconds                            the machines polled by replicas other than their own
 //! runs MACHINE…                      what runs there, by the stamp obeyed
 //! ```
@@ -179,7 +179,7 @@ impl Cluster {
             ["kill", task] => self.kill(number(task)),
             ["for", seconds] => self.pass(Span::from_secs(number(seconds))),
             ["polls"] => self.show_polls(),
-            ["contacts"] => self.show_contacts(),
+            ["reachability"] => self.show_reachability(),
             ["seconds"] => self.show_seconds(),
             ["runs", ref machines @ ..] => self.show_runs(machines),
             _ => panic!("there is no command '{command}'"),
@@ -211,7 +211,6 @@ impl Cluster {
         let cell = CellName::new("dev").expect("a name");
         self.propose(Op::Nothing);
         self.propose(Op::Bootstrap { name: cell, administrator: ana.clone() });
-        self.propose(Op::RaiseLevel { to: cell::LEVEL });
         self.propose(Op::OpenSession { user: ana });
         for number in 1..=machines {
             let address = format!("m{number}:1");
@@ -252,7 +251,7 @@ impl Cluster {
 
     pub(super) fn kill(&mut self, index: u32) {
         let tasks = TaskSelection::Some(vec![(TaskIndex(index), TaskIndex(index))]);
-        self.request(Mutation::Kill { collection: CollectionId(1), tasks });
+        self.request(kill("web", tasks));
     }
 
     pub(super) fn request(&mut self, mutation: Mutation) {
@@ -535,7 +534,7 @@ impl Cluster {
         }
     }
 
-    fn show_contacts(&mut self) {
+    fn show_reachability(&mut self) {
         let master = &self.replicas[&self.leader].master;
         let mut reachabilities: BTreeMap<String, String> = BTreeMap::new();
         let lost = &master.leading.as_ref().expect("it leads").lost;

@@ -484,19 +484,3 @@ fn a_machine_that_is_removed_counts_no_more() {
         rescheduling is stopped
     "#]]);
 }
-
-#[test]
-fn at_level_1_a_machine_is_down_at_once() {
-    session(&expect![[r#"
-        > level 1
-        > cell 3 400
-        > silent m1-m3
-        > for 12
-        18.1 s: down m1
-        18.1 s: down m2
-        18.1 s: down m3
-        > show
-        down: m1 m2 m3
-        rescheduling is allowed
-    "#]]);
-}

@@ -29,7 +29,7 @@ impl World {
     /// A machine that runs its only task, both known to the cell.
     fn running() -> Self {
         let mut world = Self::new();
-        world.apply(&Op::RaiseLevel { to: cell::LEVEL });
+        world.apply(&Op::Nothing);
         world.tick();
         world.answer(true, 3, &[]);
         world.submit(1);
@@ -148,7 +148,7 @@ fn a_machine_that_a_master_marks_down_in_vain_is_marked_down_again() {
 /// reports the effect of that order.
 #[test]
 fn a_shard_concludes_nothing_from_a_report_that_is_ahead_of_its_cell() {
-    let kill = Mutation::Kill { collection: CollectionId(1), tasks: TaskSelection::All };
+    let kill = kill("web", TaskSelection::All);
     let drain = || {
         let name = MachineName::new("m1").expect("a name");
         Mutation::DrainMachine { machine: name, reason: String::new() }
@@ -207,7 +207,7 @@ fn of_what_waits_the_last_report_counts() {
     let mut world = World::running();
     world.reported(false, 10, &[]);
     world.reported(false, 9, &RUNNING);
-    world.request(Mutation::Kill { collection: CollectionId(1), tasks: TaskSelection::All });
+    world.request(kill("web", TaskSelection::All));
     assert_eq!(world.lost(), "", "it runs on, and will be told to stop");
     world.apply(&Op::Nothing);
     assert_eq!(world.lost(), "");

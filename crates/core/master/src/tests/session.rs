@@ -9,7 +9,6 @@
 //! ```text
 //! cell MACHINES TASKS       this many machines, m1 and so on, with this many tasks on each
 //! set rate=N burst=N again=SECONDS   before the cell
-//! level N                   the level of the cell, before `cell`; default 2
 //! slow SECONDS              the delay from now on until a proposal is applied
 //! silent MACHINE…           they stop answering polls: m3, m2-m5
 //! answer MACHINE…           they resume
@@ -27,8 +26,8 @@ use borglet::{TaskReport, TaskStatus};
 use cell::{Assignment, Mutation, Outcome, RequestId, Rescheduling};
 use expect_test::Expect;
 use model::{
-    Bytes, CellName, InstanceId, Level, MachineReport, MilliCores, PortRange, Resources, SessionId,
-    Stamp, TaskId, TaskIndex, Term, UserName,
+    Bytes, CellName, InstanceId, MachineReport, MilliCores, PortRange, Resources, SessionId, Stamp,
+    TaskId, TaskIndex, Term, UserName,
 };
 use spec::{JobSpec, TaskSpec};
 
@@ -70,7 +69,6 @@ enum Later {
 
 struct World {
     settings: Settings,
-    level: Level,
     slow: Span,
     now: Time,
     term: u64,
@@ -96,7 +94,6 @@ impl World {
         let settings = Settings::default();
         Self {
             settings,
-            level: cell::LEVEL,
             slow: Span::ZERO,
             now: Time::ZERO,
             term: 1,
@@ -123,7 +120,6 @@ impl World {
                     }
                 }
             }
-            ["level", level] => self.level = Level(number(level)),
             ["cell", machines, tasks] => self.begin(number(machines), number(tasks)),
             ["slow", seconds] => self.slow = Span::from_secs(number(seconds)),
             ["silent", ref machines @ ..] => self.silence(machines, true),
@@ -147,7 +143,6 @@ impl World {
         let ana = UserName::new("ana").expect("a name");
         let cell = CellName::new("dev").expect("a name");
         self.apply(&Op::Bootstrap { name: cell, administrator: ana.clone() });
-        self.apply(&Op::RaiseLevel { to: self.level });
         self.apply(&Op::OpenSession { user: ana });
         let report = machine_report();
         for number in 1..=machines {

@@ -120,9 +120,11 @@ async fn one_in_process(
     };
     while begun < window.ends {
         jobs += 1;
-        let submitted = client.submit(job(number, jobs)?).await?;
+        let job = job(number, jobs)?;
+        let name = job.name.clone();
+        client.submit(job).await?;
         done(&mut begun);
-        client.kill(submitted).await?;
+        client.kill(name).await?;
         done(&mut begun);
     }
     Ok(times)

@@ -9,8 +9,8 @@ use anyhow::Context;
 use cell::{Cell, Mutation, Op, Outcome, Reply, RequestId, Reservation, attribute};
 use clap::Args;
 use model::{
-    CellName, CollectionId, Generation, Level, MachineId, MachineReport, SessionId, TaskId,
-    TaskIndex, Time, UserName,
+    CellName, CollectionId, Generation, MachineId, MachineReport, SessionId, TaskId, TaskIndex,
+    Time, UserName,
 };
 use scheduler::Settings;
 use spec::Maximum;
@@ -109,7 +109,6 @@ impl Maker {
         let mut cell = Cell::empty();
         let name = CellName::new("bench")?;
         cell.apply(NOW, &Op::Bootstrap { name, administrator: root.clone() });
-        cell.apply(NOW, &Op::RaiseLevel { to: Level(2) });
         Ok(Self { cell, sessions: BTreeMap::new(), root })
     }
 

@@ -21,7 +21,7 @@ pub async fn grant_the_machine(
         return Ok(());
     }
     for band in [Band::Production, Band::Mid, Band::BestEffortBatch] {
-        let allowed = quota.bands.iter().find(|other| other.band == band.name());
+        let allowed = quota.bands.iter().find(|other| other.band() == v1::Band::from(band));
         let Some(allowed) = allowed.and_then(|band| band.allowed) else { continue };
         if Resources::try_from(allowed).is_ok_and(|allowed| allowed != Resources::default()) {
             grant_all(connection, &status.user, band, &allowed).await?;

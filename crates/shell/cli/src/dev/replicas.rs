@@ -243,7 +243,9 @@ impl Replicas {
             return Ok(true);
         }
         let recorded = recorded(connection).await?;
-        let votes = |replica: &&v1::ReplicaStatus| replica.member == "voter" && !replica.leaving;
+        let votes = |replica: &&v1::ReplicaStatus| {
+            replica.member() == v1::MemberState::Voter && !replica.leaving
+        };
         Ok(recorded.iter().filter(votes).count() >= requested)
     }
 }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use clap::Args;
 use client::Target;
 use model::{GcuFactor, HeldPorts, MachineName, PortRange, Priority, Resources, Time};
-use proto::v1;
+use proto::{v1, word};
 
 use crate::exit::{Done, Failure};
 use crate::moment::{self, Moment};
@@ -114,8 +114,8 @@ fn resources(resources: Option<v1::Resources>) -> Resources {
 
 /// For example `up`, `draining`, `down, draining`, `up, suspect`.
 fn state(machine: &v1::MachineStatus) -> String {
-    let mut state = machine.state.clone();
-    if machine.draining_since > 0 && state != "draining" {
+    let mut state = word::<v1::MachineState>(machine.state).into_owned();
+    if machine.draining_since > 0 && machine.state() != v1::MachineState::Draining {
         state += ", draining";
     }
     if machine.suspect {
@@ -130,7 +130,7 @@ fn state(machine: &v1::MachineStatus) -> String {
 /// The state with its duration: `unreachable for 12 s`, `down for 3 min, draining`.
 fn state_since(machine: &v1::MachineStatus, now: Time) -> String {
     let state = state(machine);
-    let (is, more) = state.split_at(machine.state.len());
+    let (is, more) = state.split_at(word::<v1::MachineState>(machine.state).len());
     match machine.silent_since {
         0 => state,
         since => format!("{is} for {}{more}", now.since(Time(since))),
@@ -159,11 +159,11 @@ pub(super) fn show(cell: Target<'_>, args: &ShowArgs) -> Done {
 
 fn describe(machine: &v1::MachineStatus, now: Time) -> String {
     let mut rows = vec![["state".to_owned(), state_since(machine, now)]];
-    let silent = match machine.state.as_str() {
-        "unreachable" => {
+    let silent = match machine.state() {
+        v1::MachineState::Unreachable => {
             "it does not answer: its tasks stay assigned to it, and no others are placed"
         }
-        "down" => "it does not answer: its tasks are rescheduled",
+        v1::MachineState::Down => "it does not answer: its tasks are rescheduled",
         _ => "",
     };
     if !silent.is_empty() {
@@ -281,7 +281,7 @@ fn task_row(placed: &v1::PlacedTask, now: Time) -> Vec<String> {
     let ports = task.ports.iter().map(|port| format!("{}={}", port.name, port.port));
     vec![
         format!("{}/{}/{}", placed.user, placed.job, task.index),
-        task.state,
+        word::<v1::TaskState>(task.state).into_owned(),
         now.since(Time(task.since)).to_string(),
         priority.map(|priority| priority.to_string()).unwrap_or_default(),
         resources(placed.limit).to_string(),

@@ -4,7 +4,7 @@
 //! replicas may share one. Frequent events are counted in atomics; values derived from a view of
 //! the cell are computed on each scrape. Names begin with `bourg_` and end in their base unit.
 //! Label values never include users, jobs, tasks or machines, which keeps cardinality bounded.
-//! docs/operations.md lists all metrics.
+//! docs/metrics.md lists all metrics.
 
 mod histogram;
 mod process;
