@@ -2,6 +2,8 @@
 //! are roles of it; `bourg help` lists them. What each of them does is in a crate of its own: this one
 //! only reads the command line and hands over.
 
+#[cfg(test)]
+mod docs;
 mod elsewhere;
 
 use std::path::{Path, PathBuf};

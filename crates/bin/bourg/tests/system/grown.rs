@@ -122,7 +122,7 @@ fn a_restored_cell_grows_and_refuses_replicas_and_orders_of_before() {
     until("the machine is up", || cell.types("machine show m1 -o state").stdout == "up\n");
     let machine = eventually("it says where it is", || {
         let said = borglet.stderr();
-        let (_, after) = said.split_once("listens on ")?;
+        let (_, after) = said.split_once("listening on ")?;
         Some(after.lines().next()?.trim().to_owned())
     });
 
@@ -132,7 +132,7 @@ fn a_restored_cell_grows_and_refuses_replicas_and_orders_of_before() {
     }
     let told = cell.terminal.types("bourg master restore --dir r1");
     assert_eq!(told.code, 0, "{}", told.stderr);
-    assert!(told.stderr.contains("goes on from replica 1 alone"), "{}", told.stderr);
+    assert!(told.stderr.contains("continues from replica 1 alone"), "{}", told.stderr);
     let _first = cell.starts("r1", &cell.at[0], &[]);
     cell.has_voters(1);
 
@@ -172,7 +172,7 @@ fn a_scheduler_finds_the_replicas_that_came_after_its_start() {
     processes::signal(first.pid(), Signal::SIGKILL);
     first.ends();
     until("it follows another", || {
-        scheduler.stderr().matches("follows the master from index").count() > 1
+        scheduler.stderr().matches("following the master from index").count() > 1
     });
 }
 

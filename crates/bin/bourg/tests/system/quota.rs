@@ -40,7 +40,7 @@ fn what_quota_lacks_is_said_and_what_would_pass_passes() {
 
     web(2, "'production'");
     let checked = cell.ok("bourg --cell ./ana quota check web.bcl");
-    assert_eq!(checked, "web: passes, 0.2 cores and 32 MiB in production\n");
+    assert_eq!(checked, "web: within quota, 0.2 cores and 32 MiB in production\n");
     cell.ok("bourg --cell ./ana run web.bcl");
     job(&cell, "spare", "tasks: 3, cpu: 0.1, ram: '16 MiB', priority: 'free'");
     cell.ok("bourg --cell ./ana run spare.bcl");

@@ -149,7 +149,10 @@ fn jobs_are_found_by_their_labels() {
     );
     assert_eq!(cell.ok("bourg status -o name"), "root/bids\n");
     let said = cell.fails(2, "bourg kill -l team=search");
-    assert!(said.contains("no job of yours that is alive has the labels team=search"), "{said}");
+    assert!(
+        said.contains("no job of yours that is alive matches the labels team=search"),
+        "{said}"
+    );
     assert_eq!(
         cell.ok("bourg logs -l team=search,tier | cut -d' ' -f1 | sort"),
         "index/0\nweb/1\n"

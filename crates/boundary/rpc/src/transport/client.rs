@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use link::Link;
 use rustls::pki_types::ServerName;
 use tonic::codegen::http::Uri;
 use tonic::transport::{Channel, Endpoint};
@@ -56,6 +57,15 @@ fn channel(endpoint: &str, dial: Dial) -> Result<Channel> {
         .keep_alive_while_idle(true)
         .connect_with_connector_lazy(dial);
     Ok(channel)
+}
+
+/// A link to `endpoint` (`HOST:PORT`), as the identity of `credentials`, to whoever `expect` says. It
+/// connects as [`connect`] does, and calls fail in the same ways.
+///
+/// # Errors
+/// [`Error::BadEndpoint`].
+pub fn link(endpoint: &str, credentials: &Rotating, expect: &Expect) -> Result<Link> {
+    dial(endpoint, credentials, expect, Patience::Usual).map(Link::new)
 }
 
 /// What dials `endpoint`.

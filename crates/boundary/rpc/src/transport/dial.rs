@@ -16,13 +16,14 @@ use tokio::io::AsyncBufReadExt as _;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
-use tonic::codegen::Service;
 use tonic::codegen::http::Uri;
+use tonic::codegen::{BoxFuture, Service};
+use tonic::{ConnectError, Status};
 
 use super::CONNECT_TIMEOUT;
 use super::refusals::Cause;
 use super::tls::WrongServer;
-use crate::{Expect, Identity};
+use crate::{Expect, Identity, certificate};
 
 /// What dials one server.
 #[derive(Clone)]
@@ -65,10 +66,6 @@ impl Dial {
         Self(Arc::new(target))
     }
 
-    pub(super) fn address(&self) -> &str {
-        &self.0.address
-    }
-
     pub(super) async fn dial(&self) -> Result<TlsStream<TcpStream>, Failed> {
         let failed = |why| Failed { address: self.0.address.clone(), why };
         let patience = self.0.patience.to_connect();
@@ -78,12 +75,6 @@ impl Dial {
         let stream = stream.map_err(|error| failed(Why::Unreachable(Arc::new(error))))?;
         let stream = tokio::time::timeout(patience, self.shake_hands(stream)).await;
         stream.map_err(late("TLS handshake"))?.map_err(failed)
-    }
-
-    /// What it is to a caller that the server's certificate is not accepted any more.
-    pub(super) fn revoked(&self) -> Failed {
-        let why = Why::Distrusts(Cause::Revoked, "was revoked".to_owned());
-        Failed { address: self.0.address.clone(), why }
     }
 
     async fn reach(&self) -> io::Result<TcpStream> {
@@ -163,6 +154,38 @@ impl Service<Uri> for Dial {
         let dial = self.clone();
         Box::pin(async move { dial.dial().await.map(TokioIo::new) })
     }
+}
+
+impl link::Dial for Dial {
+    fn address(&self) -> &str {
+        &self.0.address
+    }
+
+    fn dial(&self) -> BoxFuture<link::Dialled, Status> {
+        let dial = self.clone();
+        Box::pin(async move {
+            let stream = dial.dial().await.map_err(not_connected)?;
+            Ok(link::Dialled { serial: serial(&stream), stream })
+        })
+    }
+
+    fn revoked(&self) -> Status {
+        let why = Why::Distrusts(Cause::Revoked, "was revoked".to_owned());
+        not_connected(Failed { address: self.0.address.clone(), why })
+    }
+}
+
+fn not_connected(failed: Failed) -> Status {
+    Status::from_error(Box::new(ConnectError(Box::new(failed))))
+}
+
+/// The serial number of the certificate that a server has shown.
+fn serial(stream: &TlsStream<TcpStream>) -> Arc<[u8]> {
+    let certificates = stream.get_ref().1.peer_certificates();
+    let own = certificates.and_then(|chain| chain.first());
+    // TLS has verified it, so that it can be read.
+    let certified = own.and_then(|own| certificate::certified(own, "the server").ok());
+    certified.map(|certified| certified.serial).unwrap_or_default().into()
 }
 
 /// A server that could not be connected to.

@@ -11,8 +11,8 @@
 //! [`tonic::Request::set_timeout`], and leaves it off for a stream that is to stay.
 //!
 //! There are two clients: [`connect`] gives tonic's channel ([`connect_within`] one that is given up
-//! soon where nothing arrives), and [`link`](fn@link) a lean one for connections of which there are
-//! thousands.
+//! soon where nothing arrives), and [`link`](fn@link) a lean one, of crate `link`, for connections of
+//! which there are thousands.
 //!
 //! Limits of messages are the generated services' to set (`max_decoding_message_size`), from the
 //! constants here.
@@ -22,7 +22,6 @@ mod admission;
 mod client;
 mod dial;
 mod limiter;
-mod link;
 mod peer;
 mod refusals;
 mod server;
@@ -31,11 +30,9 @@ mod tls;
 use std::error::Error as StdError;
 use std::time::Duration;
 
-pub use client::{check_address, connect, connect_within};
+pub use client::{check_address, connect, connect_within, link};
 pub use limiter::{Full, Limiter, Permit};
-#[cfg(fuzzing)]
-pub use link::hear;
-pub use link::{Answer, Link, link};
+pub use link::{Answer, CLIENT_KEEP_ALIVE_INTERVAL, KEEP_ALIVE_TIMEOUT, Link};
 pub use peer::{Peer, peer, peer_identity, refuse};
 pub use refusals::{Cause, Refusals};
 pub use server::{Limits, serve};
@@ -51,14 +48,8 @@ pub const MAX_STREAM_MESSAGE_BYTES: usize = 64 << 20;
 /// How long a client waits for a TCP connection, and then for the TLS handshake.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// After how long without a frame a client asks whether the server is there.
-pub const CLIENT_KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(5);
-
 /// After how long without a frame a server asks whether the client is there.
 pub const SERVER_KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
-
-/// How long either end waits for the answer before it gives the connection up.
-pub const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What a failed call says, with the causes beneath it.
 #[must_use]

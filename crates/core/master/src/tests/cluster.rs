@@ -178,7 +178,7 @@ impl Cluster {
             ["kill", task] => self.kill(number(task)),
             ["for", seconds] => self.pass(Span::from_secs(number(seconds))),
             ["polls"] => self.show_polls(),
-            ["contacts"] => self.show_contacts(),
+            ["reachability"] => self.show_reachability(),
             ["seconds"] => self.show_seconds(),
             ["runs", ref machines @ ..] => self.show_runs(machines),
             _ => panic!("there is no command '{command}'"),
@@ -533,7 +533,7 @@ impl Cluster {
         }
     }
 
-    fn show_contacts(&mut self) {
+    fn show_reachability(&mut self) {
         let master = &self.replicas[&self.leader].master;
         let mut reachabilities: BTreeMap<String, String> = BTreeMap::new();
         let lost = &master.leading.as_ref().expect("it leads").lost;

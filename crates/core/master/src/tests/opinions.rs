@@ -15,21 +15,21 @@ fn a_machine_that_its_own_replica_does_not_reach_is_polled_by_another_and_stays_
         > for 3
         > seconds
         m3: by 2, which reaches it
-        > reachabilities
+        > reachability
         answers: m1 m2 m3 m4 m5 m6 m7 m8 m9 m10 m11 m12
         > polls
         1: m3 m7x2 m8x2 m9x2 m11x2
         2: m1x2 m2x2 m3x2 m3* m4x2 m5x2 m6x2
         3: m3* m10x2 m12x2
         > for 60
-        > reachabilities
+        > reachability
         answers: m1 m2 m3 m4 m5 m6 m7 m8 m9 m10 m11 m12
         > seconds
         m3: by 2, which reaches it
         > kill 2
         > for 1
         > runs m3
-        m3: (term 1, index 55)
+        m3: (term 1, index 54)
         > answer m3 to 1
         > for 20
         > seconds
@@ -54,14 +54,14 @@ fn one_that_nobody_reaches_is_unreachable_and_down_as_soon_as_before() {
         > cluster 3 12 1
         > silent m3
         > for 4
-        > reachabilities
+        > reachability
         answers: m1 m2 m4 m5 m6 m7 m8 m9 m10 m11 m12
         doubtful: m3
         > seconds
         > for 20
         19.1 s: unreachable m3
         19.1 s: down m3
-        > reachabilities
+        > reachability
         answers: m1 m2 m4 m5 m6 m7 m8 m9 m10 m11 m12
         silent: m3
         > seconds
@@ -70,7 +70,7 @@ fn one_that_nobody_reaches_is_unreachable_and_down_as_soon_as_before() {
         > answer m3
         > for 3
         95.2 s: back m3
-        > reachabilities
+        > reachability
         answers: m1 m2 m3 m4 m5 m6 m7 m8 m9 m10 m11 m12
         > seconds
     "#]]);
@@ -90,19 +90,19 @@ fn whoever_reaches_it_takes_over_from_whoever_does_no_longer() {
         > for 4
         > seconds
         m3: by 2, which reaches it
-        > reachabilities
+        > reachability
         answers: m1 m2 m3 m4 m5 m6 m7 m8 m9 m10 m11 m12
         > silent m3 to 2
         > for 30
         33.1 s: unreachable m3
         33.1 s: down m3
-        > reachabilities
+        > reachability
         answers: m1 m2 m4 m5 m6 m7 m8 m9 m10 m11 m12
         silent: m3
         > answer m3 to 3
         > for 60
         87.1 s: back m3
-        > reachabilities
+        > reachability
         answers: m1 m2 m3 m4 m5 m6 m7 m8 m9 m10 m11 m12
         > seconds
         m3: by 3, which reaches it
@@ -117,10 +117,10 @@ fn a_new_leader_asks_anew_and_marks_nobody_down() {
         > for 30
         > lead 2
         > for 1
-        > reachabilities
+        > reachability
         answers: m1 m2 m3 m4 m5 m6 m7 m8 m9 m10 m11 m12
         > for 30
-        > reachabilities
+        > reachability
         answers: m1 m2 m3 m4 m5 m6 m7 m8 m9 m10 m11 m12
         > seconds
         m3: by 2, which reaches it
@@ -139,13 +139,13 @@ fn one_that_polls_for_another_and_is_gone_is_replaced() {
         > for 4
         > seconds
         m3: by 3, which reaches it
-        > reachabilities
+        > reachability
         answers: m1 m2 m3 m4 m5 m6 m7 m8 m9 m10 m11 m12
         > active 1
         > for 30
         19.1 s: unreachable m3
         19.1 s: down m3
-        > reachabilities
+        > reachability
         answers: m1 m2 m4 m5 m6 m7 m8 m9 m10 m11 m12
         silent: m3
     "#]]);
@@ -158,13 +158,13 @@ fn a_replica_that_never_says_is_not_waited_for() {
         > deaf 2
         > silent m3
         > for 12
-        > reachabilities
+        > reachability
         answers: m1 m2 m4 m5 m6 m7 m8 m9 m10 m11 m12
         doubtful: m3
         > for 12
         33.1 s: unreachable m3
         33.1 s: down m3
-        > reachabilities
+        > reachability
         answers: m1 m2 m4 m5 m6 m7 m8 m9 m10 m11 m12
         silent: m3
     "#]]);

@@ -33,10 +33,10 @@ fn a_change_of_leader_alone_polls_nobody_anew_and_loses_no_poll() {
         2: m1 m2 m4 m5 m6
         3: m10 m12
         > runs m1 m3 m12
-        m1: 1-0-1 (term 2, index 54)
-        m3: 1-2-1 (term 2, index 54)
-        m12: 1-11-1 (term 2, index 54)
-        > reachabilities
+        m1: 1-0-1 (term 2, index 53)
+        m3: 1-2-1 (term 2, index 53)
+        m12: 1-11-1 (term 2, index 53)
+        > reachability
         answers: m1 m2 m3 m4 m5 m6 m7 m8 m9 m10 m11 m12
     "#]]);
 }
@@ -90,15 +90,15 @@ fn machines_of_a_replica_that_leaves_are_polled_at_once_and_no_others() {
 fn contacts_are_differences_and_all_of_them_after_a_new_leader() {
     session(&expect![[r#"
         > cluster 3 6 1
-        > reachabilities
+        > reachability
         answers: m1 m2 m3 m4 m5 m6
         > silent m2 m3
         > for 3
-        > reachabilities
+        > reachability
         answers: m1 m4 m5 m6
         doubtful: m2 m3
         > lead 3
-        > reachabilities
+        > reachability
         answers: m1 m4 m5 m6
         doubtful: m2 m3
         > for 8
@@ -106,18 +106,18 @@ fn contacts_are_differences_and_all_of_them_after_a_new_leader() {
         19.1 s: down m3
         19.1 s: unreachable m2
         19.1 s: down m2
-        > reachabilities
+        > reachability
         answers: m1 m4 m5 m6
         silent: m2 m3
         > lead 1
-        > reachabilities
+        > reachability
         answers: m1 m4 m5 m6
         doubtful: m2 m3
         > answer m2 m3
         > for 3
         22.1 s: back m3
         22.1 s: back m2
-        > reachabilities
+        > reachability
         answers: m1 m2 m3 m4 m5 m6
     "#]]);
 }
@@ -129,11 +129,11 @@ fn a_machine_that_moves_begins_anew() {
         > cluster 2 6 1
         > silent m2
         > for 7
-        > reachabilities
+        > reachability
         answers: m1 m3 m4 m5 m6
         doubtful: m2
         > active 1
-        > reachabilities
+        > reachability
         answers: m3
         unknown: m1 m2 m4 m5 m6
         > for 7
@@ -155,7 +155,7 @@ fn the_leader_marks_down_what_any_shard_finds_silent() {
         19.1 s: down m1
         19.1 s: unreachable m12
         19.1 s: down m12
-        > reachabilities
+        > reachability
         answers: m2 m4 m5 m6 m7 m8 m9 m10 m11
         silent: m1 m3 m12
         > answer m1-m12
@@ -163,7 +163,7 @@ fn the_leader_marks_down_what_any_shard_finds_silent() {
         41.1 s: back m3
         41.1 s: back m1
         41.1 s: back m12
-        > reachabilities
+        > reachability
         answers: m1 m2 m3 m4 m5 m6 m7 m8 m9 m10 m11 m12
     "#]]);
 }
@@ -182,7 +182,7 @@ fn a_new_leader_goes_on_from_what_shards_have_seen() {
         19.1 s: down m1
         19.1 s: unreachable m12
         19.1 s: down m12
-        > reachabilities
+        > reachability
         answers: m2 m4 m5 m6 m7 m8 m9 m10 m11
         silent: m1 m3 m12
     "#]]);
@@ -204,14 +204,14 @@ fn machines_begin_anew_with_every_shard() {
         > for 3
         103.3 s: back m1
         103.3 s: allow
-        > reachabilities
+        > reachability
         answers: m1 m5 m6 m7 m8 m9
         doubtful: m2 m3 m4
         > for 12
         111.3 s: down m3
         111.3 s: down m2
         111.3 s: down m4
-        > reachabilities
+        > reachability
         answers: m1 m5 m6 m7 m8 m9
         silent: m2 m3 m4
     "#]]);
@@ -240,7 +240,7 @@ fn a_shard_that_did_not_hear_that_machines_begin_anew_is_told_again() {
         111.3 s: down m3
         119.3 s: down m2
         119.3 s: down m4
-        > reachabilities
+        > reachability
         answers: m1 m5 m6 m7 m8 m9
         silent: m2 m3 m4
     "#]]);
@@ -261,12 +261,12 @@ fn a_replica_that_is_cut_off_does_no_harm() {
         > kill 9
         > for 3
         > runs m10
-        m10: (term 1, index 55)
+        m10: (term 1, index 54)
         > lag 3
         > kill 11
         > for 20
         > runs m12
-        m12: (term 1, index 57)
+        m12: (term 1, index 56)
         > go 3
         > heal 3
         > active 1 2 3
@@ -276,9 +276,9 @@ fn a_replica_that_is_cut_off_does_no_harm() {
         2: m1x22 m2x22 m4x22 m5x22 m6x22 m10x12 m10*x2 m12x12 m12*x2
         3: m10x22 m10*x3 m12x23 m12*
         > runs m10 m12
-        m10: (term 1, index 55)
-        m12: (term 1, index 57)
-        > reachabilities
+        m10: (term 1, index 54)
+        m12: (term 1, index 56)
+        > reachability
         answers: m1 m2 m3 m4 m5 m6 m7 m8 m9 m10 m11 m12
     "#]]);
 }
@@ -295,7 +295,7 @@ fn what_a_replica_says_in_vain_is_said_again() {
         > for 10
         33.1 s: unreachable m10
         33.1 s: down m10
-        > reachabilities
+        > reachability
         answers: m1 m2 m3 m4 m5 m6 m7 m8 m9 m11 m12
         silent: m10
     "#]]);

@@ -240,7 +240,8 @@ impl Masters {
         }
         loop {
             let answer = listed(connection).await?;
-            let voters = answer.replicas.iter().filter(|replica| replica.member == "voter");
+            let voters =
+                answer.replicas.iter().filter(|replica| replica.member() == v1::MemberState::Voter);
             if answer.leader > 0
                 && (self.replicas.len() == 1 || voters.count() >= self.replicas.len())
             {

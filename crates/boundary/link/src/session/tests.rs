@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use tonic::codegen::Bytes;
 
 use super::*;
-use crate::transport::link::frame::{
+use crate::frame::{
     ACK, COMPRESSION_ERROR, CONTINUATION, DATA, END_HEADERS, END_STREAM, ENHANCE_YOUR_CALM,
     FLOW_CONTROL_ERROR, FRAME_SIZE_ERROR, Frames, GOAWAY, HEADERS, PADDED, PING, PRIORITY,
     PROTOCOL_ERROR, PUSH_PROMISE, RST_STREAM, SETTINGS, WINDOW_UPDATE,

@@ -4,6 +4,9 @@
 //! connection has no use for. Here nothing is kept between two frames, so that an idle connection is
 //! its TLS session and little more. It is HTTP/2 as every server speaks it, and as little of it as
 //! calls need: requests of one message, no push, no dynamic table of headers.
+//!
+//! What is deliberately not here: how a server is reached, whom to trust and as whom ([`Dial`], which
+//! crate `rpc` implements), and any service.
 
 mod connection;
 mod frame;
@@ -24,23 +27,49 @@ use http_body::Frame;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio_rustls::client::TlsStream;
+use tonic::Status;
 use tonic::body::Body;
 use tonic::codegen::http::{HeaderMap, Request, Response};
-use tonic::codegen::{Bytes, Service};
-use tonic::{ConnectError, Status};
+use tonic::codegen::{BoxFuture, Bytes, Service};
 
 #[cfg(fuzzing)]
 pub use self::fuzzing::hear;
 
 use self::connection::{Connection, Handle, Stream};
 use self::session::{Fate, Piece};
-use super::dial::{Dial, Failed, Patience};
-use crate::{Expect, Result, Rotating, certificate};
+/// After how long without a frame a client asks whether the server is there.
+pub const CLIENT_KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(5);
+
+/// How long either end waits for the answer before it gives the connection up.
+pub const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Dials one server, and knows whom it accepts there.
+pub trait Dial: Send + Sync + 'static {
+    /// The server's `HOST:PORT`.
+    fn address(&self) -> &str;
+
+    /// Connects. Fails with what the calls that wait for the connection are told.
+    fn dial(&self) -> BoxFuture<Dialled, Status>;
+
+    /// What a call is told whose user does not accept the server's certificate any more
+    /// ([`Link::where_accepted`]).
+    fn revoked(&self) -> Status;
+}
+
+/// A connection on which the server has said something, which it does once it accepts the client's
+/// certificate.
+#[derive(Debug)]
+pub struct Dialled {
+    /// The connection.
+    pub stream: TlsStream<TcpStream>,
+    /// The serial number of the certificate that the server showed, the most significant byte first.
+    pub serial: Arc<[u8]>,
+}
 
 /// A link to one server. Clones share it.
 ///
-/// It dials with the first call, and again after its connection is lost, as [`super::connect`] does;
-/// calls fail in the same ways. It ends with its last clone and call.
+/// It dials with the first call, and again after its connection is lost. It ends with its last clone
+/// and call.
 #[derive(Clone)]
 pub struct Link {
     shared: Arc<Shared>,
@@ -51,7 +80,7 @@ pub struct Link {
 type Accepts = dyn Fn(&[u8]) -> bool + Send + Sync;
 
 struct Shared {
-    dial: Dial,
+    dial: Arc<dyn Dial>,
     current: Mutex<Current>,
 }
 
@@ -59,7 +88,7 @@ struct Shared {
 enum Current {
     None,
     /// It is dialled; whoever wants it waits for what comes of that.
-    Dialling(watch::Receiver<Option<Dialled>>),
+    Dialling(watch::Receiver<Option<Outcome>>),
     /// It was there when it was used last.
     Open(Open),
 }
@@ -71,19 +100,17 @@ struct Open {
     serial: Arc<[u8]>,
 }
 
-type Dialled = Result<Open, Failed>;
-
-/// A link to `endpoint` (`HOST:PORT`), as the identity of `credentials`, to whoever `expect` says.
-///
-/// # Errors
-/// [`crate::Error::BadEndpoint`].
-pub fn link(endpoint: &str, credentials: &Rotating, expect: &Expect) -> Result<Link> {
-    let dial = super::client::dial(endpoint, credentials, expect, Patience::Usual)?;
-    let shared = Arc::new(Shared { dial, current: Mutex::new(Current::None) });
-    Ok(Link { shared, accepts: None })
-}
+/// What came of dialling.
+type Outcome = Result<Open, Status>;
 
 impl Link {
+    /// A link to the server that `dial` reaches.
+    #[must_use]
+    pub fn new(dial: impl Dial) -> Self {
+        let shared = Shared { dial: Arc::new(dial), current: Mutex::new(Current::None) };
+        Self { shared: Arc::new(shared), accepts: None }
+    }
+
     /// Connects now, where it is not connected: a call would do it as well.
     ///
     /// # Errors
@@ -111,7 +138,7 @@ impl Link {
             *current = Current::None;
         }
         drop(current);
-        Err(not_connected(self.shared.dial.revoked()))
+        Err(self.shared.dial.revoked())
     }
 
     async fn open(&self) -> Result<Open, Status> {
@@ -123,7 +150,7 @@ impl Link {
                 Current::Open(_) | Current::None => {
                     let (tell, dialled) = watch::channel(None);
                     *current = Current::Dialling(dialled.clone());
-                    let dial = self.shared.dial.clone();
+                    let dial = Arc::clone(&self.shared.dial);
                     // Ends with its connection, of which the link is a user.
                     tokio::spawn(keep_up(dial, Arc::downgrade(&self.shared), tell));
                     dialled
@@ -133,7 +160,7 @@ impl Link {
         let outcome = dialled.wait_for(Option::is_some).await.ok();
         match outcome.as_deref() {
             Some(Some(Ok(open))) => Ok(open.clone()),
-            Some(Some(Err(failed))) => Err(not_connected(failed.clone())),
+            Some(Some(Err(failed))) => Err(failed.clone()),
             _ => Err(Status::unavailable("the program ends")),
         }
     }
@@ -178,13 +205,12 @@ impl Link {
 }
 
 /// Dials, tells what came of it, and keeps the connection up.
-async fn keep_up(dial: Dial, link: Weak<Shared>, tell: watch::Sender<Option<Dialled>>) {
+async fn keep_up(dial: Arc<dyn Dial>, link: Weak<Shared>, tell: watch::Sender<Option<Outcome>>) {
     // In a box, so that a connection that stands has no room for it.
-    let dialled = Box::pin(dial.dial()).await;
+    let dialled = dial.dial().await;
     drop(dial);
     let (connection, dialled) = match dialled {
-        Ok(stream) => {
-            let serial = serial(&stream);
+        Ok(Dialled { stream, serial }) => {
             let (connection, handle) = Connection::new(stream);
             (Some(connection), Ok(Open { handle, serial }))
         }
@@ -199,19 +225,6 @@ async fn keep_up(dial: Dial, link: Weak<Shared>, tell: watch::Sender<Option<Dial
     if let Some(connection) = connection {
         connection.run().await;
     }
-}
-
-fn not_connected(failed: Failed) -> Status {
-    Status::from_error(Box::new(ConnectError(Box::new(failed))))
-}
-
-/// The serial number of the certificate that a server has shown.
-fn serial(stream: &TlsStream<TcpStream>) -> Arc<[u8]> {
-    let certificates = stream.get_ref().1.peer_certificates();
-    let own = certificates.and_then(|chain| chain.first());
-    // TLS has verified it, so that it can be read.
-    let certified = own.and_then(|own| certificate::certified(own, "the server").ok());
-    certified.map(|certified| certified.serial).unwrap_or_default().into()
 }
 
 /// All of a request's body: it is one message, however many pieces it comes in.

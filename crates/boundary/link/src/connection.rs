@@ -15,7 +15,7 @@ use tonic::codegen::http::Response;
 
 use super::frame::{Frames, Violation};
 use super::session::{Fate, Piece, Session};
-use crate::transport::{CLIENT_KEEP_ALIVE_INTERVAL, KEEP_ALIVE_TIMEOUT};
+use crate::{CLIENT_KEEP_ALIVE_INTERVAL, KEEP_ALIVE_TIMEOUT};
 
 /// A session as one of its users has it. The connection ends when there is none.
 pub(super) struct Handle(Arc<Mutex<Session>>);
