@@ -143,7 +143,7 @@ pub struct Refusals(Arc<[Counter; Cause::ALL.len()]>);
 struct Counter {
     total: AtomicU64,
     /// When it was last logged, and the count at that time.
-    said: Mutex<Option<(Instant, u64)>>,
+    logged: Mutex<Option<(Instant, u64)>>,
 }
 
 impl Refusals {
@@ -163,13 +163,13 @@ impl Refusals {
     fn counted(&self, cause: Cause) -> Option<(u64, u64)> {
         let counter = self.0.get(cause.number())?;
         let total = counter.total.fetch_add(1, Ordering::Relaxed).saturating_add(1);
-        let mut said = counter.said.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = match *said {
+        let mut logged = counter.logged.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = match *logged {
             Some((at, _)) if at.elapsed() < LOG_INTERVAL => return None,
             Some((_, before)) => before,
             None => 0,
         };
-        *said = Some((Instant::now(), total));
+        *logged = Some((Instant::now(), total));
         Some((total.saturating_sub(before), total))
     }
 
@@ -188,10 +188,10 @@ mod tests {
     fn a_thousand_at_once_are_one_line_and_counted_by_cause() {
         let refusals = Refusals::default();
         let clone = refusals.clone();
-        let said: Vec<_> = (0..1_000).filter_map(|_| clone.counted(Cause::Expired)).collect();
-        assert_eq!(said[0], (1, 1));
-        assert!(said.len() <= 2, "a second may have passed: {said:?}");
-        assert_eq!(refusals.counted(Cause::Slow), Some((1, 1)), "each cause is said by itself");
+        let logged: Vec<_> = (0..1_000).filter_map(|_| clone.counted(Cause::Expired)).collect();
+        assert_eq!(logged[0], (1, 1));
+        assert!(logged.len() <= 2, "a second may have passed: {logged:?}");
+        assert_eq!(refusals.counted(Cause::Slow), Some((1, 1)), "each cause is logged by itself");
         for cause in Cause::ALL {
             let total = match cause {
                 Cause::Expired => 1_000,

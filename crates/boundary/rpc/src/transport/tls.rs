@@ -30,14 +30,14 @@ pub(crate) struct Tls {
     pub(super) server: Arc<ServerConfig>,
     /// As a client: accepts only the expected server, with a certificate of the authority.
     pub(super) client: Arc<ClientConfig>,
-    shown: Arc<Shown>,
+    shown: Arc<CurrentCertificate>,
 }
 
 impl Tls {
     pub(crate) fn new(credentials: &Credentials) -> Result<Self> {
         let provider = Arc::new(ring::default_provider());
         let shown = certified_key(credentials, &provider)?;
-        let shown = Arc::new(Shown(RwLock::new(Arc::new(shown))));
+        let shown = Arc::new(CurrentCertificate(RwLock::new(Arc::new(shown))));
         let mut roots = RootCertStore::empty();
         roots.add(certificate::der(credentials.ca_pem(), "the authority")?).map_err(Error::Tls)?;
         let roots = Arc::new(roots);
@@ -62,7 +62,7 @@ impl Tls {
             .with_protocol_versions(VERSIONS)
             .map_err(Error::Tls)?
             .dangerous()
-            .with_custom_certificate_verifier(Arc::new(Servers(servers)))
+            .with_custom_certificate_verifier(Arc::new(ServerVerifier(servers)))
             .with_client_cert_resolver(Arc::clone(&shown) as _);
         client.alpn_protocols = vec![ALPN_HTTP_2.to_vec()];
         client.resumption = Resumption::disabled();
@@ -85,21 +85,21 @@ fn certified_key(credentials: &Credentials, provider: &CryptoProvider) -> Result
 
 /// Resolves the current certificate, for any peer.
 #[derive(Debug)]
-struct Shown(RwLock<Arc<CertifiedKey>>);
+struct CurrentCertificate(RwLock<Arc<CertifiedKey>>);
 
-impl Shown {
+impl CurrentCertificate {
     fn newest(&self) -> Arc<CertifiedKey> {
         Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-impl ResolvesServerCert for Shown {
+impl ResolvesServerCert for CurrentCertificate {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         Some(self.newest())
     }
 }
 
-impl ResolvesClientCert for Shown {
+impl ResolvesClientCert for CurrentCertificate {
     fn resolve(&self, _: &[&[u8]], _: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
         Some(self.newest())
     }
@@ -111,9 +111,9 @@ impl ResolvesClientCert for Shown {
 
 /// Verifies servers like rustls, and reports the identity of an unexpected one.
 #[derive(Debug)]
-struct Servers(Arc<WebPkiServerVerifier>);
+struct ServerVerifier(Arc<WebPkiServerVerifier>);
 
-impl ServerCertVerifier for Servers {
+impl ServerCertVerifier for ServerVerifier {
     fn verify_server_cert(
         &self,
         certificate: &CertificateDer<'_>,

@@ -74,7 +74,7 @@ const VALIDITY: Duration = Duration::from_secs(30 * 86_400);
 
 /// The counters of all Borglets.
 #[derive(Debug, Default)]
-struct Counted {
+struct Counters {
     polls: u64,
     polled: u64,
     intervals: Latencies,
@@ -83,7 +83,7 @@ struct Counted {
     starts: Latencies,
 }
 
-type Counts = Arc<Mutex<Counted>>;
+type Counts = Arc<Mutex<Counters>>;
 
 /// Runs until standard input ends. Each input line requests the observations as a line of JSON.
 pub(crate) fn answer(options: &Options) -> anyhow::Result<()> {
@@ -117,7 +117,7 @@ pub(crate) fn answer(options: &Options) -> anyhow::Result<()> {
         let counted = {
             let mut counts = locked(&counts);
             let polled = counts.polled;
-            std::mem::replace(&mut *counts, Counted { polled, ..Counted::default() })
+            std::mem::replace(&mut *counts, Counters { polled, ..Counters::default() })
         };
         writeln!(out, "{}", serde_json::to_string(&counted.seen())?)?;
     }
@@ -149,7 +149,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Counted {
+impl Counters {
     fn seen(self) -> Observed {
         let Self { polls, polled, intervals, started, ended, starts } = self;
         let [interval_p50_ms, interval_p95_ms, interval_max_ms] = intervals.at([50, 95, 100]);
@@ -222,7 +222,8 @@ impl Simulated {
         let Shared { counts, clock, state, report, .. } = &*self.0;
         let now = clock.now();
         let mut state = locked(state);
-        let (before, mut effects, mut counted) = (state.ends.len(), Vec::new(), Counted::default());
+        let (before, mut effects, mut counted) =
+            (state.ends.len(), Vec::new(), Counters::default());
         let obeyed = match order {
             Some(order) => state.borglet.obey(now, order, &mut effects).is_ok(),
             None => true,
@@ -240,7 +241,7 @@ impl Simulated {
                 state.borglet.step(now, input, &mut effects);
             }
         }
-        let said = state.borglet.report();
+        let new_report = state.borglet.report();
         let next = state.ends.first_key_value().map(|((at, _), ())| *at);
         drop(state);
         if before == 0
@@ -250,10 +251,10 @@ impl Simulated {
         }
         counts_of(counts, counted);
         report.send_if_modified(|(version, known)| {
-            let changed = **known != said;
+            let changed = **known != new_report;
             if changed {
                 *version += 1;
-                *known = Arc::new(said);
+                *known = Arc::new(new_report);
             }
             changed
         });
@@ -299,7 +300,7 @@ impl Simulated {
 /// Tasks that end within this time of each other are reported together.
 const TOGETHER: Duration = Duration::from_millis(20);
 
-fn counts_of(counts: &Counts, counted: Counted) {
+fn counts_of(counts: &Counts, counted: Counters) {
     if counted.started + counted.ended > 0 {
         let mut counts = locked(counts);
         counts.started += counted.started;
@@ -313,7 +314,7 @@ fn simulated(
     effect: Effect,
     ends: &mut BTreeMap<(Time, InstanceId), ()>,
     end: Time,
-    counted: &mut Counted,
+    counted: &mut Counters,
 ) -> Option<Input> {
     let mut killed = |instance: InstanceId| {
         ends.retain(|(_, other), ()| *other != instance);
@@ -353,15 +354,15 @@ impl borglet_server::Borglet for Simulated {
         request: Request<v1::PollRequest>,
     ) -> Result<Response<v1::PollResponse>, Status> {
         self.count_poll();
-        let asked = request.into_inner();
+        let request = request.into_inner();
         let bad = |error: proto::Malformed| Status::invalid_argument(error.to_string());
-        let hold = asked.hold.as_ref().map(proto::span).transpose().map_err(bad)?;
-        let order: Option<Order> = asked.order.map(TryInto::try_into).transpose().map_err(bad)?;
+        let hold = request.hold.as_ref().map(proto::span).transpose().map_err(bad)?;
+        let order: Option<Order> = request.order.map(TryInto::try_into).transpose().map_err(bad)?;
         self.0.polls.send_modify(|polls| *polls += 1);
         let (mut polls, mut reports) = (self.0.polls.subscribe(), self.0.report.subscribe());
         let obeyed = order.is_none_or(|order| self.step(Some(order)));
         tokio::select! {
-            _ = reports.wait_for(|(version, _)| *version != asked.seen) => {}
+            _ = reports.wait_for(|(version, _)| *version != request.seen) => {}
             _ = polls.changed() => {}
             () = tokio::time::sleep(hold.unwrap_or_default().to_std()) => {}
         }
@@ -452,9 +453,9 @@ mod tests {
 
     #[test]
     fn what_was_seen_is_said_and_read() {
-        let counted = Counted { polls: 2, polled: 1, ..Counted::default() };
+        let counted = Counters { polls: 2, polled: 1, ..Counters::default() };
         let seen = counted.seen();
-        let said = serde_json::to_string(&seen).expect("plain data");
-        assert_eq!(serde_json::from_str::<Observed>(&said).expect("as it was said"), seen);
+        let json = serde_json::to_string(&seen).expect("plain data");
+        assert_eq!(serde_json::from_str::<Observed>(&json).expect("valid JSON"), seen);
     }
 }
