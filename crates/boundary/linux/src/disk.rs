@@ -14,6 +14,7 @@ use nix::sys::statvfs::statvfs;
 use crate::FileError;
 use crate::cgroup::{CgroupError, TaskCgroup};
 use crate::error::At;
+pub use crate::error::is_no_room;
 use crate::tree::Used;
 
 /// A file that is replaced has a multiple of this length: of every file system whole blocks.
@@ -50,12 +51,6 @@ impl Disk {
             free_files: files.map_or(u64::MAX, |_| found.files_available()),
         })
     }
-}
-
-/// Whether a disk, or the caller's part of it, had no room, for bytes or for files.
-#[must_use]
-pub fn is_no_room(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
 /// Makes a file, or takes one that is there, which has so much of the disk as its own: as much can be

@@ -29,8 +29,14 @@ impl FileError {
     /// True if the disk, or the caller's part of it, had no room.
     #[must_use]
     pub fn is_no_room(&self) -> bool {
-        crate::disk::is_no_room(&self.source)
+        is_no_room(&self.source)
     }
+}
+
+/// Whether a disk, or the caller's part of it, had no room, for bytes or for files.
+#[must_use]
+pub fn is_no_room(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
 /// Adds what was tried, and on what, to the error of a system call.

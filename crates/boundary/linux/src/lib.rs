@@ -33,6 +33,7 @@ mod process;
 pub mod record;
 mod seccomp;
 pub mod shim;
+mod shim_log;
 mod sys;
 pub mod task;
 pub mod tree;

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::events::Cursor;
+use crate::cursor::Cursor;
 
 /// The result of everything in this crate that touches the disk.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

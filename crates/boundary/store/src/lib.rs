@@ -18,6 +18,7 @@
 //! - [`measure`]: what an fsync costs here, to compare the log with its physical limit
 
 pub mod checkpoint;
+mod cursor;
 pub mod directory;
 mod disk;
 mod error;

@@ -1,7 +1,5 @@
 //! Evaluates a source file to job descriptions.
 
-use std::collections::BTreeMap;
-
 use rsjsonnet_lang::arena::Arena;
 use rsjsonnet_lang::program::Value;
 use spec::{JobSpec, Path};
@@ -9,20 +7,13 @@ use spec::{JobSpec, Path};
 use crate::error::{Error, ErrorKind, Errors};
 use crate::explain::Explainer;
 use crate::fields::{Diagnostic, Diagnostics};
-use crate::interpreter::{Interpreter, Loader};
+use crate::interpreter::{Interpreter, Loader, Settings};
 use crate::json::{Json, TooLarge};
 use crate::limits;
 use crate::locate::Trees;
 use crate::related::check_order;
 use crate::schema;
 use crate::source::{FileId, Files};
-
-/// The inputs of an evaluation besides files.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Settings {
-    /// External variables, read with `std.extVar`; the shell sets `cell` and `user`.
-    pub variables: BTreeMap<String, String>,
-}
 
 /// Evaluates a file to the jobs that it describes: one job, or those of a list in its order.
 ///

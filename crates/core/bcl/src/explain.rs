@@ -7,9 +7,8 @@ use rsjsonnet_lang::span::SpanId;
 use spec::{Path, Step};
 
 use crate::error::{Error, ErrorKind};
-use crate::evaluate::Settings;
 use crate::grammar;
-use crate::interpreter::{Failure, ImportFailure, Interpreter, NotLoaded};
+use crate::interpreter::{Failure, ImportFailure, Interpreter, NotLoaded, Settings};
 use crate::json::Json;
 use crate::locate::{Spot, Trees};
 use crate::screen::quoted;

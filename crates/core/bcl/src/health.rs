@@ -1,10 +1,11 @@
 //! Health checks.
 
+use model::PortName;
 use spec::{HealthCheck, Path};
 
+use crate::error::ErrorKind;
 use crate::fields::{Diagnostics, Fields, Shape};
 use crate::json::Json;
-use crate::overrides::port_name;
 use crate::quantity::{self, text};
 
 const HEALTH_CHECK: Shape = Shape {
@@ -13,6 +14,11 @@ const HEALTH_CHECK: Shape = Shape {
     fields: &["port", "path", "interval", "timeout", "startGrace", "failures"],
     spellings: &[],
 };
+
+/// Parses the name of a port.
+pub(crate) fn port_name(value: &Json) -> Result<PortName, ErrorKind> {
+    Ok(PortName::new(text("a port's name, such as 'http'", value)?)?)
+}
 
 /// Whether a value disables the health check: null, or a check whose port is null.
 pub(crate) fn is_off(value: &Json) -> bool {

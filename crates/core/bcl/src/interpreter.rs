@@ -10,10 +10,16 @@ use rsjsonnet_lang::program::{
 };
 use rsjsonnet_lang::span::{SourceId, SpanContext, SpanId};
 
-use crate::evaluate::Settings;
 use crate::nesting;
 use crate::source::{File, FileId, Files, Range};
 use crate::{LIBRARY, LIBRARY_NAME, limits};
+
+/// The inputs of an evaluation besides files.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// External variables, read with `std.extVar`; the shell sets `cell` and `user`.
+    pub variables: BTreeMap<String, String>,
+}
 
 /// The source of imported files. The shell implements it over the file system.
 pub trait Loader {

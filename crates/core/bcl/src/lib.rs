@@ -21,7 +21,6 @@
 //! to a job, `locate` finds the place in the sources where an invalid value was written, and
 //! `error` is what the user sees.
 
-mod callee;
 mod constraints;
 mod error;
 mod evaluate;
@@ -41,12 +40,11 @@ mod schema;
 mod scope;
 mod screen;
 mod source;
-mod walk;
 mod words;
 
 pub use error::{Error, ErrorKind, Errors};
-pub use evaluate::{Settings, evaluate};
-pub use interpreter::{Loaded, Loader, NoImports, NotLoaded};
+pub use evaluate::evaluate;
+pub use interpreter::{Loaded, Loader, NoImports, NotLoaded, Settings};
 pub use source::Location;
 
 /// The name under which files import the built-in library.

@@ -9,6 +9,9 @@
 //! Why this is sound: the value exists, so when all but one of its possible sources are certainly
 //! absent, the remaining one is its source.
 
+mod callee;
+mod walk;
+
 use std::collections::BTreeMap;
 
 use rsjsonnet_lang::arena::Arena;
@@ -22,7 +25,7 @@ use spec::{Path, Step};
 use crate::json::Json;
 use crate::scope::Scope;
 use crate::source::{FileId, Files, Range};
-use crate::walk::Walk;
+use walk::Walk;
 
 /// How deep expressions are followed; below that, the nearest enclosing text is given.
 const DEPTH_MAX: u32 = 200;

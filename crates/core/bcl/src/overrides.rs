@@ -9,10 +9,10 @@ use spec::{Constraint, HealthCheck, Path, ProblemKind, TaskOverride, TaskSpec};
 use crate::constraints::constraints;
 use crate::error::ErrorKind;
 use crate::fields::{Diagnostics, Fields, Shape};
-use crate::health::{self, health_check};
+use crate::health::{self, health_check, port_name};
 use crate::json::Json;
 use crate::limits;
-use crate::quantity::{self, text, wrong_type};
+use crate::quantity::{self, wrong_type};
 
 const OVERRIDE: Shape = Shape {
     of: "an override",
@@ -51,11 +51,6 @@ pub(crate) fn word(value: &Json) -> Result<String, ErrorKind> {
         Json::Bool(value) => Ok(value.to_string()),
         other => Err(wrong_type("a string, a number or a boolean", other)),
     }
-}
-
-/// The name of a port.
-pub(crate) fn port_name(value: &Json) -> Result<PortName, ErrorKind> {
-    Ok(PortName::new(text("a port's name, such as 'http'", value)?)?)
 }
 
 /// The fields that a job and an override share.

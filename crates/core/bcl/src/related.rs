@@ -8,7 +8,12 @@ use spec::{JobReference, JobSpec, Path};
 use crate::error::ErrorKind;
 use crate::fields::Diagnostics;
 use crate::json::Json;
-use crate::schema::job_reference;
+use crate::quantity::text;
+
+/// A job, as a description names it.
+pub(crate) fn job_reference(value: &Json) -> Result<JobReference, ErrorKind> {
+    Ok(text("the name of a job, such as 'extract' or 'ana/load'", value)?.parse()?)
+}
 
 /// The path of an entry of `after`. The description sorts and deduplicates the entries, so the path
 /// is searched in the value.

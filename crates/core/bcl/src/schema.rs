@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use model::{
     Appclass, Band, JobName, KernelFeature, Priority, PriorityError, SchedulingClass, UserName,
 };
-use spec::{JobReference, JobSpec, Kind, Maximum, Path, ProblemKind, RestartPolicy, TaskSpec};
+use spec::{JobSpec, Kind, Maximum, Path, ProblemKind, RestartPolicy, TaskSpec};
 
 use crate::error::ErrorKind;
 use crate::fields::{Diagnostics, Fields, Shape};
@@ -17,6 +17,7 @@ use crate::json::Json;
 use crate::overrides::{Change, QUANTITY_SPELLINGS, overrides};
 use crate::problems::problems;
 use crate::quantity::{self, text, truth, wrong_type};
+use crate::related::job_reference;
 use crate::words;
 
 const JOB: Shape = Shape {
@@ -146,11 +147,6 @@ pub(crate) fn job(value: &Json, top: &Path, found: &mut Diagnostics) -> Option<J
 
 fn job_name(value: &Json) -> Result<JobName, ErrorKind> {
     Ok(JobName::new(text("a name, such as 'hello'", value)?)?)
-}
-
-/// A reference to a job.
-pub(crate) fn job_reference(value: &Json) -> Result<JobReference, ErrorKind> {
-    Ok(text("the name of a job, such as 'extract' or 'ana/load'", value)?.parse()?)
 }
 
 /// A job, possibly in an alloc set; or an alloc set, marked by the field `allocs`.

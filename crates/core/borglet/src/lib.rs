@@ -8,7 +8,6 @@
 //!
 //! Deliberately absent: processes, cgroups and files (crate `linux`), sockets and clocks.
 
-mod alloc;
 mod health;
 mod keep;
 mod launch;
@@ -17,13 +16,12 @@ mod order;
 mod room;
 mod state;
 
-pub use alloc::RecoveredAlloc;
 pub use keep::{KeepAtMost, KeptLog, outdated};
 pub use launch::{ALLOC_DIRECTORY, CLIENT_DIRECTORY, Launch, environment};
 pub use order::{Desired, DesiredAlloc, Order, OrderRefused, Report, TaskReport, TaskStatus};
 pub use state::{
     Borglet, DiskAmount, DiskReport, DiskUse, Effect, HeldPort, Holder, Input, Recovered,
-    RecoveredStatus, Settings,
+    RecoveredAlloc, RecoveredStatus, Settings,
 };
 
 #[cfg(test)]

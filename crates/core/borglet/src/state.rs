@@ -1,5 +1,6 @@
 //! The state of a Borglet and its step function.
 
+mod alloc;
 mod disk;
 mod ports;
 
@@ -9,14 +10,12 @@ use std::sync::Arc;
 
 use model::{End, InstanceId, MachineReport, Resources, Span, Stamp, Time};
 
-use crate::alloc::{Allocs, REMOVE_AGAIN};
 use crate::health::{HealthTracker, Verdict};
 use crate::limit::Limit;
 use crate::room::Rooms;
-use crate::{
-    Desired, DesiredAlloc, Launch, Order, OrderRefused, RecoveredAlloc, Report, TaskReport,
-    TaskStatus,
-};
+use crate::{Desired, DesiredAlloc, Launch, Order, OrderRefused, Report, TaskReport, TaskStatus};
+pub use alloc::RecoveredAlloc;
+use alloc::{Allocs, REMOVE_AGAIN};
 pub use disk::{DiskAmount, DiskReport, DiskUse};
 use ports::Ports;
 pub use ports::{HeldPort, Holder};

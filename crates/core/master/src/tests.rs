@@ -1,4 +1,4 @@
-//! The only replica, which leads, its cell and a machine that answers by hand.
+//! A single replica, which leads, its cell, and a machine whose answers the test supplies.
 
 mod agreeing;
 mod allocs;
@@ -40,7 +40,7 @@ fn kill(job: &str, tasks: TaskSelection) -> Mutation {
 }
 
 impl World {
-    /// A cell with one machine that has not been heard of.
+    /// A cell with one machine that has not reported yet.
     fn new() -> Self {
         let mut world = Self {
             cell: Cell::empty(),
@@ -107,7 +107,7 @@ impl World {
         self.said()
     }
 
-    /// What the leader makes of what its shard says.
+    /// Processes what the shard reports, as the leader.
     fn lead(&mut self) {
         let (now, cell) = (self.now, &self.cell);
         self.master.spread(now, &[ReplicaId(1)]);
@@ -120,7 +120,7 @@ impl World {
         self.said()
     }
 
-    /// The machine reports; what is proposed for that is not applied.
+    /// The machine reports; the resulting proposals are not applied.
     fn reported(&mut self, had_order: bool, stamp: u64, tasks: &[(u32, TaskStatus)]) {
         let stamp = Stamp { restore_epoch: 0, term: Term(3), index: LogIndex(stamp) };
         self.reported_of(had_order, stamp, machine(), tasks);
@@ -149,13 +149,13 @@ impl World {
         self.said()
     }
 
-    /// The machine does not answer; what is proposed for that is not applied.
+    /// The machine does not answer; the resulting proposals are not applied.
     fn failed(&mut self) {
         let (now, cell) = (self.now, &self.cell);
         self.shard.answered(now, cell, M1, false, &Answer::Failed, &mut self.actions);
     }
 
-    /// The wishes so far in words; what is proposed is applied at once.
+    /// The actions so far as text; proposals are applied at once.
     fn said(&mut self) -> String {
         let mut words = Vec::new();
         while !self.actions.is_empty() {

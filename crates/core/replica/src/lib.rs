@@ -24,7 +24,8 @@ mod replica;
 pub use io::{
     Bootstrap, Input, Output, Persist, Progress, Recovered, Refusal, ReplicaError, Settings, Ticket,
 };
-pub use message::{Body, Consensus, ConsensusKind, Message, Snapshot};
+pub use log::Snapshot;
+pub use message::{Body, Consensus, ConsensusKind, Message};
 pub use record::{HardState, LogEntry, UnknownOperation};
 pub use replica::{Codec, Replica};
 

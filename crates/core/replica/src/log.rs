@@ -10,12 +10,20 @@ use model::{Level, LogIndex, Term};
 use raft::eraftpb::{self, ConfState, Entry, EntryType};
 use raft::{GetEntriesContext, RaftState, Storage, StorageError};
 
-use crate::message::Snapshot;
 use crate::{HardState, LogEntry};
 
 /// Which records change who the replicas are. Consensus has to know before they are applied.
 pub(crate) trait Memberships {
     fn is_membership(&self, entry: &LogEntry) -> bool;
+}
+
+/// A cell to go on from.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    /// The term of its last record.
+    pub term: Term,
+    /// The cell, which has its index and who its replicas are.
+    pub cell: Cell,
 }
 
 #[derive(Debug)]

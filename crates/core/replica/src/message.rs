@@ -4,13 +4,13 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use cell::{Cell, Op};
+use cell::Op;
 use master::{Reachability, Spread};
 use model::{DirectoryId, Level, LogIndex, MachineId, ReplicaId, Term};
 use raft::eraftpb::{self, MessageType};
 
 use crate::LogEntry;
-use crate::log::{self, Memberships};
+use crate::log::{self, Memberships, Snapshot};
 
 /// A message from one replica to another.
 #[derive(Clone, Debug)]
@@ -78,15 +78,6 @@ pub struct Consensus {
     pub reject_hint: LogIndex,
     /// By which an answer finds its question.
     pub context: Bytes,
-}
-
-/// A cell to go on from.
-#[derive(Clone, Debug)]
-pub struct Snapshot {
-    /// The term of its last record.
-    pub term: Term,
-    /// The cell, which has its index and who its replicas are.
-    pub cell: Cell,
 }
 
 macro_rules! kinds {

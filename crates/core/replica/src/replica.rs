@@ -17,9 +17,10 @@ use crate::io::{
     Bootstrap, Input, Output, Persist, Recovered, Refusal, ReplicaError, Settings, Ticket,
 };
 use crate::links::Links;
+use crate::log::Snapshot;
 use crate::log::{self, Memberships, Memory, from_raft};
 use crate::members::{self, Members};
-use crate::message::{Body, Snapshot};
+use crate::message::Body;
 use crate::reads::Reads;
 use crate::{HardState, LogEntry, UnknownOperation};
 

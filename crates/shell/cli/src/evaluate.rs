@@ -20,7 +20,7 @@ const MEMORY_MAX: u64 = 900 << 20;
 /// The maximum size of the resulting job descriptions.
 const OUTPUT_MAX: u64 = 64 << 20;
 /// The maximum size of the error output.
-const SAID_MAX: u64 = 64 << 10;
+const STDERR_MAX: u64 = 64 << 10;
 /// How much address space the allocator reserves at a time, in KiB.
 const ALLOCATOR_RESERVES_KIB: &str = "65536";
 /// The stack size of the evaluating thread.
@@ -56,7 +56,7 @@ pub(crate) fn evaluate(file: &Path) -> Result<Vec<JobSpec>, Failure> {
         })
     };
     let output = read(child.stdout.take().map(|out| Box::new(out) as _), OUTPUT_MAX);
-    let said = read(child.stderr.take().map(|err| Box::new(err) as _), SAID_MAX);
+    let stderr = read(child.stderr.take().map(|err| Box::new(err) as _), STDERR_MAX);
     let until = Instant::now() + TIME_MAX;
     let status = loop {
         match child.try_wait().map_err(|error| failed(&error))? {
@@ -70,8 +70,8 @@ pub(crate) fn evaluate(file: &Path) -> Result<Vec<JobSpec>, Failure> {
         }
     };
     let output = output.join().unwrap_or_default();
-    let said = said.join().unwrap_or_default();
-    let said = String::from_utf8_lossy(&said);
+    let stderr = stderr.join().unwrap_or_default();
+    let stderr = String::from_utf8_lossy(&stderr);
     let Some(status) = status else {
         return Err(Failure::usage(format!(
             "error: {shown} takes longer than {} s to evaluate",
@@ -86,8 +86,8 @@ pub(crate) fn evaluate(file: &Path) -> Result<Vec<JobSpec>, Failure> {
                 OUTPUT_MAX >> 20
             )));
         }
-        Some(2) => return Err(Failure::usage(said)),
-        Some(code) => return Err(failed(&format!("{said} (exit code {code})"))),
+        Some(2) => return Err(Failure::usage(stderr)),
+        Some(code) => return Err(failed(&format!("{stderr} (exit code {code})"))),
         None => {
             return Err(Failure::usage(format!(
                 "error: evaluating {shown} needs more than {} MiB of memory or too deep a recursion",
@@ -95,8 +95,8 @@ pub(crate) fn evaluate(file: &Path) -> Result<Vec<JobSpec>, Failure> {
             )));
         }
     }
-    if !said.is_empty() {
-        output::say(&said);
+    if !stderr.is_empty() {
+        output::say(&stderr);
     }
     let jobs: Vec<proto::v1::JobSpec> =
         serde_json::from_slice(&output).map_err(|error| failed(&error))?;

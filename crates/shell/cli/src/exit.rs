@@ -4,8 +4,6 @@ use std::error::Error as _;
 use std::fmt;
 use std::process::ExitCode;
 
-use crate::output;
-
 /// The exit codes. `bourg help` prints this table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Code {
@@ -31,15 +29,15 @@ Exit codes:
   0  done and healthy
   1  failed remotely
   2  usage or invalid file
-  3  refused at admission
+  3  rejected at admission
   4  not placed in time
-  5  update failed and was undone
+  5  update failed and was rolled back
   6  no master reachable
-  7  changed meanwhile
+  7  changed concurrently
   8  blocked by a disruption budget
-  9  a replica that must not be started again as it is: removed from its cell, from before a
-     restoration, or with a directory that is damaged or copied
-With run --wait, the exit status of a task that failed: see bourg run --help.";
+  9  replica must not be restarted as is: removed from its cell, older than a restoration, or its
+     directory is damaged or copied
+With run --wait, the exit status of the failed task: see bourg run --help.";
 
 /// The failure of a command: message, advice on what to do next, and exit code.
 #[derive(Debug)]
@@ -81,9 +79,8 @@ impl Failure {
         Self { status: Some(status), ..self }
     }
 
-    /// Prints the failure and returns the exit code.
-    pub fn end(self) -> ExitCode {
-        output::say(&format!("{self}\n"));
+    /// The exit code of the command.
+    pub(crate) fn exit_code(&self) -> ExitCode {
         ExitCode::from(self.status.unwrap_or(self.code as u8))
     }
 }

@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A row of the list.
 #[derive(Debug, Serialize)]
-struct Shown {
+struct Row {
     /// The name for `--cell`.
     name: String,
     /// The cell's own name.
@@ -46,7 +46,7 @@ pub(crate) struct CellsArgs {
 pub(super) fn cells(args: &CellsArgs) -> Done {
     let runtime = runtime()?;
     let places = places();
-    let mut shown: Vec<Shown> = places.iter().map(|path| runtime.block_on(look(path))).collect();
+    let mut shown: Vec<Row> = places.iter().map(|path| runtime.block_on(look(path))).collect();
     if args.prune {
         for (path, _) in places.iter().zip(&shown).filter(|(_, of)| of.by_dev && !of.answers) {
             std::fs::remove_file(path).map_err(|error| {
@@ -61,10 +61,10 @@ pub(super) fn cells(args: &CellsArgs) -> Done {
     }
     let listing = Listing {
         items: &shown,
-        name: |of: &Shown| of.name.clone(),
+        name: |of: &Row| of.name.clone(),
         headings: &["NAME", "CELL", "STATE", "DIRECTORY"],
         wide: 0,
-        row: |of: &Shown| {
+        row: |of: &Row| {
             let state = match (of.answers, of.trouble.as_str()) {
                 (true, _) => "answers".to_owned(),
                 (false, trouble) => format!("does not answer: {trouble}"),
@@ -75,20 +75,20 @@ pub(super) fn cells(args: &CellsArgs) -> Done {
     output::list(&args.output, &listing)
 }
 
-async fn look(path: &Path) -> Shown {
+async fn look(path: &Path) -> Row {
     let directory = std::fs::read_link(path).unwrap_or_else(|_| path.to_owned());
     let cell = file_of(path).map(|file| file.cell).unwrap_or_default();
     let trouble = match () {
         () if !path.join(CELL_FILE).exists() => "its directory is gone".to_owned(),
         () if !is_there(path) => "it is not running".to_owned(),
-        () => asked(path).await.err().unwrap_or_default(),
+        () => request_status(path).await.err().unwrap_or_default(),
     };
     let answers = trouble.is_empty();
-    Shown { name: name_of(path), cell, answers, trouble, directory, by_dev: path.is_symlink() }
+    Row { name: name_of(path), cell, answers, trouble, directory, by_dev: path.is_symlink() }
 }
 
 /// Requests the cell's status; the error says why that failed.
-async fn asked(path: &Path) -> Result<(), String> {
+async fn request_status(path: &Path) -> Result<(), String> {
     let cell = path.to_string_lossy();
     let target = target(Some(&cell), false);
     let ask = async { Connection::open(target)?.cell_status().await };

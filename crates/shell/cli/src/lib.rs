@@ -19,7 +19,6 @@ mod logs;
 mod machine;
 pub mod master;
 mod moment;
-mod outcome;
 pub mod output;
 mod quota;
 mod restore;

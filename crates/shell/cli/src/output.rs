@@ -3,6 +3,7 @@
 
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write as _};
+use std::process::ExitCode;
 use std::str::FromStr;
 
 use serde::Serialize;
@@ -120,6 +121,14 @@ pub(crate) fn print_from_outside(bytes: &[u8]) -> Result<(), Failure> {
     match std::io::stdout().is_terminal() {
         true => print_bytes(escaped(bytes).as_bytes()),
         false => print_bytes(bytes),
+    }
+}
+
+impl Failure {
+    /// Prints the failure and returns the exit code.
+    pub fn end(self) -> ExitCode {
+        say(&format!("{self}\n"));
+        self.exit_code()
     }
 }
 

@@ -1,5 +1,7 @@
 //! `bourg run`: submits jobs and shows their progress.
 
+mod outcome;
+
 use std::fmt::Write as _;
 use std::io::IsTerminal;
 use std::path::Path;
@@ -12,7 +14,7 @@ use proto::v1;
 use spec::JobSpec;
 
 use super::exit::{Done, Failure};
-use super::{RunArgs, outcome, output, why, with_cell};
+use super::{RunArgs, output, why, with_cell};
 use crate::evaluate;
 
 /// How long a task must be pending before the command explains why.

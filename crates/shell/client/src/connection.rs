@@ -303,8 +303,8 @@ fn busy_wait(status: &Status, random: u64) -> Option<Duration> {
     if status.code() != tonic::Code::ResourceExhausted {
         return None;
     }
-    let said = status.metadata().get(RETRY_AFTER)?.to_str().ok()?;
-    let ms = said.parse::<u64>().ok()?.clamp(1, BUSY_WAIT_MS_MAX);
+    let delay = status.metadata().get(RETRY_AFTER)?.to_str().ok()?;
+    let ms = delay.parse::<u64>().ok()?.clamp(1, BUSY_WAIT_MS_MAX);
     Some(Duration::from_millis(ms + random % (ms / 2 + 1)))
 }
 
@@ -319,7 +319,7 @@ mod tests {
 
     #[test]
     fn only_a_master_that_says_when_is_asked_again() {
-        let says = |code, ms: Option<&str>| {
+        let status = |code, ms: Option<&str>| {
             let mut status = Status::new(code, "");
             if let Some(ms) = ms {
                 status.metadata_mut().insert(RETRY_AFTER, ms.parse().expect("metadata"));
@@ -327,7 +327,7 @@ mod tests {
             status
         };
         use tonic::Code::{ResourceExhausted, Unavailable};
-        for (code, said, random, wait) in [
+        for (code, delay, random, wait) in [
             (ResourceExhausted, Some("100"), 0, Some(100)),
             (ResourceExhausted, Some("100"), 50, Some(150)),
             (ResourceExhausted, Some("100"), 51, Some(100)),
@@ -337,8 +337,8 @@ mod tests {
             (ResourceExhausted, None, 0, None),
             (Unavailable, Some("100"), 0, None),
         ] {
-            let waits = busy_wait(&says(code, said), random);
-            assert_eq!(waits, wait.map(Duration::from_millis), "{code:?} {said:?} {random}");
+            let waits = busy_wait(&status(code, delay), random);
+            assert_eq!(waits, wait.map(Duration::from_millis), "{code:?} {delay:?} {random}");
         }
     }
 }

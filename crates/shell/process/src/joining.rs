@@ -233,7 +233,7 @@ impl<'a> Joining<'a> {
         let clients = self.token.masters().iter().map(client);
         let clients = clients.collect::<Result<Vec<_>, rpc::Error>>()?;
         let (expires, cell) = (self.token.credentials().expires(), self.cell());
-        let mut said = String::new();
+        let mut logged = String::new();
         loop {
             let mut others = 0;
             for client in &clients {
@@ -253,9 +253,9 @@ impl<'a> Joining<'a> {
                 if !is_retryable(&status) && !elsewhere {
                     bail!("cannot join cell {cell}: {why}");
                 }
-                if said != why {
+                if logged != why {
                     tracing::warn!("cannot join cell {cell} yet: {why}");
-                    said = why;
+                    logged = why;
                 }
             }
             tokio::time::sleep(RETRY).await;

@@ -2,15 +2,13 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
-use std::str::FromStr;
 
 use model::{
-    Appclass, Band, Capability, JobName, KernelFeature, NameError, PortName, Priority, Resources,
-    SchedulingClass, Span, TaskIndex, UserName,
+    Appclass, Band, Capability, JobName, KernelFeature, PortName, Priority, Resources,
+    SchedulingClass, Span, TaskIndex,
 };
 
-use crate::{Constraint, Kind};
+use crate::{Constraint, JobReference, Kind};
 
 /// A job description: a number of tasks that run the same program, or of allocs in which tasks of
 /// jobs run.
@@ -48,37 +46,6 @@ pub struct JobSpec {
     pub after: BTreeSet<JobReference>,
     /// The parent job, if any: when it ends, this job ends (trace v3, "parent").
     pub parent: Option<JobReference>,
-}
-
-/// A reference to another job in a description: `extract`, `ana/extract`. Without a user it refers
-/// to the submitting user's job.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct JobReference {
-    /// The owner.
-    pub user: Option<UserName>,
-    /// The job's name.
-    pub job: JobName,
-}
-
-impl FromStr for JobReference {
-    type Err = NameError;
-
-    fn from_str(text: &str) -> Result<Self, NameError> {
-        let (user, job) = match text.split_once('/') {
-            Some((user, job)) => (Some(UserName::new(user)?), job),
-            None => (None, text),
-        };
-        Ok(Self { user, job: JobName::new(job)? })
-    }
-}
-
-impl fmt::Display for JobReference {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.user {
-            Some(user) => write!(f, "{user}/{}", self.job),
-            None => self.job.fmt(f),
-        }
-    }
 }
 
 /// The maximum number of a job's tasks in one failure domain (trace v3, `max_per_machine`,

@@ -10,6 +10,7 @@ mod job;
 mod kind;
 mod path;
 mod ports;
+mod reference;
 mod template;
 #[cfg(test)]
 mod testing;
@@ -17,8 +18,9 @@ mod update;
 mod validate;
 
 pub use constraint::{Constraint, NoSuchRelation, Relation};
-pub use job::{HealthCheck, JobReference, JobSpec, Maximum, RestartPolicy, TaskOverride, TaskSpec};
+pub use job::{HealthCheck, JobSpec, Maximum, RestartPolicy, TaskOverride, TaskSpec};
 pub use kind::Kind;
 pub use path::{Path, Step};
+pub use reference::JobReference;
 pub use template::{Reference, TaskField, expand, references};
 pub use validate::{Problem, ProblemKind, limits};

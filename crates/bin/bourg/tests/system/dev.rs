@@ -187,12 +187,12 @@ fn commands_that_other_systems_have_are_answered_with_those_that_are_here() {
         ("sbatch web.sh", "`bourg run FILE`"),
         ("squeue", "`bourg status`"),
         ("drain m1", "`bourg machine drain NAME`"),
-        ("scale web 5", "yet: the number of a living job's tasks cannot change"),
-        ("exec web -- sh", "yet: nothing leads into a running task"),
-        ("ssh web/0", "yet: nothing leads into a running task"),
-        ("top", "yet: what tasks use is not measured"),
+        ("scale web 5", "yet: the number of tasks of a live job cannot change"),
+        ("exec web -- sh", "yet: there is no access to a running task"),
+        ("ssh web/0", "yet: there is no access to a running task"),
+        ("top", "yet: the usage of tasks is not measured"),
         ("rollout restart web", "yet: there are no rolling updates"),
-        ("cron list", "yet: nothing starts jobs by the clock"),
+        ("cron list", "yet: there are no scheduled jobs"),
     ] {
         let said = terminal.fails(2, &format!("bourg {line}"));
         assert!(said.contains("there is no command '") && said.contains(says), "{line}: {said}");

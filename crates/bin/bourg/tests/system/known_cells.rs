@@ -82,7 +82,7 @@ fn a_cell_that_is_dead_is_in_nobodys_way_and_is_forgotten_when_asked() {
     // Its processes end with it.
     until("it has ended", || cell.ok("bourg cells").contains("does not answer: it is not running"));
     cell.ok("bourg status");
-    assert!(!cell.said().contains("refused"), "nobody knocks in vain: {}", cell.said());
+    assert!(!cell.said().contains("rejected"), "nobody knocks in vain: {}", cell.said());
     // A client directory that somebody was given, of a cell that cannot be reached now.
     cell.ok("cp -r other/client config/bourg/cells/far");
     assert_eq!(cell.ok("bourg cells -o name"), "dev\ndev-2\nfar\n");

@@ -77,7 +77,7 @@ fn a_drain_says_how_many_tasks_are_left_and_does_not_wait_for_ever() {
     cell.ok("bourg run deaf.bcl");
     until("it listens to signals", || cell.ok("bourg logs deaf/0") == "ready\n");
     let said = cell.fails(1, &format!("bourg machine drain {m} --timeout 1s"));
-    assert!(said.contains("1 task leaves\n1 task is still there\n"), "{said}");
+    assert!(said.contains("1 task leaves\n1 task is left\n"), "{said}");
     assert!(said.contains(&format!("error: 1 task is still on {m} after 1 s")), "{said}");
     assert!(said.contains(&format!("next: bourg machine show {m}")), "{said}");
     let shown = shown(&cell, &m);
@@ -86,7 +86,7 @@ fn a_drain_says_how_many_tasks_are_left_and_does_not_wait_for_ever() {
 
     // It can be used again before it is empty, and who waits is told.
     let mut waits = cell.start("bourg", &["machine", "drain", &m]);
-    until("it waits", || waits.stderr().contains("1 task is still there"));
+    until("it waits", || waits.stderr().contains("1 task is left"));
     assert_eq!(waits.code(), None);
     cell.ok(&format!("bourg machine undrain {m}"));
     let ended = waits.ends();

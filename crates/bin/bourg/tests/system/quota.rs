@@ -56,7 +56,7 @@ fn what_quota_lacks_is_said_and_what_would_pass_passes() {
     assert_eq!(ended.code, 0, "{}", ended.stderr);
     assert!(ended.stderr.contains("note: ana's production quota falls on "), "{}", ended.stderr);
     let shown = cell.ok("bourg quota show ana");
-    assert!(shown.contains("metered: ") && shown.contains("0.1 cores above it then"), "{shown}");
+    assert!(shown.contains("enforced: ") && shown.contains("0.1 cores above it then"), "{shown}");
     cell.ok("bourg --cell ./ana kill web spare more");
     assert_eq!(cell.ok("bourg quota show ana -o users.0.charged.cpuMilli"), "0\n");
 

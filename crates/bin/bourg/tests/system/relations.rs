@@ -120,7 +120,7 @@ fn jobs_are_found_by_their_labels() {
     let wide = cell.ok("bourg status web -o wide");
     assert_eq!(wide.matches("  team=search\n").count(), 2, "{wide}");
     assert!(wide.contains("  team=search,tier=canary\n"), "{wide}");
-    assert_eq!(cell.ok("bourg why -l team=search"), "nothing of 2 jobs is pending\n");
+    assert_eq!(cell.ok("bourg why -l team=search"), "no task of 2 jobs is pending\n");
     assert_eq!(cell.ok("bourg why -l team=search -o job"), "index\nweb\n");
     until("all are ready", || cell.ok("bourg logs -l team=search | wc -l").trim() == "4");
     let logs = cell.ok("bourg logs -l team=search | sort");

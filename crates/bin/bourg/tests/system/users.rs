@@ -28,7 +28,7 @@ fn a_user_is_added_revoked_and_added_again_and_what_they_run_runs_on() {
     assert_eq!(cell.ok("bourg user list -o name"), "ana\nroot\n");
 
     let said = cell.fails(2, "bourg user add ana");
-    assert!(said.contains("cannot make ./ana") && said.contains("--dir"), "{said}");
+    assert!(said.contains("cannot create ./ana") && said.contains("--dir"), "{said}");
     let said = cell.fails(3, "bourg --cell ./ana user add bob");
     assert!(said.contains("ana may not add user bob: an administrator may"), "{said}");
     assert!(!cell.path("bob").exists(), "nothing is left of what was refused");

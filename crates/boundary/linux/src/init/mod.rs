@@ -24,7 +24,7 @@ use nix::unistd::{ForkResult, Pid, sethostname, setsid};
 pub(crate) use program::{complete_environment, exec};
 
 use crate::record::Launch;
-use crate::shim::message;
+use crate::shim_log::message;
 use crate::{confine, jail, sys};
 
 /// What the init gets from the shim; everything else is closed.

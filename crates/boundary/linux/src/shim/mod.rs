@@ -11,9 +11,8 @@ pub(crate) mod begin;
 mod end;
 mod supervise;
 
-use std::fmt;
 use std::fs;
-use std::io::{self, Write};
+use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -23,6 +22,7 @@ use crate::error::At;
 use crate::logs::{LogWriter, Stream};
 use crate::process::unix_micros_now;
 use crate::record::{Exit, ExitReason, HOME_DIRECTORY, LOG_DIRECTORY, Launch};
+use crate::shim_log::message;
 use begin::{Begun, Shim};
 use supervise::Ended;
 
@@ -56,12 +56,6 @@ pub fn run(task_dir: &Path) -> ExitCode {
             ExitCode::FAILURE
         }
     }
-}
-
-/// Says something to the operator, in the shim's log. Where that finds no room it is lost: nothing may
-/// depend on it, least of all the task.
-pub(crate) fn message(text: &fmt::Arguments<'_>) {
-    let _no_room = io::stderr().write_all(format!("{text}\n").as_bytes());
 }
 
 /// Runs the shim's task to its end.

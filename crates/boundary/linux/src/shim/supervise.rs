@@ -19,7 +19,7 @@ use crate::isolation::enter_user_namespace;
 use crate::logs::LogWriter;
 use crate::process::{boot_id, start_time, unix_micros_now};
 use crate::record::{ExitReason, Launch, Running};
-use crate::shim::message;
+use crate::shim_log::message;
 use crate::sys;
 
 /// How much of the output is copied at a time.

@@ -47,9 +47,9 @@ mod open;
 mod read;
 mod retain;
 
-use std::fmt;
 use std::path::PathBuf;
 
+pub use crate::cursor::Cursor;
 pub use append::Events;
 pub use open::Opened;
 pub use read::{Limit, Reader};
@@ -89,34 +89,7 @@ impl Options {
     }
 }
 
-/// A place in the stream: in front of the event of this name, whether there is one or not.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Hash)]
-pub struct Cursor {
-    /// The index of the operation in the log.
-    pub index: u64,
-    /// The event's place among those of the operation, from 0.
-    pub sub: u32,
-}
-
 impl Cursor {
-    /// In front of every event.
-    pub const START: Self = Self { index: 0, sub: 0 };
-
-    /// In front of all events of an operation.
-    #[must_use]
-    pub fn at(index: u64) -> Self {
-        Self { index, sub: 0 }
-    }
-
-    /// Right behind the event of this name.
-    #[must_use]
-    pub fn after(self) -> Self {
-        match self.sub.checked_add(1) {
-            Some(sub) => Self { sub, ..self },
-            None => Self::at(self.index.saturating_add(1)),
-        }
-    }
-
     fn of(head: &Head) -> Self {
         Self { index: head.index, sub: head.level }
     }
@@ -129,12 +102,6 @@ impl Cursor {
     /// The header's part for a segment that begins here.
     fn begin_after(self, last_time_us: u64) -> Begin {
         Begin { first_index: self.index, first_sub: self.sub, note: last_time_us }
-    }
-}
-
-impl fmt::Display for Cursor {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}", self.index, self.sub)
     }
 }
 

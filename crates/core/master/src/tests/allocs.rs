@@ -1,10 +1,10 @@
-//! Allocs: ordered apart from tasks, and observed as they are.
+//! Allocs: ordered separately from tasks, and observed in the same way.
 
 use super::*;
 use borglet::DesiredAlloc;
 use model::JobName;
 
-/// An alloc set, of whose allocs some are placed on the machine.
+/// An alloc set, some of whose allocs are placed on the machine.
 fn world(allocs: u32) -> World {
     let mut world = World::new();
     world.tick();

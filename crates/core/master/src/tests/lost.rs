@@ -1,4 +1,4 @@
-//! Machines that do not answer: unreachable, down at a limited rate, and the breaker.
+//! Unresponsive machines: unreachable, down at a limited rate, and the circuit breaker.
 
 use expect_test::expect;
 

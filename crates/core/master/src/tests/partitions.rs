@@ -1,4 +1,4 @@
-//! Parts of several replicas, contacts, and what a change of leader moves: sessions of a [`Cluster`].
+//! Partitions, reachabilities, and what a change of leader moves: sessions of a [`Cluster`].
 //!
 //! [`Cluster`]: super::cluster::Cluster
 
@@ -122,7 +122,7 @@ fn contacts_are_differences_and_all_of_them_after_a_new_leader() {
     "#]]);
 }
 
-/// Whose shard moves has to miss all its polls with the new one.
+/// A machine whose shard changes must miss all its polls at the new one.
 #[test]
 fn a_machine_that_moves_begins_anew() {
     session(&expect![[r#"
@@ -217,7 +217,7 @@ fn machines_begin_anew_with_every_shard() {
     "#]]);
 }
 
-/// A shard that does not hear it says once more that its machine is silent, and is told once more.
+/// A shard that missed the message reports its machine silent again, and is told again.
 #[test]
 fn a_shard_that_did_not_hear_that_machines_begin_anew_is_told_again() {
     session(&expect![[r#"
@@ -246,7 +246,7 @@ fn a_shard_that_did_not_hear_that_machines_begin_anew_is_told_again() {
     "#]]);
 }
 
-/// A replica that the leader does not hear goes on with its part, and the others serve it too.
+/// A replica that the leader cannot hear keeps its partition, and the others serve it, too.
 #[test]
 fn a_replica_that_is_cut_off_does_no_harm() {
     session(&expect![[r#"
@@ -301,7 +301,7 @@ fn what_a_replica_says_in_vain_is_said_again() {
     "#]]);
 }
 
-/// What many machines are asked for the first time is spread, and with it all that follows.
+/// First polls of many machines are spread over time, and with them everything that follows.
 #[test]
 fn of_many_machines_that_are_taken_over_so_many_are_polled_at_once() {
     let mut world = World::new();

@@ -32,9 +32,9 @@ pub(super) fn save(cell: Target<'_>, file: &Path, at: Option<Moment>) -> Done {
                     hasher.update(&bytes);
                     writing.piece(&bytes).map_err(cannot_write)?;
                 }
-                (Some(Piece::StateHash(said)), Some(_)) => {
+                (Some(Piece::StateHash(expected)), Some(_)) => {
                     let hash = hasher.finish();
-                    if hash.to_string() != said {
+                    if hash.to_string() != expected {
                         let text = "error: the received data is corrupt: nothing was saved";
                         return Err(Failure::failed(text).next("try again"));
                     }

@@ -83,7 +83,7 @@ pub(super) fn arguments(flags: &[String], directory: &Path) -> Vec<String> {
 /// slots for the missing ones.
 pub(super) fn prepare(
     directory: &Path,
-    wanted: usize,
+    requested: usize,
     addresses: &mut Addresses,
 ) -> anyhow::Result<(Vec<Replica>, Vec<Spare>)> {
     let there = there(directory)?;
@@ -113,7 +113,7 @@ pub(super) fn prepare(
         present.push(Replica { id: *id, directory, address, listener });
     }
     let mut spare = Vec::new();
-    for _ in ids.len()..wanted.max(before) {
+    for _ in ids.len()..requested.max(before) {
         let is_here = |name: &str| ids.iter().any(|id| process_name(*id) == name);
         let listener = addresses.listen_instead(is_here)?;
         spare.push(Spare { address: listener.local_addr()?.to_string(), listener });
@@ -238,20 +238,21 @@ impl Replicas {
 
     /// Whether enough replicas are voters.
     pub(super) async fn all_vote(&self, connection: &mut Connection) -> Result<bool, Failure> {
-        let wanted = self.count();
-        if wanted < 2 {
+        let requested = self.count();
+        if requested < 2 {
             return Ok(true);
         }
         let recorded = recorded(connection).await?;
         let votes = |replica: &&v1::ReplicaStatus| {
             replica.member() == v1::MemberState::Voter && !replica.leaving
         };
-        Ok(recorded.iter().filter(votes).count() >= wanted)
+        Ok(recorded.iter().filter(votes).count() >= requested)
     }
 }
 
 async fn recorded(connection: &mut Connection) -> Result<Vec<v1::ReplicaStatus>, Failure> {
     let request = v1::ReplicasRequest {};
-    let asked = connection.ask(request, async |mut client, request| client.replicas(request).await);
-    Ok(asked.await?.replicas)
+    let answer =
+        connection.ask(request, async |mut client, request| client.replicas(request).await);
+    Ok(answer.await?.replicas)
 }

@@ -174,7 +174,7 @@ impl Process {
             if self.started.elapsed() > STEADY {
                 self.wait = RESTART_WAIT;
             }
-            eprintln!("the {} exited ({ended}) and is restarted", self.name);
+            eprintln!("the {} ended ({ended}) and is restarted", self.name);
             tokio::time::sleep(self.wait).await;
             self.wait = (self.wait * 2).min(RESTART_WAIT_MAX);
             if let Err(error) = self.start() {

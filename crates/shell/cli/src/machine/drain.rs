@@ -16,7 +16,7 @@ use crate::{duration, with_cell};
 /// The polling interval while machines drain.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// The interval of progress lines if stderr is not a terminal.
-const SAY: Duration = Duration::from_secs(1);
+const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Args)]
 pub(crate) struct DrainArgs {
@@ -40,8 +40,8 @@ pub(super) fn drain(cell: Target<'_>, args: &DrainArgs) -> Done {
         let mut names = Vec::new();
         for machine in found {
             let reason = args.reason.clone();
-            let asked = Change::Drain(Drain { reason });
-            let answer = change(&mut connection, &machine.name, asked).await?;
+            let drain = Change::Drain(Drain { reason });
+            let answer = change(&mut connection, &machine.name, drain).await?;
             let tasks = match answer.leaving {
                 0 => String::new(),
                 1 => ", 1 task leaves".to_owned(),
@@ -57,7 +57,7 @@ pub(super) fn drain(cell: Target<'_>, args: &DrainArgs) -> Done {
 /// Waits until none of the machines has a task.
 async fn wait(connection: &mut Connection, names: &[MachineName], timeout: Duration) -> Done {
     let until = tokio::time::Instant::now() + timeout;
-    let mut progress = Progress { live: std::io::stderr().is_terminal(), said: None };
+    let mut progress = Progress { live: std::io::stderr().is_terminal(), reported: None };
     loop {
         let machines = machines(connection, String::new(), names).await?;
         let busy: Vec<&str> = machines
@@ -99,26 +99,26 @@ async fn wait(connection: &mut Connection, names: &[MachineName], timeout: Durat
 /// Progress of the remaining tasks on stderr.
 struct Progress {
     live: bool,
-    said: Option<(u32, Instant)>,
+    reported: Option<(u32, Instant)>,
 }
 
 impl Progress {
     fn say(&mut self, left: u32) {
         let text = if left == 1 { "1 task is".to_owned() } else { format!("{left} tasks are") };
-        let is_new = self.said.is_none_or(|(before, _)| before != left);
-        let may = self.live || self.said.is_none_or(|(_, at)| at.elapsed() >= SAY);
+        let is_new = self.reported.is_none_or(|(before, _)| before != left);
+        let may = self.live || self.reported.is_none_or(|(_, at)| at.elapsed() >= REPORT_INTERVAL);
         if is_new && may {
             match self.live {
                 true => eprint!("\r\x1b[K{text} left"),
                 false => eprintln!("{text} left"),
             }
-            self.said = Some((left, Instant::now()));
+            self.reported = Some((left, Instant::now()));
         }
     }
 
     /// Ends the progress line before other output.
     fn end(&self) {
-        if self.live && self.said.is_some() {
+        if self.live && self.reported.is_some() {
             eprint!("\r\x1b[K");
         }
     }

@@ -171,9 +171,9 @@ async fn change(
     let id = Some(connection.request_id().await?);
     let request =
         v1::ChangeMachineRequest { id, machine: machine.to_owned(), change: Some(change) };
-    let asked =
+    let answer =
         connection.ask(request, async |mut client, request| client.change_machine(request).await);
-    Ok(asked.await?)
+    Ok(answer.await?)
 }
 
 fn add(cell: Target<'_>, args: &AddArgs) -> Done {
@@ -220,20 +220,20 @@ fn remove(cell: Target<'_>, args: &RemoveArgs) -> Done {
 }
 
 fn set(cell: Target<'_>, args: &SetArgs) -> Done {
-    let mut said = SetAttributes::default();
+    let mut changes = SetAttributes::default();
     for AttributeChange { name, value } in &args.changes {
-        if said.set.contains_key(name) || said.unset.contains(name) {
+        if changes.set.contains_key(name) || changes.unset.contains(name) {
             let name = name.escape_debug();
             return Err(Failure::usage(format!("error: {name} is given twice")));
         }
         match value {
-            Some(value) => drop(said.set.insert(name.clone(), value.clone())),
-            None => said.unset.push(name.clone()),
+            Some(value) => drop(changes.set.insert(name.clone(), value.clone())),
+            None => changes.unset.push(name.clone()),
         }
     }
     with_cell(cell, async |mut connection| {
         let machine = args.name.as_str();
-        change(&mut connection, machine, Change::SetAttributes(said.clone())).await?;
+        change(&mut connection, machine, Change::SetAttributes(changes.clone())).await?;
         for AttributeChange { name, value } in &args.changes {
             let name = name.escape_debug();
             match value {
@@ -310,14 +310,16 @@ mod tests {
 
     #[test]
     fn what_is_said_of_a_machine_has_a_name() {
-        let said = |text: &str| text.parse::<AttributeChange>().map(|said| (said.name, said.value));
+        let changes = |text: &str| {
+            text.parse::<AttributeChange>().map(|changes| (changes.name, changes.value))
+        };
         let of = |name: &str, value: Option<&str>| Ok((name.to_owned(), value.map(str::to_owned)));
-        assert_eq!(said("gpu=H200"), of("gpu", Some("H200")));
-        assert_eq!(said("gpu="), of("gpu", Some("")));
-        assert_eq!(said("power-domain=a=b"), of("power-domain", Some("a=b")));
-        assert_eq!(said("power-domain-"), of("power-domain", None));
+        assert_eq!(changes("gpu=H200"), of("gpu", Some("H200")));
+        assert_eq!(changes("gpu="), of("gpu", Some("")));
+        assert_eq!(changes("power-domain=a=b"), of("power-domain", Some("a=b")));
+        assert_eq!(changes("power-domain-"), of("power-domain", None));
         for bad in ["", "-", "=x", "gpu"] {
-            assert!(said(bad).is_err(), "{bad}");
+            assert!(changes(bad).is_err(), "{bad}");
         }
     }
 }

@@ -8,9 +8,9 @@ use model::{TaskIndex, TaskSelection};
 use proto::v1::end::How;
 use proto::{v1, word};
 
-use super::exit::{Code, Failure};
-use super::run::Far;
-use super::{run, why};
+use crate::exit::{Code, Failure};
+use crate::run::Far;
+use crate::{run, why};
 
 /// How many lines of a failed task are shown, of each stream.
 const LINES: u32 = 5;

@@ -4,7 +4,8 @@ use rsjsonnet_lang::ast::{Arg, Expr, ExprKind, Field, FieldName, Member, ObjInsi
 
 use crate::locate::{Answer, Want};
 use crate::scope::{Bound, Scope, argument};
-use crate::walk::Walk;
+
+use super::walk::Walk;
 
 /// A function whose definition is visible in the sources.
 struct Function<'n> {
