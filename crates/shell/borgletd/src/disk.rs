@@ -16,7 +16,7 @@ use linux::tree::{Measure, Used};
 use model::{Bytes, InstanceId, MachineReport};
 use tokio::sync::mpsc;
 
-use super::driver::Message;
+use super::message::Message;
 use super::tasks::Files;
 
 /// How often it is looked what is free.

@@ -12,28 +12,10 @@ use super::clients::Clients;
 use super::disk;
 use super::effects::Executor;
 use super::kept;
+use super::message::{Message, Obeyed};
 use super::ports;
 use super::remover::Remover;
 use super::tasks::Files;
-
-/// Something for the driver.
-pub(crate) enum Message {
-    /// For the Borglet.
-    Input(Input),
-    /// An order; the answer says what became of it.
-    Order(Order, oneshot::Sender<Obeyed>),
-}
-
-/// What became of an order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Obeyed {
-    /// It was obeyed.
-    Yes,
-    /// A newer one was obeyed before.
-    TooOld,
-    /// Its stamp could not be made durable, so it is as if it had not come: who gave it gives it again.
-    NotNow,
-}
 
 /// A report with its version, which changes with every change of the report.
 #[derive(Clone, Debug)]
