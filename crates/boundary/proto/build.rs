@@ -22,6 +22,11 @@ const DESCRIPTION: [&str; 5] = [
     ".bourg.v1.TaskOverride",
 ];
 
+/// Enums whose JSON is a word of ours, such as `running`, or the number of a value that this version
+/// does not know (`proto::word`).
+const WORDS: [&str; 7] =
+    ["Band", "Health", "JobState", "MachineState", "MemberState", "ReschedulingState", "TaskState"];
+
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let root = PathBuf::from("proto");
     let files = [
@@ -62,8 +67,19 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 fn json(descriptors: &[u8]) -> std::io::Result<Vec<u8>> {
     let mut builder = pbjson_build::Builder::new();
     builder.btree_map(["."]).exclude(LISTS).register_descriptors(descriptors)?;
+    for name in WORDS {
+        builder.extern_path(format!(".bourg.v1.{name}"), format!("crate::Word::<{name}>"));
+        builder.exclude([format!(".bourg.v1.{name}")]);
+    }
     let mut code = builder.generate(&DESCRIPTION, |_| Ok(Vec::new()))?;
     builder.emit_fields().exclude(DESCRIPTION);
     code.extend(builder.generate(&[".bourg.v1"], |_| Ok(Vec::new()))?);
-    Ok(code.into_iter().flat_map(|(_, code)| code).collect())
+    let code: Vec<u8> = code.into_iter().flat_map(|(_, code)| code).collect();
+    let mut code = String::from_utf8(code).map_err(std::io::Error::other)?;
+    for name in WORDS {
+        // What is read is cast to a number, which only an enum can be.
+        let word = format!("<crate::Word::<{name}>>()?");
+        code = code.replace(&format!("{word} as i32"), &format!("{word}.number()"));
+    }
+    Ok(code.into_bytes())
 }

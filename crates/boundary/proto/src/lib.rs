@@ -25,9 +25,12 @@ pub mod json;
 pub mod log;
 mod replica;
 mod task;
+mod word;
 
 pub use duration::{Duration, duration, span};
 pub use error::{At, Fault, Malformed};
+pub(crate) use word::Word;
+pub use word::{Words, word};
 
 /// The messages, generated from `proto/bourg/v1/*.proto`.
 #[allow(missing_docs, clippy::all, clippy::pedantic, unreachable_pub, unused_qualifications)]

@@ -1,7 +1,7 @@
-//! TLS at both ends, set up from credentials: version 1.3 alone, HTTP/2 alone.
+//! TLS configurations from credentials: version 1.3 and HTTP/2 only.
 //!
-//! No session is ever resumed: a resumed one would bring back the certificate of an earlier
-//! handshake, and with it somebody whose certificate has expired or was replaced meanwhile.
+//! Sessions are never resumed: a resumed session would keep the certificate of an earlier
+//! handshake, which may have expired or been replaced since.
 
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -24,20 +24,20 @@ use crate::{Credentials, Error, Identity, Result, certificate};
 const VERSIONS: &[&SupportedProtocolVersion] = &[&rustls::version::TLS13];
 const ALPN_HTTP_2: &[u8] = b"h2";
 
-/// TLS as an identity, at either end.
+/// The TLS configurations of an identity.
 pub(crate) struct Tls {
-    /// As the server: without a certificate of the cell's authority nobody gets past the handshake.
+    /// As a server: rejects clients without a certificate of the cell's authority in the handshake.
     pub(crate) server: Arc<ServerConfig>,
-    /// As the client: of servers whose certificate is the authority's, the expected one.
+    /// As a client: accepts only the expected server, with a certificate of the authority.
     pub(crate) client: Arc<ClientConfig>,
-    shown: Arc<Shown>,
+    shown: Arc<CurrentCertificate>,
 }
 
 impl Tls {
     pub(crate) fn new(credentials: &Credentials) -> Result<Self> {
         let provider = Arc::new(ring::default_provider());
         let shown = certified_key(credentials, &provider)?;
-        let shown = Arc::new(Shown(RwLock::new(Arc::new(shown))));
+        let shown = Arc::new(CurrentCertificate(RwLock::new(Arc::new(shown))));
         let mut roots = RootCertStore::empty();
         roots.add(certificate::der(credentials.ca_pem(), "the authority")?).map_err(Error::Tls)?;
         let roots = Arc::new(roots);
@@ -62,14 +62,14 @@ impl Tls {
             .with_protocol_versions(VERSIONS)
             .map_err(Error::Tls)?
             .dangerous()
-            .with_custom_certificate_verifier(Arc::new(Servers(servers)))
+            .with_custom_certificate_verifier(Arc::new(ServerVerifier(servers)))
             .with_client_cert_resolver(Arc::clone(&shown) as _);
         client.alpn_protocols = vec![ALPN_HTTP_2.to_vec()];
         client.resumption = Resumption::disabled();
         Ok(Self { server: Arc::new(server), client: Arc::new(client), shown })
     }
 
-    /// Shows another certificate from now on.
+    /// Uses another certificate from now on.
     pub(crate) fn show(&self, credentials: &Credentials) -> Result<()> {
         let key = certified_key(credentials, self.client.crypto_provider())?;
         *self.shown.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(key);
@@ -83,23 +83,23 @@ fn certified_key(credentials: &Credentials, provider: &CryptoProvider) -> Result
     CertifiedKey::from_der(vec![certificate], key.into(), provider).map_err(Error::Tls)
 }
 
-/// The certificate that is shown, to whoever it is.
+/// Resolves the current certificate, for any peer.
 #[derive(Debug)]
-struct Shown(RwLock<Arc<CertifiedKey>>);
+struct CurrentCertificate(RwLock<Arc<CertifiedKey>>);
 
-impl Shown {
+impl CurrentCertificate {
     fn newest(&self) -> Arc<CertifiedKey> {
         Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-impl ResolvesServerCert for Shown {
+impl ResolvesServerCert for CurrentCertificate {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         Some(self.newest())
     }
 }
 
-impl ResolvesClientCert for Shown {
+impl ResolvesClientCert for CurrentCertificate {
     fn resolve(&self, _: &[&[u8]], _: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
         Some(self.newest())
     }
@@ -109,11 +109,11 @@ impl ResolvesClientCert for Shown {
     }
 }
 
-/// Verifies servers as rustls does, and says of a wrong one who it is.
+/// Verifies servers like rustls, and reports the identity of an unexpected one.
 #[derive(Debug)]
-struct Servers(Arc<WebPkiServerVerifier>);
+struct ServerVerifier(Arc<WebPkiServerVerifier>);
 
-impl ServerCertVerifier for Servers {
+impl ServerCertVerifier for ServerVerifier {
     fn verify_server_cert(
         &self,
         certificate: &CertificateDer<'_>,
@@ -157,7 +157,7 @@ impl ServerCertVerifier for Servers {
     }
 }
 
-/// A server that the authority knows, and that is not the expected one.
+/// A server of the authority that is not the expected one.
 #[derive(Debug)]
 pub(crate) struct WrongServer(pub(crate) Identity);
 
@@ -171,6 +171,6 @@ impl std::error::Error for WrongServer {}
 
 impl fmt::Display for WrongServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "it is that of {}", self.0)
+        write!(f, "it belongs to {}", self.0)
     }
 }

@@ -1,7 +1,7 @@
 //! Who the replicas are: the leader brings consensus to what the cell says, one change at a time, and
 //! the state machine to the level that all of them know.
 
-use cell::{Cell, DIRECTORIES, Member, MemberChange, Op, Replica};
+use cell::{Cell, Member, MemberChange, Op, Replica};
 use model::{DirectoryId, Level, LogIndex, ReplicaId, Time};
 use raft::eraftpb::{ConfChangeSingle, ConfChangeType, ConfChangeV2};
 use raft::{Progress, ProgressTracker};
@@ -35,10 +35,6 @@ pub(crate) enum Step {
 /// What the leader does next, if anything.
 pub(crate) fn next(cell: &Cell, me: &Settings, progress: &ProgressTracker) -> Option<Step> {
     let is = cell.level();
-    // Who the replicas are is written down from level 2 on: before, there is only one.
-    if is < cell::REPLICAS {
-        return (is < me.level).then_some(Step::Propose(Op::RaiseLevel { to: me.level }));
-    }
     if let Some(describe) = description(cell, me) {
         return Some(Step::Propose(describe));
     }
@@ -70,7 +66,7 @@ fn description(cell: &Cell, me: &Settings) -> Option<Op> {
     let is_right = known.is_some_and(|known| {
         known.level == me.level
             && (known.address == me.address || me.address.is_empty())
-            && !says_directory(cell, known, me.directory)
+            && !says_directory(known, me.directory)
     });
     let address = me.address.to_string();
     let (replica, level, directory) = (me.id, me.level, me.directory);
@@ -78,8 +74,8 @@ fn description(cell: &Cell, me: &Settings) -> Option<Op> {
 }
 
 /// Whether it is news in which directory a replica is.
-pub(crate) fn says_directory(cell: &Cell, known: &Replica, directory: DirectoryId) -> bool {
-    cell.level() >= DIRECTORIES && directory.is_known() && !known.directory.is_known()
+pub(crate) fn says_directory(known: &Replica, directory: DirectoryId) -> bool {
+    directory.is_known() && !known.directory.is_known()
 }
 
 impl Members {
@@ -93,7 +89,7 @@ impl Members {
         restore_epoch: u64,
         outputs: &mut Vec<Output>,
     ) {
-        if now < self.describe || cell.level() < cell::REPLICAS || description(cell, me).is_none() {
+        if now < self.describe || description(cell, me).is_none() {
             return;
         }
         self.describe = now + me.raft_tick.saturating_mul(DESCRIBE_TICKS);

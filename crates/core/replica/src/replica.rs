@@ -6,9 +6,9 @@ mod exchange;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use cell::{Applied, Cell, LEVEL, MemberChange, Op};
+use cell::{Applied, Cell, MemberChange, Op};
 use master::{Action, Master, Spread};
-use model::{Level, LogIndex, Random, ReplicaId, Stamp, Term, Time};
+use model::{LogIndex, Random, ReplicaId, Stamp, Term, Time};
 use raft::eraftpb;
 use raft::{Config, RawNode, SnapshotStatus, StateRole};
 
@@ -606,8 +606,8 @@ impl<C: Codec> Replica<C> {
         if entry.data.is_empty() {
             return Ok((self.cell.time(), Op::Nothing));
         }
-        let (index, knows) = (entry.index, self.settings.level.min(LEVEL));
-        if entry.level > knows || entry.level == Level(0) {
+        let (index, knows) = (entry.index, self.settings.level);
+        if entry.level > knows || !cell::has_level(entry.level) {
             return Err(UnknownOperation::Level { index, needs: entry.level, knows });
         }
         let decoded = self.codec.decode(&entry.data);

@@ -20,7 +20,6 @@ fn cell(machines: &str, jobs: &str) -> Cell {
     let root = UserName::new("root").expect("a name");
     let name = CellName::new("test").expect("a name");
     cell.apply(at, &Op::Bootstrap { name, administrator: root.clone() });
-    cell.apply(at, &Op::RaiseLevel { to: Level(3) });
     cell.apply(at, &Op::OpenSession { user: root.clone() });
     for (id, line) in (1..).zip(machines.trim().lines()) {
         let words: Vec<&str> = line.split_whitespace().collect();

@@ -3,21 +3,21 @@
 use borglet::{Input, Order};
 use tokio::sync::oneshot;
 
-/// Something for the driver.
+/// A message to the driver.
 pub(crate) enum Message {
-    /// For the Borglet.
+    /// An input for the Borglet.
     Input(Input),
-    /// An order; the answer says what became of it.
+    /// An order; the channel returns its outcome.
     Order(Order, oneshot::Sender<Obeyed>),
 }
 
-/// What became of an order.
+/// The outcome of an order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Obeyed {
-    /// It was obeyed.
+    /// The order was obeyed.
     Yes,
-    /// A newer one was obeyed before.
+    /// The Borglet has obeyed a newer one before.
     TooOld,
-    /// Its stamp could not be made durable, so it is as if it had not come: who gave it gives it again.
+    /// Its stamp could not be made durable, so the order is dropped: the sender repeats it.
     NotNow,
 }

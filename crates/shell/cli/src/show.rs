@@ -1,4 +1,4 @@
-//! `bourg status`: what there is; and what is common to everything that is shown.
+//! `bourg status`, and what all commands that show state share.
 
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use client::Target;
 use model::{Priority, Resources, Time};
-use proto::v1;
+use proto::{v1, word};
 
 use super::exit::{Done, Failure};
 use super::output::{self, Format, Listing};
 use super::{ListArgs, StatusArgs, job_address, run, why, with_cell};
 
-/// How often something that is watched is looked at.
+/// The polling interval of `--watch`.
 const WATCH_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Shows once, or again whenever the index changes.
@@ -37,13 +37,15 @@ pub(super) async fn repeat(
     }
 }
 
-/// What writes an answer.
+/// Prints an answer.
 pub(super) type Shown = Box<dyn FnOnce() -> Done>;
 
 pub(super) fn status(cell: Target<'_>, args: &StatusArgs) -> Done {
     let some = args.jobs.iter().find(|address| address.tasks != model::TaskSelection::All);
     if let Some(address) = some.filter(|_| args.jobs.len() > 1) {
-        return Err(Failure::usage(format!("error: give {address} alone")));
+        return Err(Failure::usage(format!(
+            "error: {address} selects tasks: it must be the only argument"
+        )));
     }
     with_cell(cell, async |mut connection| {
         repeat(&args.list, async || {
@@ -80,7 +82,8 @@ pub(super) fn status(cell: Target<'_>, args: &StatusArgs) -> Done {
     })
 }
 
-/// While a job's tasks are watched everything about them may change with time alone.
+/// The index of an answer. 0 always differs: with a watched job's tasks, times change without the
+/// index.
 fn answer_index(args: &ListArgs) -> u64 {
     if args.watch { process::clock::wall_clock().0 } else { 0 }
 }
@@ -111,7 +114,7 @@ fn show_jobs(format: &Format, answer: &v1::StatusResponse) -> Done {
                 let ended = counts.finished + counts.failed + counts.killed;
                 vec![
                     job_name(job),
-                    job.state.clone(),
+                    word::<v1::JobState>(job.state).into_owned(),
                     priority(job.spec.as_ref().and_then(|spec| spec.priority)),
                     counts.tasks.to_string(),
                     counts.pending.to_string(),
@@ -132,7 +135,7 @@ fn job_labels(job: &v1::JobStatus) -> Labels {
     job.spec.as_ref().map(|spec| spec.labels.clone()).unwrap_or_default()
 }
 
-/// The labels of a task: its job's, and those of its override.
+/// The labels of a task: its job's and those of its override.
 fn task_labels(job: &v1::JobStatus, index: u32) -> Labels {
     let own = job.spec.as_ref().and_then(|spec| spec.overrides.get(&index));
     let mut labels = job_labels(job);
@@ -140,7 +143,7 @@ fn task_labels(job: &v1::JobStatus, index: u32) -> Labels {
     labels
 }
 
-/// `team=search,tier=canary`, as labels are asked for.
+/// For example `team=search,tier=canary`, as in a query.
 fn shown_labels(labels: &Labels) -> String {
     let one = |(name, value): (&String, &String)| {
         format!("{}={}", name.escape_debug(), value.escape_debug())
@@ -148,7 +151,7 @@ fn shown_labels(labels: &Labels) -> String {
     labels.iter().map(one).collect::<Vec<_>>().join(",")
 }
 
-/// Whether a job has the tasks that are asked for.
+/// Checks that a job has the selected tasks.
 fn are_there(job: &v1::JobStatus, tasks: &model::TaskSelection) -> Done {
     let of = job.counts.unwrap_or_default().tasks;
     match tasks.is_within(of) {
@@ -161,7 +164,7 @@ fn are_there(job: &v1::JobStatus, tasks: &model::TaskSelection) -> Done {
     }
 }
 
-/// How many of a job's tasks are as they should be, or how they ended.
+/// How many of a job's tasks are healthy, or how they ended.
 fn tally(job: &v1::JobStatus) -> String {
     let counts = job.counts.unwrap_or_default();
     let good = if run::is_alloc_set(job) { "allocs in place" } else { "healthy" };
@@ -176,7 +179,7 @@ fn tally(job: &v1::JobStatus) -> String {
     parts.enumerate().map(part).collect::<Vec<_>>().join(", ")
 }
 
-/// One job with its tasks.
+/// Prints one job with its tasks.
 fn show_job(format: &Format, job: &v1::JobStatus, now: u64) -> Done {
     let priority = priority(job.spec.as_ref().and_then(|spec| spec.priority));
     let age = Time(now).since(Time(job.submitted));
@@ -193,25 +196,26 @@ fn show_job(format: &Format, job: &v1::JobStatus, now: u64) -> Done {
     output::print(&format!(
         "{}  {}{why}  {priority}{within}  {}  submitted {age} ago\n",
         job_name(job),
-        job.state,
+        word::<v1::JobState>(job.state),
         tally(job),
     ))?;
     if is_alloc_set {
         return show_allocs(format, job, now);
     }
     let row = |task: &v1::TaskStatus| {
-        let health = match (task.state.as_str(), task.health()) {
-            ("running", v1::Health::Healthy) => "healthy",
-            ("running", v1::Health::Unhealthy) => "unhealthy",
-            ("running", v1::Health::Unknown) => "not yet",
-            _ => "",
+        let health = match (task.state(), v1::Health::try_from(task.health)) {
+            (v1::TaskState::Running, Ok(v1::Health::Healthy)) => "healthy".into(),
+            (v1::TaskState::Running, Ok(v1::Health::Unhealthy)) => "unhealthy".into(),
+            (v1::TaskState::Running, Ok(v1::Health::Unknown)) => "not yet".into(),
+            (v1::TaskState::Running, Err(_)) => word::<v1::Health>(task.health),
+            _ => "".into(),
         };
         let ports = task.ports.iter().map(|port| format!("{}={}", port.name, port.port));
         let mut row = vec![
             task.index.to_string(),
-            task.state.clone(),
+            word::<v1::TaskState>(task.state).into_owned(),
             Time(now).since(Time(task.since)).to_string(),
-            health.to_owned(),
+            health.into_owned(),
             task.machine.clone(),
             ports.collect::<Vec<_>>().join(" "),
             task.failures.to_string(),
@@ -249,7 +253,7 @@ fn show_job(format: &Format, job: &v1::JobStatus, now: u64) -> Done {
     output::print(&output::table(&headings[..shown], job.tasks.iter().map(row).collect()))
 }
 
-/// The allocs of an alloc set, and what runs in them.
+/// Prints the allocs of an alloc set, and the jobs in them.
 fn show_allocs(format: &Format, job: &v1::JobStatus, now: u64) -> Done {
     let resources = |of: Option<v1::Resources>| {
         let known = of.and_then(|of| Resources::try_from(of).ok());
@@ -262,7 +266,7 @@ fn show_allocs(format: &Format, job: &v1::JobStatus, now: u64) -> Done {
         };
         let mut row = vec![
             alloc.index.to_string(),
-            alloc.state.clone(),
+            word::<v1::TaskState>(alloc.state).into_owned(),
             Time(now).since(Time(alloc.since)).to_string(),
             alloc.machine.clone(),
             taken,
@@ -302,27 +306,29 @@ mod tests {
 
     #[test]
     fn what_ended_is_counted_by_how_it_ended() {
-        let job = |state: &str, [healthy, finished, failed, killed]: [u32; 4]| v1::JobStatus {
-            state: state.to_owned(),
-            counts: Some(v1::JobCounts {
-                tasks: 20,
-                healthy,
-                finished,
-                failed,
-                killed,
-                ..v1::JobCounts::default()
-            }),
-            ..v1::JobStatus::default()
-        };
+        use v1::JobState::{Failed, Finished, Killed, Pending, Running};
+        let job =
+            |state: v1::JobState, [healthy, finished, failed, killed]: [u32; 4]| v1::JobStatus {
+                state: state.into(),
+                counts: Some(v1::JobCounts {
+                    tasks: 20,
+                    healthy,
+                    finished,
+                    failed,
+                    killed,
+                    ..v1::JobCounts::default()
+                }),
+                ..v1::JobStatus::default()
+            };
         for (state, counts, says) in [
-            ("running", [20, 0, 0, 0], "20 of 20 healthy"),
-            ("pending", [0, 0, 0, 0], "0 of 20 healthy"),
-            ("running", [4, 15, 0, 1], "4 of 20 healthy, 15 finished, 1 killed"),
-            ("finished", [0, 20, 0, 0], "20 of 20 finished"),
-            ("failed", [0, 17, 2, 1], "17 of 20 finished, 2 failed, 1 killed"),
-            ("killed", [0, 0, 0, 20], "20 of 20 killed"),
+            (Running, [20, 0, 0, 0], "20 of 20 healthy"),
+            (Pending, [0, 0, 0, 0], "0 of 20 healthy"),
+            (Running, [4, 15, 0, 1], "4 of 20 healthy, 15 finished, 1 killed"),
+            (Finished, [0, 20, 0, 0], "20 of 20 finished"),
+            (Failed, [0, 17, 2, 1], "17 of 20 finished, 2 failed, 1 killed"),
+            (Killed, [0, 0, 0, 20], "20 of 20 killed"),
         ] {
-            assert_eq!(tally(&job(state, counts)), says, "{state} {counts:?}");
+            assert_eq!(tally(&job(state, counts)), says, "{state:?} {counts:?}");
         }
     }
 }

@@ -94,7 +94,7 @@ impl Service {
 fn tell_of_link(spread: &Spread, machine: &mut v1::MachineStatus) {
     let id = MachineId(machine.id);
     let own = spread.owner(id);
-    let silent = matches!(machine.state.as_str(), "unreachable" | "down");
+    let silent = matches!(machine.state(), v1::MachineState::Unreachable | v1::MachineState::Down);
     let (by, failed) = match spread.second(id) {
         None => (own, own.into_iter().filter(|_| silent).collect()),
         Some(second) if second.reached => (second.by.first().copied(), Vec::from_iter(own)),

@@ -100,7 +100,7 @@ impl Reads<'_> {
         let allowed = self.cell.capacity().percent(percent);
         let granted = self.cell.most_granted(band);
         v1::BandQuota {
-            band: band.to_string(),
+            band: v1::Band::from(band).into(),
             percent,
             allowed: wire(allowed),
             granted: wire(granted),
@@ -115,7 +115,7 @@ impl Reads<'_> {
         let then = ends.map_or(granted, |ends| self.cell.granted(user, band, ends));
         v1::UserQuota {
             user: user.to_string(),
-            band: band.to_string(),
+            band: v1::Band::from(band).into(),
             granted: wire(granted),
             charged: wire(charged),
             left: wire(granted.minus(charged)),
@@ -142,7 +142,7 @@ impl Reads<'_> {
         let said = |short: &Shortfall| short.said(&self.cell.grantable(short.band));
         let verdict = |(job, verdict): (&JobSpec, Result<(), Box<Shortfall>>)| v1::QuotaVerdict {
             job: job.name.to_string(),
-            band: job.priority.band().to_string(),
+            band: v1::Band::from(job.priority.band()).into(),
             asked: Some((&job.total()).into()),
             refused: verdict.err().map(|short| said(&short)).unwrap_or_default(),
         };

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use cell::{Member, Mutation, Reply};
+use cell::{Mutation, Reply};
 use model::ReplicaId;
 use prost::Message as _;
 use proto::v1;
@@ -97,12 +97,7 @@ impl Service {
         let status = |replica: &cell::Replica| v1::ReplicaStatus {
             id: replica.id.0,
             address: replica.address.to_string(),
-            member: match replica.member {
-                Member::Waiting => "waiting",
-                Member::Learner => "learner",
-                Member::Voter => "voter",
-            }
-            .to_owned(),
+            member: v1::MemberState::from(replica.member).into(),
             leaving: replica.leaving,
             level: replica.level.0,
             progress: progress.iter().find(|of| of.replica == replica.id.0).copied(),

@@ -11,7 +11,8 @@ use model::{
     CollectionId, InstanceId, JobName, Resources, TaskIndex, TaskSelection, Time, UserName,
 };
 use proto::v1;
-use scheduler::why::{Group, Reason};
+use proto::v1::state_reason::Reason;
+use scheduler::why::Group;
 
 use super::settling;
 
@@ -28,12 +29,16 @@ pub(crate) fn job_status(cell: &Cell, job: &Job, with_tasks: bool, now: Time) ->
         count(&mut counts, job, index, &task.state, now);
     }
     let state = match &job.state {
-        JobState::Queued => "queued",
-        JobState::Pending => "pending",
+        JobState::Queued => v1::JobState::Queued,
+        JobState::Pending => v1::JobState::Pending,
         // It ran before: a job that has begun does not go back, and its tasks do.
-        JobState::Running if counts.scheduled == 0 => "pending",
-        JobState::Running => "running",
-        JobState::Dead { death, .. } => self::death(death),
+        JobState::Running if counts.scheduled == 0 => v1::JobState::Pending,
+        JobState::Running => v1::JobState::Running,
+        JobState::Dead { death, .. } => death.into(),
+    };
+    let killed = match &job.state {
+        JobState::Dead { death: Death::Killed(why), .. } => Some(why),
+        _ => None,
     };
     let mut tasks: Vec<v1::TaskStatus> = match with_tasks {
         true => job.tasks().map(|(index, _)| task_status(cell, job, index, now)).collect(),
@@ -50,14 +55,12 @@ pub(crate) fn job_status(cell: &Cell, job: &Job, with_tasks: bool, now: Time) ->
         user: job.owner.to_string(),
         spec: None,
         submitted: job.submitted.0,
-        state: state.to_owned(),
+        state: state.into(),
         counts: Some(counts),
         tasks,
         waits_for: waits_for(cell, job),
-        reason: match &job.state {
-            JobState::Dead { death: Death::Killed(why), .. } => kill_reason(cell, why),
-            _ => String::new(),
-        },
+        reason: killed.map(|why| kill_reason(cell, why)).unwrap_or_default(),
+        state_reason: killed.map(|why| state_reason(Reason::Killed(why.into()))),
         alloc_set: job.alloc_set.map(|set| job_name(cell, set)).unwrap_or_default(),
         jobs: inside.iter().map(|job| format!("{}/{}", job.owner, job.spec.name)).collect(),
     }
@@ -115,12 +118,8 @@ fn count(counts: &mut v1::JobCounts, job: &Job, index: TaskIndex, state: &TaskSt
     }
 }
 
-fn death(death: &Death) -> &'static str {
-    match death {
-        Death::Finished => "finished",
-        Death::Failed => "failed",
-        Death::Killed(_) => "killed",
-    }
+fn state_reason(reason: Reason) -> v1::StateReason {
+    v1::StateReason { reason: Some(reason) }
 }
 
 fn task_status(cell: &Cell, job: &Job, index: TaskIndex, now: Time) -> v1::TaskStatus {
@@ -135,32 +134,38 @@ fn task_status(cell: &Cell, job: &Job, index: TaskIndex, now: Time) -> v1::TaskS
     }
     match &task.state {
         TaskState::Queued { since } => {
-            status.state = "queued".to_owned();
+            status.set_state(v1::TaskState::Queued);
             status.since = since.0;
         }
         TaskState::Pending { since, not_before, cause } => {
-            status.state = "pending".to_owned();
+            status.set_state(v1::TaskState::Pending);
             status.reason = pending_cause(cell, *cause);
+            status.state_reason = Some(state_reason(Reason::Pending(cause.into())));
             status.since = since.0;
             status.not_before = if not_before > since { not_before.0 } else { 0 };
         }
         TaskState::Running(placement) => {
             let (state, since) = match placement.phase {
-                _ if placement.stop.is_some() => ("stopping", placement.since),
-                Phase::Starting => ("starting", placement.since),
-                Phase::Started { at, .. } => ("running", at),
+                _ if placement.stop.is_some() => (v1::TaskState::Stopping, placement.since),
+                Phase::Starting => (v1::TaskState::Starting, placement.since),
+                Phase::Started { at, .. } => (v1::TaskState::Running, at),
             };
-            status.state = state.to_owned();
+            status.set_state(state);
             status.since = since.0;
             let stop = placement.stop.as_deref();
             let silent = cell
                 .machine(placement.machine)
                 .is_some_and(|machine| matches!(machine.state, MachineState::Unreachable { .. }));
-            status.reason = match stop {
-                Some(why) => stop_reason(cell, why),
-                None if silent => "its machine is unreachable".to_owned(),
-                None => String::new(),
+            let (reason, text) = match stop {
+                Some(why) => (Some(Reason::Stopping(why.into())), stop_reason(cell, why)),
+                None if silent => {
+                    let text = "its machine is unreachable".to_owned();
+                    (Some(Reason::MachineUnreachable(v1::Nothing {})), text)
+                }
+                None => (None, String::new()),
             };
+            status.state_reason = reason.map(state_reason);
+            status.reason = text;
             status.machine = machine_name(cell, placement.machine);
             status.alloc =
                 placement.alloc().map(|alloc| task_name(cell, alloc)).unwrap_or_default();
@@ -191,9 +196,10 @@ fn task_status(cell: &Cell, job: &Job, index: TaskIndex, now: Time) -> v1::TaskS
             }
         }
         TaskState::Dead { at, death: how } => {
-            status.state = death(how).to_owned();
+            status.set_state(how.into());
             status.since = at.0;
             if let Death::Killed(why) = how {
+                status.state_reason = Some(state_reason(Reason::Killed(why.into())));
                 status.reason = kill_reason(cell, why);
             }
         }
@@ -298,7 +304,7 @@ fn group(cell: &Cell, job: &Job, group: &Group<'_>, now: Time) -> v1::PendingGro
     let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
     let range =
         |(first, last): &(TaskIndex, TaskIndex)| v1::IndexRange { first: first.0, last: last.0 };
-    let unschedulable_reason = |reason: &Reason| v1::UnschedulableReason {
+    let unschedulable_reason = |reason: &scheduler::why::Reason| v1::UnschedulableReason {
         machines: count(reason.machines),
         reason: reason.text.clone(),
         nearest_machine: reason.nearest.as_ref().map(ToString::to_string).unwrap_or_default(),
@@ -316,6 +322,7 @@ fn group(cell: &Cell, job: &Job, group: &Group<'_>, now: Time) -> v1::PendingGro
         fits: count(group.fits),
         unschedulable_reasons: group.reasons.iter().map(unschedulable_reason).collect(),
         cause: pending_cause(cell, group.cause),
+        pending_cause: Some((&group.cause).into()),
         avoids: avoided(cell, job, group, now),
         smallest_change: group
             .smallest_change
@@ -339,11 +346,8 @@ pub(crate) fn machine_status(machine: &Machine, now: Time) -> v1::MachineStatus 
     let drain = machine.drain.as_deref();
     let map = |map: &BTreeMap<String, String>| map.clone().into_iter().collect();
     let state = match machine.state {
-        MachineState::Joining => "joining",
-        MachineState::Up if drain.is_some() => "draining",
-        MachineState::Up => "up",
-        MachineState::Unreachable { .. } => "unreachable",
-        MachineState::Down { .. } => "down",
+        MachineState::Up if drain.is_some() => v1::MachineState::Draining,
+        ref state => state.into(),
     };
     let silent_since = match machine.state {
         MachineState::Joining | MachineState::Up => 0,
@@ -354,7 +358,7 @@ pub(crate) fn machine_status(machine: &Machine, now: Time) -> v1::MachineStatus 
         id: machine.id.0,
         name: machine.name.to_string(),
         address: machine.address.to_string(),
-        state: state.to_owned(),
+        state: state.into(),
         report: Some(machine.report.as_ref().into()),
         taken: Some((&machine.taken()).into()),
         tasks: count(machine.instances().len()),
@@ -407,19 +411,19 @@ pub(crate) fn placed(cell: &Cell, machine: &Machine, now: Time) -> Vec<v1::Place
 
 /// Whether machines that do not answer are marked down.
 pub(crate) fn rescheduling(cell: &Cell) -> v1::ReschedulingStatus {
-    let state = |state: &str| v1::ReschedulingStatus {
-        state: state.to_owned(),
+    let state = |state: v1::ReschedulingState| v1::ReschedulingStatus {
+        state: state.into(),
         ..v1::ReschedulingStatus::default()
     };
     match cell.rescheduling() {
-        Rescheduling::Allowed => state("allowed"),
+        Rescheduling::Allowed => state(v1::ReschedulingState::Allowed),
         Rescheduling::Stopped { since, silent, of } => {
             let (since, silent, of) = (since.0, *silent, *of);
-            v1::ReschedulingStatus { since, silent, of, ..state("stopped") }
+            v1::ReschedulingStatus { since, silent, of, ..state(v1::ReschedulingState::Stopped) }
         }
         Rescheduling::Resumed { since, by } => {
             let (since, by) = (since.0, by.to_string());
-            v1::ReschedulingStatus { since, by, ..state("resumed") }
+            v1::ReschedulingStatus { since, by, ..state(v1::ReschedulingState::Resumed) }
         }
     }
 }

@@ -1,9 +1,9 @@
-//! Job descriptions: what a user asks for (paper, section 2.3).
+//! Job descriptions (paper, section 2.3).
 //!
-//! A [`JobSpec`] is the canonical form that every way in (BCL, JSON, an RPC) becomes before the
-//! cell sees it. This crate knows what a valid description is, and what each task of it looks like
-//! once overrides and references are filled in. It does not know how a description is written
-//! (crate `bcl`), sent (crate `proto`), admitted or placed.
+//! A [`JobSpec`] is the canonical form to which every input (BCL, JSON, an RPC) is converted before
+//! the cell sees it. This crate validates descriptions and computes the effective description of
+//! each task, with overrides and references resolved. How a description is written (crate `bcl`),
+//! sent (crate `proto`), admitted or placed is not its concern.
 
 mod constraint;
 mod job;

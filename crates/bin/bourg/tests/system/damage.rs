@@ -72,7 +72,10 @@ fn a_changed_byte_at_the_end_of_the_log_is_no_torn_write() {
         let said = refuses(&mut cell);
         assert!(said.contains("the log is damaged at "), "{said}");
         assert!(said.contains("bourg master remove, bourg master add"), "{said}");
-        assert!(said.contains("cannot be started again as it is, and is the only one"), "{said}");
+        assert!(
+            said.contains("cannot be restarted in its current state, and the cell has no other"),
+            "{said}"
+        );
         overwrite(&segment, at, &[bytes[at]]);
     }
     cell.start_again(&[]);
@@ -126,7 +129,7 @@ fn a_log_that_was_deleted_is_missed() {
     // There is no checkpoint yet, so that nothing is left to go on from.
     let nothing = cell.types(&acceptance(&said));
     assert_eq!(nothing.code, 1);
-    assert!(nothing.stderr.contains("nothing is left of the cell"), "{}", nothing.stderr);
+    assert!(nothing.stderr.contains("no state of the cell is left"), "{}", nothing.stderr);
     assert!(nothing.stderr.contains("bourg checkpoint load"), "{}", nothing.stderr);
 }
 
@@ -166,7 +169,7 @@ fn a_directory_that_is_deleted_while_the_cell_runs_is_not_made_anew() {
     cell.stop_ended();
     assert!(!cell.path("cell/master").exists());
     let said = refuses(&mut cell);
-    assert!(said.contains("held a cell, and no directory of its master is there"), "{said}");
+    assert!(said.contains("belongs to a cell whose master directories are all gone"), "{said}");
 }
 
 /// The trial: all were killed, one was emptied, and one was behind.
@@ -181,7 +184,7 @@ fn an_emptied_replica_of_a_dev_cell_comes_back_as_another_one() {
     cell.start_again(&[]);
     assert_eq!(jobs(&cell), 20);
     let said = cell.said();
-    assert!(said.contains("replica 2 has no directory any more"), "{said}");
+    assert!(said.contains("the directory of replica 2 is gone"), "{said}");
     let listed = cell.ok("bourg master list -o name");
     assert_eq!(listed.lines().collect::<Vec<_>>(), ["1", "3", "4"]);
 }
@@ -223,7 +226,7 @@ fn a_checkpoint_does_not_take_over_a_cell_that_lives() {
         assert!(said.contains(member), "{said}");
     }
     assert!(said.contains("is of cell cc with replicas 1 at"), "{said}");
-    assert!(said.contains("bourg master remove and bourg master add"), "{said}");
+    assert!(said.contains("bourg master remove, then bourg master add"), "{said}");
     assert!(said.contains("--replace-cell") && !directory("r3").exists(), "{said}");
 
     cell.terminal.ok(&format!("{load} --replace-cell"));
@@ -356,7 +359,8 @@ fn clients_pass_over_another_cell_at_an_address_of_theirs() {
     until("another cell is there", || foreign.stderr().contains("leads in term"));
     let listed = cell.types("user list -o name");
     assert_eq!((listed.code, listed.stdout.as_str()), (0, "ana\nben\n"), "{}", listed.stderr);
-    let says = format!("warning: {} is not cell cc, and another address is asked", cell.at[0]);
+    let says =
+        format!("warning: {} does not belong to cell cc, trying another address", cell.at[0]);
     assert!(listed.stderr.contains(&says), "{}", listed.stderr);
     let followed = cell.types("events");
     assert_eq!(followed.code, 0, "{}", followed.stderr);

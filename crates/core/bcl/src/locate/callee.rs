@@ -1,4 +1,4 @@
-//! What a function gives that can be seen where it is called.
+//! Evaluates the result of a function call syntactically, when the function is visible at the call.
 
 use rsjsonnet_lang::ast::{Arg, Expr, ExprKind, Field, FieldName, Member, ObjInside, Param};
 
@@ -7,7 +7,7 @@ use crate::scope::{Bound, Scope, argument};
 
 use super::walk::Walk;
 
-/// A function that can be seen.
+/// A function whose definition is visible in the sources.
 struct Function<'n> {
     params: &'n [Param<'n, 'n>],
     body: &'n Expr<'n, 'n>,
@@ -21,7 +21,7 @@ fn per_task<'n>(function: &Function<'n>, args: &'n [Arg<'n, 'n>]) -> Option<&'n 
 }
 
 impl<'n> Walk<'_, 'n> {
-    /// What a function that can be seen gives.
+    /// The result of calling a visible function.
     pub(crate) fn call(
         &self,
         callee: &'n Expr<'n, 'n>,
@@ -44,7 +44,7 @@ impl<'n> Walk<'_, 'n> {
         self.find(function.body, &inner, wants, depth)
     }
 
-    /// What the library's `perTask` gives for a task.
+    /// The result of the library's `perTask` for a task.
     fn per_task(
         &self,
         function: &'n Expr<'n, 'n>,
@@ -64,7 +64,7 @@ impl<'n> Walk<'_, 'n> {
         }
     }
 
-    /// The function that an expression is.
+    /// The function that an expression evaluates to.
     fn function(
         &self,
         expr: &'n Expr<'n, 'n>,
@@ -89,7 +89,7 @@ impl<'n> Walk<'_, 'n> {
         }
     }
 
-    /// The function that is a field of an object literal, or of one that a function gives.
+    /// The function that is a field of an object literal, or of an object that a function returns.
     fn method(
         &self,
         object: &'n Expr<'n, 'n>,

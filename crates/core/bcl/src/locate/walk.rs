@@ -1,4 +1,5 @@
-//! The way down from an expression to a value below it, through everything that is plain.
+//! Walks from an expression down to a value below it, through everything that can be read
+//! statically.
 
 use std::cell::Cell;
 
@@ -14,7 +15,7 @@ use crate::source::Range;
 /// One search.
 pub(crate) struct Walk<'t, 'n> {
     pub(crate) trees: &'t Trees<'n>,
-    /// How many more expressions may be looked at.
+    /// How many more expressions may be visited.
     pub(crate) steps: Cell<u32>,
 }
 
@@ -23,7 +24,7 @@ impl<'t, 'n> Walk<'t, 'n> {
         Self { trees, steps: Cell::new(steps) }
     }
 
-    /// What an expression has to say about a value below it.
+    /// Searches an expression for a value below it.
     pub(crate) fn find(
         &self,
         expr: &'n Expr<'n, 'n>,
@@ -110,7 +111,7 @@ impl<'t, 'n> Walk<'t, 'n> {
             (ExprKind::Call(callee, args, _), _) => {
                 self.call(callee, args, scope, wants, depth).or_around(around())
             }
-            // What has no fields and no elements.
+            // Expressions without fields or elements.
             (
                 ExprKind::Null
                 | ExprKind::Bool(_)
@@ -126,7 +127,7 @@ impl<'t, 'n> Walk<'t, 'n> {
         }
     }
 
-    /// A field of an object literal.
+    /// Searches a field of an object literal.
     fn field(
         &self,
         inside: &'n ObjInside<'n, 'n>,
@@ -144,7 +145,7 @@ impl<'t, 'n> Walk<'t, 'n> {
             let Member::Field(field) = member else { continue };
             let (field_name, plus, value) = match field {
                 Field::Value(name, plus, _, value) => (name, plus, value),
-                // A function, where a value should be: there is nothing below it.
+                // A method is not a value, so nothing is below it.
                 Field::Func(name, _, _, _, body) => (name, &false, body),
             };
             let (known, name_span) = match field_name {
@@ -168,7 +169,7 @@ impl<'t, 'n> Walk<'t, 'n> {
             return match (found, spot) {
                 (Answer::At(found), _) => Answer::At(found),
                 (Answer::Absent, Some(spot)) if below.is_empty() => Answer::At(spot),
-                // In the library, a field that is an argument is what the caller wrote.
+                // In the library, a field whose value is an argument was written by the caller.
                 (Answer::Absent, None) if below.is_empty() => {
                     self.argument_of(value, &inner, depth)
                 }
@@ -189,7 +190,7 @@ impl<'t, 'n> Walk<'t, 'n> {
         }
     }
 
-    /// Something below a field's value. Where the field is `+:`, a list adds to the one before it.
+    /// Searches below a field's value. With `+:`, a list is appended to the previous one.
     fn element_of(
         &self,
         value: &'n Expr<'n, 'n>,
@@ -214,7 +215,7 @@ impl<'t, 'n> Walk<'t, 'n> {
         }
     }
 
-    /// Objects or lists that are added.
+    /// Searches a sum of objects or lists.
     fn sum(
         &self,
         left: &'n Expr<'n, 'n>,
@@ -255,7 +256,7 @@ impl<'t, 'n> Walk<'t, 'n> {
         }
     }
 
-    /// How many elements a list has, where it can be seen.
+    /// The length of a list, if it can be determined.
     fn length(&self, expr: &'n Expr<'n, 'n>, scope: &Scope<'n>, depth: u32) -> Option<usize> {
         let depth = depth.checked_sub(1)?;
         self.steps.set(self.steps.get().checked_sub(1)?);
@@ -288,13 +289,13 @@ impl<'t, 'n> Walk<'t, 'n> {
         self.trees.roots.get(&file).copied()
     }
 
-    /// The argument that an expression of the library stands for.
+    /// The caller's expression that an argument in the library stands for.
     fn argument_of(&self, expr: &'n Expr<'n, 'n>, scope: &Scope<'n>, depth: u32) -> Answer {
         let (ExprKind::Ident(ident), Some(depth)) = (&expr.kind, depth.checked_sub(1)) else {
             return Answer::Unknown(None);
         };
         match scope.find(ident.value.value()) {
-            // An argument that is itself one is what that caller wrote.
+            // The argument is itself one of the caller's own arguments.
             Some((Bound::Argument(value, scope), _)) => {
                 match self.argument_of(value, &scope, depth) {
                     Answer::At(spot) => Answer::At(spot),
@@ -312,7 +313,7 @@ impl<'t, 'n> Walk<'t, 'n> {
     }
 }
 
-/// The way to an element of a list that is added to, which has so many elements.
+/// The path to an element after skipping the `count` elements of the list that is appended to.
 fn shortened<'w>(wants: &[Want<'w>], count: usize) -> Vec<Want<'w>> {
     let mut wants = wants.to_vec();
     if let Some(Want::Element(_, of)) = wants.get_mut(1) {

@@ -1,9 +1,9 @@
-//! Allocs (paper, section 2.4): made when an order names them, removed when none does and the last
-//! of their tasks has ended.
+//! Allocs (paper, section 2.4): created when an order lists them, removed when an order no longer
+//! does and the last of their tasks has ended.
 //!
-//! An alloc runs nothing itself, so it ends in one way only: an order no longer names it. The cell
-//! stops its tasks in the same order; here they are taken as not ordered either, so that nothing is
-//! removed from under a task.
+//! An alloc runs no program, so it ends in one way only: an order no longer lists it. The cell
+//! stops its tasks in the same order; the Borglet also treats them as not ordered, so that no alloc
+//! is removed while a task runs in it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,19 +13,18 @@ use crate::limit::Limit;
 use crate::room::Rooms;
 use crate::{DesiredAlloc, Effect, TaskReport, TaskStatus};
 
-/// How long to wait before a removal is tried again that failed, as where a process hangs in the
-/// kernel.
+/// The delay before a failed removal is retried, for example when a process hangs in the kernel.
 pub(crate) const REMOVE_AGAIN: Span = Span::from_secs(5);
 
-/// An alloc that was found when the Borglet started.
+/// An alloc that the Borglet found when it started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecoveredAlloc {
-    /// Which.
+    /// The alloc.
     pub instance: InstanceId,
-    /// The newest limit that it was held to, as far as is known.
+    /// The last limit applied to it, as far as is known.
     pub limit: Resources,
-    /// Whether it is as it was made. Where it is not, as after a reboot, it has its files, and is made
-    /// again when an order names it.
+    /// Whether the alloc is complete. If not, as after a reboot, only its files exist; it is
+    /// created again when an order lists it.
     pub made: bool,
 }
 
@@ -36,25 +35,25 @@ pub(crate) struct Allocs(BTreeMap<InstanceId, Alloc>);
 #[derive(Clone, Debug)]
 struct Alloc {
     limit: Limit,
-    wanted: Resources,
+    target: Resources,
     priority: Priority,
-    /// An order did not name it. That is for good, as with a task that is stopped.
-    goes: bool,
-    /// It had more of the disk than it asked for: its tasks are ended, it is removed with its files, and
-    /// made anew.
+    /// An order did not list it. This is final, as for a task that is being stopped.
+    leaving: bool,
+    /// It exceeded its disk request: its tasks are ended, it is removed with its files, and then
+    /// created again.
     overflowed: bool,
     phase: Phase,
 }
 
 #[derive(Clone, Debug)]
 enum Phase {
-    /// Its files are here, and no order has named it yet.
-    Found,
-    /// It waits for somebody else's end, whose room it is to have.
+    /// Its files exist, and no order has listed it yet.
+    Recovered,
+    /// It waits until others end and free the resources it needs.
     Waiting(Box<DesiredAlloc>),
     Making,
     Made,
-    /// Nobody is in it any more, and it is being removed, or will be tried again at a moment.
+    /// It is empty and is being removed, or the removal will be retried at a point in time.
     Removing {
         again: Option<Time>,
     },
@@ -64,21 +63,21 @@ enum Phase {
 impl Allocs {
     pub(crate) fn new(recovered: Vec<RecoveredAlloc>) -> Self {
         let alloc = |found: RecoveredAlloc| {
-            let phase = if found.made { Phase::Made } else { Phase::Found };
-            let limit = Limit::found(found.limit);
-            // Until an order says more.
-            let (wanted, priority) = (found.limit, Band::Monitoring.usual());
-            let (goes, overflowed) = (false, false);
-            (found.instance, Alloc { limit, wanted, priority, goes, overflowed, phase })
+            let phase = if found.made { Phase::Made } else { Phase::Recovered };
+            let limit = Limit::recovered(found.limit);
+            // Until an order sets them.
+            let (target, priority) = (found.limit, Band::Monitoring.usual());
+            let (leaving, overflowed) = (false, false);
+            (found.instance, Alloc { limit, target, priority, leaving, overflowed, phase })
         };
         Self(recovered.into_iter().map(alloc).collect())
     }
 
-    /// Takes in which ones are to be there.
+    /// Adopts the set of desired allocs.
     pub(crate) fn obey(&mut self, desired: &BTreeMap<InstanceId, DesiredAlloc>) {
         self.0.retain(|instance, alloc| {
             let gone = matches!(alloc.phase, Phase::Waiting(_) | Phase::Ended(_));
-            alloc.goes |= !desired.contains_key(instance);
+            alloc.leaving |= !desired.contains_key(instance);
             desired.contains_key(instance) || !gone
         });
         for (instance, desired) in desired {
@@ -89,7 +88,7 @@ impl Allocs {
         }
     }
 
-    /// Asks for the removal of those that go and in which nobody is, and again where that failed.
+    /// Requests the removal of empty allocs that are leaving, and retries failed removals.
     pub(crate) fn remove(
         &mut self,
         now: Time,
@@ -98,8 +97,8 @@ impl Allocs {
     ) {
         for (instance, alloc) in &mut self.0 {
             let due = match &alloc.phase {
-                Phase::Found | Phase::Made => {
-                    (alloc.goes || alloc.overflowed) && !occupied.contains(instance)
+                Phase::Recovered | Phase::Made => {
+                    (alloc.leaving || alloc.overflowed) && !occupied.contains(instance)
                 }
                 Phase::Removing { again } => again.is_some_and(|again| again <= now),
                 Phase::Waiting(_) | Phase::Making | Phase::Ended(_) => false,
@@ -111,26 +110,26 @@ impl Allocs {
         }
     }
 
-    /// Asks for the limits that are desired and not in force.
+    /// Requests limits that are desired but not applied.
     pub(crate) fn resize(&mut self, now: Time, effects: &mut Vec<Effect>) {
         for (instance, alloc) in &mut self.0 {
             if alloc.next_resize().is_some_and(|next| next <= now) {
-                alloc.limit.asked(alloc.wanted);
-                effects.push(Effect::ResizeAlloc { instance: *instance, limit: alloc.wanted });
+                alloc.limit.asked(alloc.target);
+                effects.push(Effect::ResizeAlloc { instance: *instance, limit: alloc.target });
             }
         }
     }
 
-    /// Takes the room of those that are here or on their way.
+    /// Reserves the resources of existing allocs and those being created.
     pub(crate) fn take_room(&self, rooms: &mut Rooms) {
         for (instance, alloc) in &self.0 {
             if !matches!(alloc.phase, Phase::Waiting(_) | Phase::Ended(_)) {
-                rooms.take_alloc(*instance, alloc.takes(), alloc.goes);
+                rooms.take_alloc(*instance, alloc.takes(), alloc.leaving);
             }
         }
     }
 
-    /// Makes those that waited for room, where it is free now.
+    /// Creates the waiting allocs for which there is room now.
     pub(crate) fn make_waiting(&mut self, rooms: &mut Rooms, effects: &mut Vec<Effect>) {
         for (instance, alloc) in &mut self.0 {
             let limit = alloc.takes();
@@ -149,22 +148,22 @@ impl Allocs {
         if let Phase::Making = alloc.phase {
             alloc.phase = match made {
                 Ok(()) => Phase::Made,
-                Err(_) if alloc.goes => Phase::Ended(End::Stopped),
+                Err(_) if alloc.leaving => Phase::Ended(End::Stopped),
                 Err(reason) => Phase::Ended(End::NotStarted { reason }),
             };
         }
     }
 
-    /// It had more of the disk than it asked for.
+    /// The alloc exceeds its disk request.
     pub(crate) fn overflow(&mut self, instance: InstanceId) {
         if let Some(alloc) = self.0.get_mut(&instance) {
             alloc.overflowed = true;
         }
     }
 
-    /// Those that have room here: what they may use together, and what they may take from others.
+    /// The allocs that have resources here, each with its limit and its priority.
     pub(crate) fn with_room(&self) -> impl Iterator<Item = (InstanceId, Resources, Priority)> {
-        // What was found without a record has an unknown limit, which is nobody's.
+        // An alloc recovered without a record has an unknown limit and reserves nothing.
         let has_room = |alloc: &Alloc| {
             !matches!(alloc.phase, Phase::Waiting(_) | Phase::Ended(_))
                 && alloc.takes() != Resources::default()
@@ -173,13 +172,13 @@ impl Allocs {
         all.map(|(instance, alloc)| (*instance, alloc.takes(), alloc.priority))
     }
 
-    /// It is removed, or is to be tried again after a wait.
+    /// The alloc was removed, or the removal is to be retried later.
     pub(crate) fn removed(&mut self, instance: InstanceId, again: Option<Time>) {
         let Some(alloc) = self.0.get_mut(&instance) else { return };
         if let Phase::Removing { .. } = alloc.phase {
             alloc.phase = match again {
-                // The next order says what it is to be.
-                None if !alloc.goes => Phase::Found,
+                // The next order decides what it becomes.
+                None if !alloc.leaving => Phase::Recovered,
                 None => Phase::Ended(End::Stopped),
                 again => Phase::Removing { again },
             };
@@ -195,12 +194,13 @@ impl Allocs {
 
     /// Whether tasks can be started in it.
     pub(crate) fn is_open(&self, instance: InstanceId) -> bool {
-        let open =
-            |alloc: &Alloc| matches!(alloc.phase, Phase::Made) && !alloc.goes && !alloc.overflowed;
+        let open = |alloc: &Alloc| {
+            matches!(alloc.phase, Phase::Made) && !alloc.leaving && !alloc.overflowed
+        };
         self.0.get(&instance).is_some_and(open)
     }
 
-    /// When something is due next.
+    /// The next time at which something is due.
     pub(crate) fn next_tick(&self) -> Option<Time> {
         let due = |alloc: &Alloc| match alloc.phase {
             Phase::Removing { again } => again,
@@ -209,16 +209,16 @@ impl Allocs {
         self.0.values().filter_map(due).min()
     }
 
-    /// Whether there are some of which no order has said yet whether they are to be there.
+    /// Whether an order has yet to decide about some allocs.
     pub(crate) fn need_order(&self) -> bool {
-        self.0.values().any(|alloc| matches!(alloc.phase, Phase::Found) && !alloc.goes)
+        self.0.values().any(|alloc| matches!(alloc.phase, Phase::Recovered) && !alloc.leaving)
     }
 
     pub(crate) fn report(&self) -> impl Iterator<Item = TaskReport> {
         let report = |(instance, alloc): (&InstanceId, &Alloc)| {
             let status = match &alloc.phase {
                 Phase::Ended(end) => TaskStatus::Ended(end.clone()),
-                _ if alloc.goes => TaskStatus::Stopping,
+                _ if alloc.leaving => TaskStatus::Stopping,
                 Phase::Made => TaskStatus::Running { healthy: Some(true) },
                 _ => TaskStatus::Starting,
             };
@@ -227,36 +227,36 @@ impl Allocs {
         self.0.iter().map(report)
     }
 
-    /// What one here is held to, as far as is known.
+    /// The limit applied to an alloc, as far as is known.
     pub(crate) fn limit(&self, instance: InstanceId) -> Option<Resources> {
-        self.0.get(&instance).map(|alloc| alloc.limit.present)
+        self.0.get(&instance).map(|alloc| alloc.limit.current)
     }
 }
 
 impl Alloc {
     fn new(desired: &DesiredAlloc) -> Self {
         let phase = Phase::Waiting(Box::new(desired.clone()));
-        let (limit, wanted) = (Limit::new(desired.limit), desired.limit);
-        Self { limit, wanted, priority: desired.priority, goes: false, overflowed: false, phase }
+        let (limit, target) = (Limit::new(desired.limit), desired.limit);
+        Self { limit, target, priority: desired.priority, leaving: false, overflowed: false, phase }
     }
 
-    /// Takes over another limit. One that is not made yet will be with that.
+    /// Adopts new limits. An alloc not created yet will be created with them.
     fn adopt(&mut self, desired: &DesiredAlloc) {
         match self.phase {
-            Phase::Found | Phase::Waiting(_) if !self.goes => *self = Self::new(desired),
-            _ => (self.wanted, self.priority) = (desired.limit, desired.priority),
+            Phase::Recovered | Phase::Waiting(_) if !self.leaving => *self = Self::new(desired),
+            _ => (self.target, self.priority) = (desired.limit, desired.priority),
         }
     }
 
-    /// When to ask for the limit that is desired; nothing while it is in force or awaited.
+    /// When to request the desired limit; `None` if it is applied or being applied.
     fn next_resize(&self) -> Option<Time> {
-        let open = matches!(self.phase, Phase::Made) && !self.goes;
-        open.then(|| self.limit.next(self.wanted)).flatten()
+        let open = matches!(self.phase, Phase::Made) && !self.leaving;
+        open.then(|| self.limit.next(self.target)).flatten()
     }
 
-    /// The most that its tasks may use, now or as soon as its new limit is in force.
+    /// The maximum that its tasks may use, now or once the new limit is applied.
     fn takes(&self) -> Resources {
-        let present = self.limit.present;
-        present.plus(self.wanted.minus(present))
+        let present = self.limit.current;
+        present.plus(self.target.minus(present))
     }
 }

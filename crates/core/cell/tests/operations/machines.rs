@@ -114,7 +114,7 @@ fn when_a_machine_goes_silent_its_tasks_begin_again_and_the_dying_are_dead() {
         m1 down [] takes 0 cores, 0 B, ports [], 4 free
         m2 up [1-3-1] takes 0.1 cores, 64 MiB, ports [31000], 3 free
         > started 1-0-1
-        refused: 1-0-1 is not the present incarnation of a task
+        refused: 1-0-1 is not the present life of a task
         > ended 1-2-1 exit 0
         refused: 1-2-1: FINISH is no step from dead: from there, SUBMIT
         > assign 1-0-2 m1 31000
@@ -127,7 +127,7 @@ fn when_a_machine_goes_silent_its_tasks_begin_again_and_the_dying_are_dead() {
         > back m1
         (nothing)
         > ended 1-0-1 exit 0
-        refused: 1-0-1 is not the present incarnation of a task
+        refused: 1-0-1 is not the present life of a task
         > assign 1-1-2 m1 31001
         SCHEDULE 1-1-2 on 1
         accepted
@@ -157,20 +157,18 @@ fn a_dying_task_of_a_later_life_is_said_to_have_ended_with_its_machine() {
         > ended 1-0-1 exit 3
         FAIL 1-0-1 (exit code 3)
         SUBMIT 1-0-2 (failed, and is tried again)
+        > at 1
         > assign 1-0-2 m1
-        SCHEDULE 1-0-2 on 1
-        accepted
         > kill ana/web
-        STOP 1-0-2 (kill, by ana)
+        KILL 1-0-2 (by ana)
+        KILL job 1 (by ana)
         killed 1
         > silent m1
         DOWN machine 1
-        KILL 1-0-2 (by ana)
-        KILL job 1 (by ana)
         > show
         0 s
         job 1 ana/web dead
-          1-0-2 killed by ana, failures 1, last: lost: machine m1 went silent
+          1-0-2 killed by ana, failures 1, last: exit code 3
         m1 down [] takes 0 cores, 0 B, ports [], 4 free
         m2 up [] takes 0 cores, 0 B, ports [], 4 free
     "#]]);

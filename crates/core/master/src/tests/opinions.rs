@@ -1,4 +1,4 @@
-//! A machine that its own replica does not reach, and others do.
+//! A machine that its own replica cannot reach, but others can.
 
 use expect_test::expect;
 use proptest::prelude::*;
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::cluster::{Cluster, session};
 use super::*;
 
-/// Machine 3 is replica 1's, machines 1 and 2 are replica 2's, 10 and 12 replica 3's.
+/// Machine 3 belongs to replica 1, machines 1 and 2 to replica 2, 10 and 12 to replica 3.
 #[test]
 fn a_machine_that_its_own_replica_does_not_reach_is_polled_by_another_and_stays_up() {
     session(&expect![[r#"
@@ -15,14 +15,14 @@ fn a_machine_that_its_own_replica_does_not_reach_is_polled_by_another_and_stays_
         > for 3
         > seconds
         m3: by 2, which reaches it
-        > reachabilities
+        > reachability
         answers: m1 m2 m3 m4 m5 m6 m7 m8 m9 m10 m11 m12
         > polls
         1: m3 m7x2 m8x2 m9x2 m11x2
         2: m1x2 m2x2 m3x2 m3* m4x2 m5x2 m6x2
         3: m3* m10x2 m12x2
         > for 60
-        > reachabilities
+        > reachability
         answers: m1 m2 m3 m4 m5 m6 m7 m8 m9 m10 m11 m12
         > seconds
         m3: by 2, which reaches it
@@ -54,14 +54,14 @@ fn one_that_nobody_reaches_is_unreachable_and_down_as_soon_as_before() {
         > cluster 3 12 1
         > silent m3
         > for 4
-        > reachabilities
+        > reachability
         answers: m1 m2 m4 m5 m6 m7 m8 m9 m10 m11 m12
         doubtful: m3
         > seconds
         > for 20
         19.1 s: unreachable m3
         19.1 s: down m3
-        > reachabilities
+        > reachability
         answers: m1 m2 m4 m5 m6 m7 m8 m9 m10 m11 m12
         silent: m3
         > seconds
@@ -70,7 +70,7 @@ fn one_that_nobody_reaches_is_unreachable_and_down_as_soon_as_before() {
         > answer m3
         > for 3
         95.2 s: back m3
-        > reachabilities
+        > reachability
         answers: m1 m2 m3 m4 m5 m6 m7 m8 m9 m10 m11 m12
         > seconds
     "#]]);
@@ -90,19 +90,19 @@ fn whoever_reaches_it_takes_over_from_whoever_does_no_longer() {
         > for 4
         > seconds
         m3: by 2, which reaches it
-        > reachabilities
+        > reachability
         answers: m1 m2 m3 m4 m5 m6 m7 m8 m9 m10 m11 m12
         > silent m3 to 2
         > for 30
         33.1 s: unreachable m3
         33.1 s: down m3
-        > reachabilities
+        > reachability
         answers: m1 m2 m4 m5 m6 m7 m8 m9 m10 m11 m12
         silent: m3
         > answer m3 to 3
         > for 60
         87.1 s: back m3
-        > reachabilities
+        > reachability
         answers: m1 m2 m3 m4 m5 m6 m7 m8 m9 m10 m11 m12
         > seconds
         m3: by 3, which reaches it
@@ -117,10 +117,10 @@ fn a_new_leader_asks_anew_and_marks_nobody_down() {
         > for 30
         > lead 2
         > for 1
-        > reachabilities
+        > reachability
         answers: m1 m2 m3 m4 m5 m6 m7 m8 m9 m10 m11 m12
         > for 30
-        > reachabilities
+        > reachability
         answers: m1 m2 m3 m4 m5 m6 m7 m8 m9 m10 m11 m12
         > seconds
         m3: by 2, which reaches it
@@ -139,13 +139,13 @@ fn one_that_polls_for_another_and_is_gone_is_replaced() {
         > for 4
         > seconds
         m3: by 3, which reaches it
-        > reachabilities
+        > reachability
         answers: m1 m2 m3 m4 m5 m6 m7 m8 m9 m10 m11 m12
         > active 1
         > for 30
         19.1 s: unreachable m3
         19.1 s: down m3
-        > reachabilities
+        > reachability
         answers: m1 m2 m4 m5 m6 m7 m8 m9 m10 m11 m12
         silent: m3
     "#]]);
@@ -158,22 +158,22 @@ fn a_replica_that_never_says_is_not_waited_for() {
         > deaf 2
         > silent m3
         > for 12
-        > reachabilities
+        > reachability
         answers: m1 m2 m4 m5 m6 m7 m8 m9 m10 m11 m12
         doubtful: m3
         > for 12
         33.1 s: unreachable m3
         33.1 s: down m3
-        > reachabilities
+        > reachability
         answers: m1 m2 m4 m5 m6 m7 m8 m9 m10 m11 m12
         silent: m3
     "#]]);
 }
 
-/// Something that happens to a cluster of three replicas and four machines, all of which hear each other.
+/// A change of a cluster of three replicas and four machines, all of which can communicate.
 #[derive(Clone, Debug)]
 enum Step {
-    /// Of each machine, which replicas reach it, as bits: one at least does.
+    /// For each machine, the replicas that reach it, as bits; at least one does.
     Paths([u8; 4]),
     Lead(u64),
     Lag(u64, bool),
@@ -199,12 +199,12 @@ fn take(cluster: &mut Cluster, step: &Step) {
                 let deaf = |replica: &u64| reached & (1 << (replica - 1)) == 0;
                 host.deaf_to = (1..=3).filter(deaf).map(ReplicaId).collect();
             }
-            // As long as it takes to find another path.
+            // The time it takes to find another path.
             cluster.pass(Span::from_secs(6));
         }
         Step::Lead(id) => {
             cluster.lead(ReplicaId(*id));
-            // It begins with what it hears.
+            // It starts with what it hears.
             cluster.pass(Span::from_secs(6));
         }
         Step::Lag(id, lags) => {
@@ -232,7 +232,7 @@ proptest! {
             matches!(op, Op::MachineUnreachable { .. } | Op::MachineSilent { .. })
         };
         assert_eq!(cluster.proposed.iter().find(silent), None);
-        // And load returns to where it belongs.
+        // And the load returns to the owners.
         take(&mut cluster, &Step::Paths([7; 4]));
         for replica in cluster.replicas.values_mut() {
             replica.lags = false;

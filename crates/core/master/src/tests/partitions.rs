@@ -1,4 +1,4 @@
-//! Parts of several replicas, contacts, and what a change of leader moves: sessions of a [`Cluster`].
+//! Partitions, reachabilities, and what a change of leader moves: sessions of a [`Cluster`].
 //!
 //! [`Cluster`]: super::cluster::Cluster
 
@@ -36,7 +36,7 @@ fn a_change_of_leader_alone_polls_nobody_anew_and_loses_no_poll() {
         m1: 1-0-1 (term 2, index 54)
         m3: 1-2-1 (term 2, index 54)
         m12: 1-11-1 (term 2, index 54)
-        > reachabilities
+        > reachability
         answers: m1 m2 m3 m4 m5 m6 m7 m8 m9 m10 m11 m12
     "#]]);
 }
@@ -66,8 +66,8 @@ fn machines_of_a_replica_that_leaves_are_polled_at_once_and_no_others() {
         2:
         3: m10* m12*
         > runs m10 m12
-        m10: 1-9-1 (term 1, index 39)
-        m12: 1-11-1 (term 1, index 41)
+        m10: 1-9-1 (term 1, index 38)
+        m12: 1-11-1 (term 1, index 40)
         > active
         > polls
         1:
@@ -90,15 +90,15 @@ fn machines_of_a_replica_that_leaves_are_polled_at_once_and_no_others() {
 fn contacts_are_differences_and_all_of_them_after_a_new_leader() {
     session(&expect![[r#"
         > cluster 3 6 1
-        > reachabilities
+        > reachability
         answers: m1 m2 m3 m4 m5 m6
         > silent m2 m3
         > for 3
-        > reachabilities
+        > reachability
         answers: m1 m4 m5 m6
         doubtful: m2 m3
         > lead 3
-        > reachabilities
+        > reachability
         answers: m1 m4 m5 m6
         doubtful: m2 m3
         > for 8
@@ -106,34 +106,34 @@ fn contacts_are_differences_and_all_of_them_after_a_new_leader() {
         19.1 s: down m3
         19.1 s: unreachable m2
         19.1 s: down m2
-        > reachabilities
+        > reachability
         answers: m1 m4 m5 m6
         silent: m2 m3
         > lead 1
-        > reachabilities
+        > reachability
         answers: m1 m4 m5 m6
         doubtful: m2 m3
         > answer m2 m3
         > for 3
         22.1 s: back m3
         22.1 s: back m2
-        > reachabilities
+        > reachability
         answers: m1 m2 m3 m4 m5 m6
     "#]]);
 }
 
-/// Whose shard moves has to miss all its polls with the new one.
+/// A machine whose shard changes must miss all its polls at the new one.
 #[test]
 fn a_machine_that_moves_begins_anew() {
     session(&expect![[r#"
         > cluster 2 6 1
         > silent m2
         > for 7
-        > reachabilities
+        > reachability
         answers: m1 m3 m4 m5 m6
         doubtful: m2
         > active 1
-        > reachabilities
+        > reachability
         answers: m3
         unknown: m1 m2 m4 m5 m6
         > for 7
@@ -155,7 +155,7 @@ fn the_leader_marks_down_what_any_shard_finds_silent() {
         19.1 s: down m1
         19.1 s: unreachable m12
         19.1 s: down m12
-        > reachabilities
+        > reachability
         answers: m2 m4 m5 m6 m7 m8 m9 m10 m11
         silent: m1 m3 m12
         > answer m1-m12
@@ -163,7 +163,7 @@ fn the_leader_marks_down_what_any_shard_finds_silent() {
         41.1 s: back m3
         41.1 s: back m1
         41.1 s: back m12
-        > reachabilities
+        > reachability
         answers: m1 m2 m3 m4 m5 m6 m7 m8 m9 m10 m11 m12
     "#]]);
 }
@@ -182,7 +182,7 @@ fn a_new_leader_goes_on_from_what_shards_have_seen() {
         19.1 s: down m1
         19.1 s: unreachable m12
         19.1 s: down m12
-        > reachabilities
+        > reachability
         answers: m2 m4 m5 m6 m7 m8 m9 m10 m11
         silent: m1 m3 m12
     "#]]);
@@ -204,20 +204,20 @@ fn machines_begin_anew_with_every_shard() {
         > for 3
         103.3 s: back m1
         103.3 s: allow
-        > reachabilities
+        > reachability
         answers: m1 m5 m6 m7 m8 m9
         doubtful: m2 m3 m4
         > for 12
         111.3 s: down m3
         111.3 s: down m2
         111.3 s: down m4
-        > reachabilities
+        > reachability
         answers: m1 m5 m6 m7 m8 m9
         silent: m2 m3 m4
     "#]]);
 }
 
-/// A shard that does not hear it says once more that its machine is silent, and is told once more.
+/// A shard that missed the message reports its machine silent again, and is told again.
 #[test]
 fn a_shard_that_did_not_hear_that_machines_begin_anew_is_told_again() {
     session(&expect![[r#"
@@ -240,13 +240,13 @@ fn a_shard_that_did_not_hear_that_machines_begin_anew_is_told_again() {
         111.3 s: down m3
         119.3 s: down m2
         119.3 s: down m4
-        > reachabilities
+        > reachability
         answers: m1 m5 m6 m7 m8 m9
         silent: m2 m3 m4
     "#]]);
 }
 
-/// A replica that the leader does not hear goes on with its part, and the others serve it too.
+/// A replica that the leader cannot hear keeps its partition, and the others serve it, too.
 #[test]
 fn a_replica_that_is_cut_off_does_no_harm() {
     session(&expect![[r#"
@@ -278,7 +278,7 @@ fn a_replica_that_is_cut_off_does_no_harm() {
         > runs m10 m12
         m10: (term 1, index 55)
         m12: (term 1, index 57)
-        > reachabilities
+        > reachability
         answers: m1 m2 m3 m4 m5 m6 m7 m8 m9 m10 m11 m12
     "#]]);
 }
@@ -295,13 +295,13 @@ fn what_a_replica_says_in_vain_is_said_again() {
         > for 10
         33.1 s: unreachable m10
         33.1 s: down m10
-        > reachabilities
+        > reachability
         answers: m1 m2 m3 m4 m5 m6 m7 m8 m9 m11 m12
         silent: m10
     "#]]);
 }
 
-/// What many machines are asked for the first time is spread, and with it all that follows.
+/// First polls of many machines are spread over time, and with them everything that follows.
 #[test]
 fn of_many_machines_that_are_taken_over_so_many_are_polled_at_once() {
     let mut world = World::new();

@@ -81,7 +81,7 @@ impl<C: Codec> Replica<C> {
                 let differs = known.is_some_and(|known| {
                     known.address != address
                         || known.level != level
-                        || members::says_directory(&self.cell, known, directory)
+                        || members::says_directory(known, directory)
                 });
                 if differs && self.master.is_leading() {
                     let (replica, address) = (from, address.to_string());

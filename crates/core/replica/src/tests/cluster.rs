@@ -7,11 +7,11 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use borglet::Report;
-use cell::{LEVEL, MachineState, Member, Mutation, Outcome, REPLICAS, Reply, RequestId};
+use cell::{LEVEL, MachineState, Member, Mutation, Op, Outcome, Reply, RequestId, TEST_LEVEL};
 use master::{Answer, Poll};
 use model::{
     CellName, DirectoryId, Level, LogIndex, MachineId, MachineName, MachineReport, PortRange,
-    ReplicaId, Resources, Serial, SessionId, Span, Stamp, Term, Time,
+    ReplicaId, Resources, SessionId, Span, Stamp, Term, Time,
 };
 
 use super::{Table, user};
@@ -142,12 +142,7 @@ impl Cluster {
 
     /// One of so many voters.
     fn of(replicas: u64) -> Self {
-        Self::at(LEVEL, replicas)
-    }
-
-    /// The same at a level.
-    fn at(level: Level, replicas: u64) -> Self {
-        let mut cluster = Self::bootstrapped(level);
+        let mut cluster = Self::bootstrapped(LEVEL);
         (2..=replicas).for_each(|number| cluster.grow(number));
         cluster
     }
@@ -665,29 +660,28 @@ fn a_replica_that_is_cut_off_from_machines_polls_none_and_they_stay_up() {
 
 #[test]
 fn a_cell_of_mixed_levels_serves_and_is_raised_when_all_can() {
-    let mut cluster = Cluster::at(REPLICAS, 3);
-    let token = |cluster: &mut Cluster, at| {
-        let machine = MachineName::new("m9").expect("a name");
-        let serial = Serial([7; Serial::BYTES]);
-        let validity = Span::from_secs(3_600);
-        cluster.change(at, Mutation::IssueToken { machine, serial, validity })
+    let mut cluster = Cluster::of(3);
+    // There is no request yet that needs more than the first level.
+    let new = |cluster: &mut Cluster, at| {
+        cluster.ask(at, Input::Enrolment(Ticket(1), Op::RaiseLevel { to: TEST_LEVEL }))
     };
     let levels = |cluster: &Cluster| [1, 2, 3].map(|number| cluster.cell(id(number)).level());
-    for (number, expected) in [(3, REPLICAS), (2, REPLICAS), (1, LEVEL)] {
+    for (number, expected) in [(3, LEVEL), (2, LEVEL), (1, TEST_LEVEL)] {
         let leader = cluster.elected();
         assert!(cluster.add_machine(leader, &format!("m{number}")));
-        assert!(!matches!(token(&mut cluster, leader), Some(Ok(_))), "a replica is older");
+        let older = Refusal::Level { needs: TEST_LEVEL, is: LEVEL };
+        assert_eq!(new(&mut cluster, leader), Some(Err(older)), "a replica is older");
         // The newer build takes the place of the older.
         cluster.crash(id(number));
         let leader = cluster.elected();
         assert!(cluster.add_machine(leader, &format!("m{number}b")), "two of three serve");
-        cluster.start(id(number), LEVEL);
+        cluster.start(id(number), TEST_LEVEL);
         cluster.agree();
         cluster.run(500);
         assert_eq!(levels(&cluster), [expected; 3], "after replica {number}");
     }
     let leader = cluster.elected();
-    assert!(matches!(token(&mut cluster, leader), Some(Ok(Reply::TokenIssued(_)))));
+    assert!(matches!(new(&mut cluster, leader), Some(Ok((_, Outcome::Done)))));
     cluster.agree();
     assert_eq!(cluster.cell(id(1)).machine_count(), 6);
 }

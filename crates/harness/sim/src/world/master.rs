@@ -275,7 +275,13 @@ impl<C: Codec> World<C> {
             Output::Committed { entry, at, events } => {
                 self.masters[host].term = entry.term;
                 let applied = applied_at(applied, entry.index);
-                if self.invariants.committed(&entry, at, &events, applied) {
+                if self.invariants.committed(
+                    &entry,
+                    at,
+                    &events,
+                    applied,
+                    self.masters[host].cell(),
+                ) {
                     self.counts.operations += 1;
                     self.operations.count(self.age());
                     self.really_ended(host);

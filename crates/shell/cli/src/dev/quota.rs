@@ -1,4 +1,4 @@
-//! The quota of who starts a dev cell: all of its machine.
+//! Grants the whole machine as quota to the user who starts a dev cell.
 
 use client::Connection;
 use model::{Band, Resources};
@@ -7,8 +7,9 @@ use proto::v1;
 use crate::exit::Done;
 use crate::quota::grant_all;
 
-/// Grants the user the machine's whole capacity in production, and in the lower bands as much as may be
-/// granted of them. Only in a cell where quota was never granted: what a person said of it stays.
+/// Grants the user the machine's whole capacity in production, and as much as may be granted in
+/// each lower band. Does nothing if quota was ever granted in the cell, so as not to override an
+/// operator's decision.
 pub async fn grant_the_machine(
     connection: &mut Connection,
     status: &v1::CellStatusResponse,
@@ -20,7 +21,7 @@ pub async fn grant_the_machine(
         return Ok(());
     }
     for band in [Band::Production, Band::Mid, Band::BestEffortBatch] {
-        let allowed = quota.bands.iter().find(|other| other.band == band.name());
+        let allowed = quota.bands.iter().find(|other| other.band() == v1::Band::from(band));
         let Some(allowed) = allowed.and_then(|band| band.allowed) else { continue };
         if Resources::try_from(allowed).is_ok_and(|allowed| allowed != Resources::default()) {
             grant_all(connection, &status.user, band, &allowed).await?;

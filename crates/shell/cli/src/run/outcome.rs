@@ -1,31 +1,32 @@
-//! What came of a job that was waited for: in words, with what a task that failed wrote last, and as an
-//! exit status.
+//! The outcome of a job that the command waited for: a message, the last output of a failed task,
+//! and an exit status.
 
 use std::time::Duration;
 
 use client::Connection;
 use model::{TaskIndex, TaskSelection};
-use proto::v1;
 use proto::v1::end::How;
+use proto::{v1, word};
 
 use crate::exit::{Code, Failure};
+use crate::run::Far;
 use crate::{run, why};
 
-/// How many lines of a task that failed are shown, of each stream, and how long one may be.
+/// How many lines of a failed task are shown, of each stream.
 const LINES: u32 = 5;
 const LINE_CHARS_MAX: usize = 200;
-/// How much of a log is read for them, and for how long that is waited for: they are a help, and not what
-/// was asked for.
+/// How much of a log is read for them, and for how long: the lines are a courtesy, not the
+/// requested result.
 const LOG_BYTES_MAX: usize = 16 << 10;
 const LOG_PATIENCE: Duration = Duration::from_secs(2);
 
-/// The exit status of a process that a signal ended, as shells have it, is this and the signal.
+/// The exit status of a process that a signal killed is this plus the signal, as in shells.
 const SIGNALLED: u32 = 128;
 const SIGKILL: u32 = 9;
-/// That of a program that could not be started, as shells have it.
+/// The exit status if the program could not be started, as in shells.
 const NOT_STARTED: u8 = 127;
 
-/// How a task that failed ended, as an exit status; nothing where its program is not what failed.
+/// The exit status for the end of a failed task; `None` if its program is not what failed.
 fn exit_status(task: &v1::TaskStatus) -> Option<u8> {
     let status = match task.last_end.as_ref()?.how.as_ref()? {
         How::Exited(code) => *code,
@@ -37,34 +38,34 @@ fn exit_status(task: &v1::TaskStatus) -> Option<u8> {
     u8::try_from(status).ok().filter(|status| *status > 0)
 }
 
-/// The first task that failed for good.
+/// The first task that failed permanently.
 pub(super) fn failed(job: &v1::JobStatus) -> Option<&v1::TaskStatus> {
-    job.tasks.iter().find(|task| task.state == "failed")
+    job.tasks.iter().find(|task| task.state() == v1::TaskState::Failed)
 }
 
-/// That a job is dead and has not finished, or that none of its tasks runs any more that could be
-/// healthy. Where its end was waited for, with the exit status of the first task that failed.
+/// The failure of a job that is dead without having finished, or none of whose running tasks can
+/// become healthy. If the command waited for the end, it has the exit status of the first failed
+/// task.
 pub(super) fn dead(name: &str, job: &v1::JobStatus, end_was_waited_for: bool) -> Failure {
     let counts = job.counts.unwrap_or_default();
-    let failed = failed(job);
+    let (failed, state) = (failed(job), word::<v1::JobState>(job.state));
     let failure = if !run::is_dead(job) {
         let all = run::count(run::is_alloc_set(job), counts.tasks);
         let (ended, fail) = (counts.failed + counts.killed, "failed or were killed");
-        Failure::failed(format!("error: {ended} of {all} of {name} {fail}, for good"))
+        Failure::failed(format!("error: {ended} of {all} of {name} {fail} permanently"))
             .next(format!("bourg status {name} · bourg kill {name}"))
-    } else if let Some(task) = failed.filter(|_| job.state == "failed") {
+    } else if let Some(task) = failed.filter(|_| job.state() == v1::JobState::Failed) {
         let (index, end) = (task.index, &task.last_end_text);
-        Failure::failed(format!("error: {name} {}: task {index} {end}", job.state))
+        Failure::failed(format!("error: {name} {state}: task {index} {end}"))
             .next(format!("bourg logs {name}/{index}"))
     } else {
-        // Killed by somebody, or with another job.
-        let why = match (job.reason.as_str(), job.reason.starts_with("by ")) {
+        // Killed by a user, or with another job.
+        let why = match (job.reason.as_str(), is_killed_by_user(job)) {
             ("", _) => String::new(),
             (why, true) => format!(" {why}"),
             (why, false) => format!(": {why}"),
         };
-        Failure::failed(format!("error: {name} {}{why}", job.state))
-            .next(format!("bourg events {name}"))
+        Failure::failed(format!("error: {name} {state}{why}")).next(format!("bourg events {name}"))
     };
     match failed.and_then(exit_status).filter(|_| end_was_waited_for) {
         Some(status) => failure.exit_status(status),
@@ -72,10 +73,19 @@ pub(super) fn dead(name: &str, job: &v1::JobStatus, end_was_waited_for: bool) ->
     }
 }
 
-/// That a job has not come so far in time.
-pub(super) fn late(name: &str, job: Option<&v1::JobStatus>, wait: Duration, far: &str) -> Failure {
+/// Whether a user killed the job, and not the end of another job.
+fn is_killed_by_user(job: &v1::JobStatus) -> bool {
+    use v1::kill_reason::Why;
+    use v1::state_reason::Reason;
+
+    let reason = job.state_reason.as_ref().and_then(|reason| reason.reason.as_ref());
+    matches!(reason, Some(Reason::Killed(v1::KillReason { why: Some(Why::User(_)) })))
+}
+
+/// The failure of a job that did not reach the awaited state in time.
+pub(super) fn late(name: &str, job: Option<&v1::JobStatus>, wait: Duration, far: Far) -> Failure {
     let Some(job) = job else {
-        return Failure::failed(format!("error: nothing is known of {name}"));
+        return Failure::failed(format!("error: {name} does not exist"));
     };
     let (counts, wait) = (job.counts.unwrap_or_default(), wait.as_secs());
     if counts.queued > 0 {
@@ -87,7 +97,7 @@ pub(super) fn late(name: &str, job: Option<&v1::JobStatus>, wait: Duration, far:
     }
     let is_alloc_set = run::is_alloc_set(job);
     if counts.pending > 0
-        && job.tasks.iter().all(|task| task.state != "pending" || task.failures == 0)
+        && job.tasks.iter().all(|task| task.state() != v1::TaskState::Pending || task.failures == 0)
     {
         let text = format!(
             "error: not placed within {wait} s: {} of the {} of {name}; it stays pending",
@@ -98,15 +108,17 @@ pub(super) fn late(name: &str, job: Option<&v1::JobStatus>, wait: Duration, far:
             .next(format!("bourg why {name} · bourg kill {name}"));
     }
     let is_far = |task: &v1::TaskStatus| match far {
-        "healthy" => task.state == "finished" || task.health() == v1::Health::Healthy,
-        far => task.state == far,
+        Far::Healthy => {
+            task.state() == v1::TaskState::Finished || task.health() == v1::Health::Healthy
+        }
+        Far::Finished => task.state() == v1::TaskState::Finished,
     };
     let sick = job.tasks.iter().find(|task| !is_far(task)).map(|task| {
         let last = match task.last_end_text.as_str() {
             "" => String::new(),
-            end => format!(", its last life ended with {end}"),
+            end => format!(", its last run ended with {end}"),
         };
-        format!(": task {} is {}{last}", task.index, task.state)
+        format!(": task {} is {}{last}", task.index, word::<v1::TaskState>(task.state))
     });
     let text = format!(
         "error: {} of {} tasks of {name} are {far} after {wait} s{}",
@@ -121,7 +133,7 @@ pub(super) fn late(name: &str, job: Option<&v1::JobStatus>, wait: Duration, far:
     Failure::failed(text).next(next)
 }
 
-/// What a task wrote last, each line with a mark in front; empty where that is not to be had at once.
+/// The last output of a task, each line marked; empty if it is not available quickly.
 pub(super) async fn last_lines(
     connection: &mut Connection,
     job: v1::JobAddress,
@@ -169,7 +181,8 @@ mod tests {
 
     fn ended(how: How) -> v1::TaskStatus {
         let last_end = Some(v1::End { how: Some(how) });
-        v1::TaskStatus { state: "failed".to_owned(), last_end, ..v1::TaskStatus::default() }
+        let state = v1::TaskState::Failed.into();
+        v1::TaskStatus { state, last_end, ..v1::TaskStatus::default() }
     }
 
     #[test]

@@ -75,7 +75,8 @@ async fn has_run(shared: &Arc<Shared>, caller: &mut Caller, job: &str) -> bool {
         }
         Outcome::Unknown => return false,
     };
-    let Some(found) = jobs.first().filter(|found| found.state == "finished") else { return false };
+    let finished = |found: &&v1::JobStatus| found.state() == v1::JobState::Finished;
+    let Some(found) = jobs.first().filter(finished) else { return false };
     for task in &found.tasks {
         shared.state().finished.push(format!("{job}/{}", task.index));
         // Where a Borglet was killed before it had started anything, there is another life.

@@ -272,10 +272,7 @@ fn found_job(jobs: &[v1::JobStatus]) -> Job {
     let Some(job) = jobs.first() else { return Job::Absent };
     let spec = job.spec.as_ref().expect("a job has a description");
     let version = spec.labels["version"].parse().expect("a number");
-    match job.state.as_str() {
-        "pending" | "running" | "queued" => Job::Alive(version),
-        _ => Job::Dead(version),
-    }
+    if job.state().is_dead() { Job::Dead(version) } else { Job::Alive(version) }
 }
 
 /// A job of this name and version.

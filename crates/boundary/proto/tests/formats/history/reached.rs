@@ -85,6 +85,7 @@ fn histories_reach_every_state_and_every_event() {
         task: killed with its alloc set
         task: killed with its parent
         task: killed with its predecessor
+        task: pending, evicted
         task: pending, failed
         task: pending, lost
         task: pending, machine failure
@@ -96,8 +97,8 @@ fn histories_reach_every_state_and_every_event() {
         task: reserves less than its limit
         task: started
         task: starting
+        task: stopping, evicted
         task: stopping, killed by a user
-        task: stopping, killed with its alloc set
         task: stopping, killed with its parent
         task: stopping, machine shutdown
         task: stopping, preempted
@@ -108,6 +109,7 @@ fn histories_reach_every_state_and_every_event() {
     .assert_eq(&lines(&states));
     expect![[r#"
         attribute
+        bootstrapped
         capability granted
         capability revoked
         capability used
@@ -115,10 +117,8 @@ fn histories_reach_every_state_and_every_event() {
         evict
         fail
         finish
-        bootstrapped
         health
         kill
-        level raised
         lost
         machine added
         machine back
@@ -137,6 +137,7 @@ fn histories_reach_every_state_and_every_event() {
         queue
         replica added
         replica described
+        replica joined
         replica member
         replica removed
         replica token issued
