@@ -84,6 +84,18 @@ fn every_decision_is_in_the_list() {
     let missing = decisions.filter(|path| !listed.contains(*path));
     let missing: Vec<String> = missing.map(|path| path.display().to_string()).collect();
     none("decisions that docs/decisions.md does not name", &missing);
+    let contents = &all[Path::new("docs/SUMMARY.md")];
+    let decisions = all.iter().filter(|(path, _)| path.starts_with("docs/decisions"));
+    let untitled = decisions.filter_map(|(path, page)| {
+        let title = page.text.lines().next()?.strip_prefix("# ")?;
+        let file = path.strip_prefix("docs").ok()?.display();
+        let entry = format!("  - [{title}]({file})");
+        (!contents.text.lines().any(|line| line == entry)).then_some(entry)
+    });
+    none(
+        "decisions that docs/SUMMARY.md does not name by their title",
+        &untitled.collect::<Vec<_>>(),
+    );
 }
 
 #[test]
