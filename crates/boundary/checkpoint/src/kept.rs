@@ -1,6 +1,6 @@
-//! A cell with every kind of thing in it, and its checkpoints that are kept: one of each level that
-//! there was. They must stay readable for ever (docs/decisions/017). The test writes that of a new
-//! level with `UPDATE_EXPECT=1`, and never one that is there.
+//! A cell with every kind of object, and archived checkpoints of it: one for each level. They must
+//! stay readable forever (docs/decisions/017). With `UPDATE_EXPECT=1` the test writes the one of a
+//! new level, and never overwrites an existing one.
 
 mod members;
 mod owners;
@@ -29,10 +29,10 @@ use spec::{
 
 use super::{Origin, read, write_as};
 
-/// Each level with the state's digest in its checkpoint.
+/// Each level with the state hash in its checkpoint.
 const KEPT: [(Level, &str); 3] = [
     (Level(1), "711c37bda050a3f16a52dc00e62101282dc146e76ba2bba01cdd68817365755c"),
-    // Not released yet: what adds to them removes the files, and has them written anew.
+    // Not released yet: a change that adds to them deletes the files and writes new ones.
     (Level(2), "055f17f49f38bec53e6d998c4701d602f636b5f39a6388f8d70d7de65f007f6d"),
     (Level(3), "298e4512dd38090c03c183cca34b78256a65dd791670b460399160c4c1283ec3"),
 ];
@@ -70,7 +70,7 @@ fn the_same_operations_give_the_state_that_is_kept() {
     }
 }
 
-/// What a cell has, a word for each kind.
+/// The kinds of objects in a cell, a word for each.
 fn kinds(cell: &Cell) -> BTreeSet<String> {
     let mut seen = BTreeSet::new();
     seen.insert(format!("rescheduling {}", first_word(cell.rescheduling()).to_lowercase()));
@@ -226,7 +226,8 @@ fn of_cause(cause: EvictionCause) -> String {
     first_word(&cause)
 }
 
-/// The cell, made by operations at a level. What a later level adds is added for it alone.
+/// The cell, built by operations at a level. Additions of a later level are made for that level
+/// only.
 pub(crate) fn every_kind_of_thing(level: Level) -> Cell {
     let mut incarnation = Life::begin();
     if level > incarnation.cell.level() {
@@ -263,7 +264,7 @@ struct Life {
     sequences: BTreeMap<&'static str, u64>,
 }
 
-/// Who asks; session 1 is the first one's, and so on.
+/// The users; user n has session n, from 1.
 const USERS: [&str; 3] = ["root", "ana", "ben"];
 
 impl Life {
@@ -286,7 +287,7 @@ impl Life {
         applied
     }
 
-    /// Level 2: reservations of one that runs and one that waits, and maxima.
+    /// Level 2: reservations of a running and a waiting task, and maxima.
     fn reservations(&mut self) {
         let maximum = |tasks, hard| Some(Maximum { tasks, hard });
         self.submit("apart", 3, |job| {
@@ -396,7 +397,7 @@ impl Life {
 
     /// Tasks of several jobs crash on one machine.
     fn crashes(&mut self) {
-        // Below level 3 those of one user do.
+        // Below level 3 crashes of one user's jobs suffice.
         let third = if self.cell.level() >= RESTARTS { "ben" } else { "ana" };
         for (by, name) in [("ana", "crash-1"), ("ana", "crash-2"), (third, "crash-3")] {
             self.does(by, Mutation::Submit(job(name, 1, |_| {})));
@@ -446,7 +447,7 @@ impl Life {
         self.does("root", Mutation::AddMachine { name, address });
     }
 
-    /// Job 1: a task in each state of a service's life.
+    /// Job 1: a service with a task in each state.
     fn a_service(&mut self) {
         self.submit("web", 6, service);
         self.assign("1-0-1 1-1-1 1-2-1 1-3-1 1-4-1", "m1", "");
@@ -464,7 +465,7 @@ impl Life {
         self.does("ana", Mutation::Submit(job("web", 6, relabelled)));
     }
 
-    /// Job 2 gives way to job 3; one of its tasks has left already.
+    /// Job 2 is preempted by job 3; one of its tasks has already left.
     fn a_preemption(&mut self) {
         self.submit("train", 3, |job| {
             job.priority = Band::Free.usual();
@@ -478,7 +479,7 @@ impl Life {
         self.ended("m2", "2-0-1", End::Signalled { signal: 15 });
     }
 
-    /// Jobs 4 to 8: what fails, finishes or is killed, and what hangs on it.
+    /// Jobs 4 to 8: failed, finished and killed tasks, and jobs that depend on them.
     fn failures(&mut self) {
         self.submit("flaky", 3, |_| {});
         self.assign("4-0-1 4-1-1 4-2-1", "m6", "");
@@ -503,7 +504,7 @@ impl Life {
         self.apply(&Op::Forget { collections: vec![id("8-0-1").collection] });
     }
 
-    /// Jobs 9 to 13: parents, children and those who wait.
+    /// Jobs 9 to 13: parents, children and waiting jobs.
     fn relations(&mut self) {
         self.submit("family", 2, |_| {});
         self.submit("orphan", 1, |job| job.parent = Some(reference("family")));
@@ -516,7 +517,7 @@ impl Life {
         self.submit("helper", 1, |job| job.parent = Some(reference("web")));
     }
 
-    /// Jobs 14 and 15: machines that are down or being emptied.
+    /// Jobs 14 and 15: machines that are down or draining.
     fn lost_machines(&mut self) {
         self.submit("adrift", 3, |_| {});
         self.assign("14-0-1 14-1-1", "m4", "");
@@ -531,7 +532,7 @@ impl Life {
         self.ended("m5", "15-0-1", End::Signalled { signal: 9 });
     }
 
-    /// Level 2. Machines that do not answer, the breaker, and whoever lifts it.
+    /// Level 2: unreachable machines, the circuit breaker, and the user who resets it.
     fn unreachable_machines(&mut self) {
         self.submit("cut-off", 2, |_| {});
         let job = self.cell.job_named(&user("ana"), &"cut-off".parse().expect("a name"));
@@ -609,7 +610,7 @@ fn job(name: &str, tasks: u32, change: impl FnOnce(&mut JobSpec)) -> Arc<JobSpec
     Arc::new(job)
 }
 
-/// A service with everything that can be said of one.
+/// A service that uses every field of a description.
 fn service(job: &mut JobSpec) {
     let text = str::to_owned;
     job.appclass = Appclass::LatencySensitive;

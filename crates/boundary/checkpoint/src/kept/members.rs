@@ -1,4 +1,5 @@
-//! What level 2 adds of the master's replicas, and level 3 of machines that join by themselves.
+//! Additions of level 2 for the master's replicas, and of level 3 for machines that enrol
+//! themselves.
 
 use cell::MemberChange;
 use model::{DirectoryId, KeyDigest, MachineName, ReplicaId, Serial};
@@ -14,7 +15,7 @@ fn name(text: &str) -> MachineName {
 }
 
 impl Life {
-    /// Level 2: a replica of each kind, and one that was removed.
+    /// Level 2: a replica of each kind, and a removed one.
     pub(super) fn replicas(&mut self) {
         let describe = |replica, address: &str, level| Op::DescribeReplica {
             replica: ReplicaId(replica),
@@ -39,8 +40,8 @@ impl Life {
         self.may_not("root", Mutation::RemoveReplica { replica: ReplicaId(9) });
     }
 
-    /// Level 3: a token that waits, a machine that joined and renewed its certificate, one that was
-    /// revoked, and a replica that joined.
+    /// Level 3: an unused token, a machine that joined and renewed its certificate, a revoked
+    /// machine, and a replica that joined.
     pub(super) fn enrolment(&mut self) {
         let day = Span::from_secs(86_400);
         let token = |machine: &str, byte| Mutation::IssueToken {

@@ -1,4 +1,4 @@
-//! What level 2 adds of users, of what they may have, and of room that they share.
+//! Additions of level 2 for users, quota, capabilities and allocs.
 
 use model::Serial;
 use spec::{Kind, TaskSpec};
@@ -21,7 +21,7 @@ impl Life {
         self.may_not("root", Mutation::RevokeUser { user: user("root") });
     }
 
-    /// Level 2: an alloc with a task in it, and one that had to leave with its own.
+    /// Level 2: an alloc with a task in it, and an alloc that was evicted with its task.
     pub(super) fn allocs(&mut self) {
         self.submit("room", 2, |job| {
             job.kind = Kind::AllocSet { users: [user("ben")].into() };
@@ -58,7 +58,7 @@ impl Life {
         );
     }
 
-    /// Level 2: grants, what may be oversold, capabilities, and what is refused for want of them.
+    /// Level 2: grants, overselling factors, capabilities, and requests rejected for lack of them.
     pub(super) fn quota(&mut self) {
         let amount = Resources { cpu: MilliCores(500), ram: Bytes(1 << 30), ..<_>::default() };
         let grant = |band, until| Mutation::GrantQuota {

@@ -1,11 +1,11 @@
-//! What level 3 adds of rules on machines.
+//! Additions of level 3 for rules on machines.
 
 use model::HeldPorts;
 
 use super::*;
 
 impl Life {
-    /// Level 3: a machine of which something holds ports, and a task that broke a rule there.
+    /// Level 3: a machine with held ports, and a task that violated a rule there.
     pub(super) fn rules(&mut self) {
         self.submit("grabs", 1, |job| job.priority = Band::Free.usual());
         let name = JobName::new("grabs").expect("a name");
