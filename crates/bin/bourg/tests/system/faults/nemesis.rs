@@ -16,7 +16,7 @@ use crate::random::Random;
 const GROWS: Duration = Duration::from_secs(5);
 
 /// What a replica says whose directory is a copy, and one whose records are gone.
-const COPIED: &str = "it was copied, or put back from a copy";
+const COPIED: &str = "it was copied or restored from a copy";
 const LOST: &str = "it lost what it had acknowledged";
 
 /// A fault that was.
