@@ -208,7 +208,7 @@ fn a_loss_is_accepted_by_its_name_alone() {
     };
     assert_eq!(
         refused("segment-3"),
-        "the damage found is none, and not \"segment-3\": name the one that was found"
+        "the damage found is none, not \"segment-3\": name the one found"
     );
     let second = segments(dir.path())[1].clone();
     let original = fs::read(&second).unwrap();
