@@ -279,7 +279,8 @@ fn a_machine_is_unreachable_after_so_many_missed_polls_and_back_with_the_first_a
             if missed == 5 { "MachineUnreachable { machine: MachineId(1) }" } else { "" };
         assert_eq!(said, expected);
     }
-    assert_eq!(world.after(2_000), "poll", "it is asked on");
+    let down = "poll, MachineSilent { machine: MachineId(1) }";
+    assert_eq!(world.after(2_000), down, "it is asked on, and nothing keeps it from being down");
     assert_eq!(world.answer(false, 3, &[]), "MachineBack { machine: MachineId(1) }");
 }
 

@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use cell::{Cell, Mutation, Op, Outcome, Reply, RequestId, Reservation, TaskState};
 use model::{
-    CellName, CollectionId, Generation, Level, MachineReport, Resources, TaskId, TaskIndex, Time,
-    UserName,
+    CellName, CollectionId, Generation, MachineReport, Resources, TaskId, TaskIndex, Time, UserName,
 };
 use scheduler::{Scheduler, Settings};
 use spec::Maximum;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use cell::{Assignment, Cell, Mutation, Observation, Op, Outcome, RequestId, Reservation};
 use expect_test::{Expect, expect};
 use model::{
-    Bytes, CellName, CollectionId, HeldPorts, InstanceId, JobName, Level, MachineId, MachineName,
+    Bytes, CellName, CollectionId, HeldPorts, InstanceId, JobName, MachineId, MachineName,
     MachineReport, MilliCores, PortName, PortRange, Priority, Resources, SessionId, TaskIndex,
     TaskSelection, Time, UserName,
 };

@@ -59,8 +59,8 @@ fn channel(endpoint: &str, dial: Dial) -> Result<Channel> {
     Ok(channel)
 }
 
-/// Returns a link to `endpoint` (`HOST:PORT`), with the identity of `credentials`, to the server
-/// specified by `expect`. It connects like [`connect`], and calls fail in the same ways.
+/// Returns a [`Link`] to the server that `expect` describes at `endpoint` (`HOST:PORT`), as the
+/// identity of `credentials`. It connects like [`connect`], and calls fail in the same ways.
 ///
 /// # Errors
 /// [`Error::BadEndpoint`].

@@ -11,7 +11,7 @@
 //! [`tonic::Request::set_timeout`], except for long-lived streams.
 //!
 //! There are two clients: [`connect`] returns a tonic channel ([`connect_within`] one that detects
-//! unresponsive servers quickly), and [`link`](fn@link) a lightweight client of crate `link`, for
+//! unresponsive servers quickly), and [`link`](fn@link) a lightweight client, of crate `link`, for
 //! thousands of connections.
 //!
 //! The generated services set message limits (`max_decoding_message_size`) from the constants here.

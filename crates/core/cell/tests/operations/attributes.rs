@@ -233,14 +233,25 @@ fn crashes_make_a_machine_or_a_task_suspect() {
         > ended 3-0-1 signal 11
         FAIL 3-0-1 (signal 11)
         SUBMIT 3-0-2 (failed, and is tried again)
+        SUSPECT machine 1
         > at 1
         > assign 2-0-2 m2
+        SCHEDULE 2-0-2 on 2
+        accepted
         > ended 2-0-2 oom on m2
+        FAIL 2-0-2 (out of memory: it used 65 MiB of its limit of 64 MiB)
+        SUBMIT 2-0-3 (failed, and is tried again)
         > assign 1-0-2 m2
+        SCHEDULE 1-0-2 on 2
+        accepted
         > ended 1-0-2 exit 1 on m2
+        FAIL 1-0-2 (exit code 1)
+        SUBMIT 1-0-3 (failed, and is tried again)
         > at 2
         > assign 1-0-3 m3
+        refused: task 1/0 waits until its next try
         > ended 1-0-3 exit 1 on m3
+        refused: 1-0-3: FAIL is no step from pending: from there, QUEUE, SCHEDULE, FAIL, KILL, LOST, UPDATE_PENDING
     "#]]);
 }
 

@@ -362,15 +362,39 @@ fn a_port_rests_before_it_is_given_again_even_the_last_of_all() {
 fn ports_that_something_else_holds_are_given_to_nobody() {
     session(&expect![[r#"
         > submit ana/web 2 ports=http,admin
+        SUBMIT job 1 (new)
+        SUBMIT 1-0-1 (new)
+        SUBMIT 1-1-1 (new)
+        job 1
         > assign 1-0-1 m1 31000,31002
+        SCHEDULE job 1 on 1
+        SCHEDULE 1-0-1 on 1
+        accepted
         > describe m1 held=31000-31001:/ssh.service
+        (nothing)
         > show ports
+        m1 [31003]
+        m2 [31000, 31001, 31002, 31003]
         > assign 1-1-1 m1 31000,31003
+        refused: it does not fit on machine 1: lacks ports: 2 asked, 1 free, 1 held by others: 31000-31001 by /ssh.service
         > describe m1 held=31003-31003:b held=31002-31003:a held=31001-31002:d
+        (nothing)
         > show ports
+        m1 []
+        m2 [31000, 31001, 31002, 31003]
         > assign 1-1-1 m1 31003,31001
+        refused: it does not fit on machine 1: lacks ports: 2 asked, 0 free, 2 held by others: 31001-31002 by d
         > describe m1
+        (nothing)
         > assign 1-1-1 m1 31003,31001
+        SCHEDULE 1-1-1 on 1
+        accepted
         > show
+        0 s
+        job 1 ana/web running
+          1-0-1 starting on 1 [31000, 31002]
+          1-1-1 starting on 1 [31003, 31001]
+        m1 up [1-0-1 1-1-1] takes 0.2 cores, 128 MiB, ports [31000, 31001, 31002, 31003], 0 free
+        m2 up [] takes 0 cores, 0 B, ports [], 4 free
     "#]]);
 }

@@ -575,6 +575,6 @@ fn a_long_sequence_places_and_ends_tasks() {
             cell.apply(cell.time(), &Op::Forget { collections });
         }
     }
-    assert_eq!(seen.len(), 48, "every kind of event but the cell's own: {seen:?}");
+    assert_eq!(seen.len(), 49, "every kind of event but the cell's own: {seen:?}");
     assert_eq!(cell.check(), []);
 }

@@ -2,7 +2,7 @@
 
 use cell::{Cell, Kill, Mutation, Op, RequestId};
 use expect_test::expect;
-use model::{CellName, CollectionId, SessionId, TaskSelection, Time};
+use model::{CellName, SessionId, TaskSelection, Time};
 
 use crate::script::{session, submitted, user};
 

@@ -212,17 +212,17 @@ fn the_first_replica_is_recorded_by_what_it_says_or_with_the_first_that_is_added
         > replica 2 has 2 h2:1
         (nothing)
         > show replicas
-        1 voter at 'h1:1' level 2
         voters 1; learners; last id 1
         > add-replica h2:1
+        REPLICA_DESCRIBED 1 at '' level 1
         REPLICA_ADDED 2 at h2:1
         replica 2
         > show replicas
-        1 voter at 'h1:1' level 2
+        1 voter at '' level 1
         2 waiting at 'h2:1' level 0
         voters 1; learners; last id 2
         > replica 1 has 2 h1:1
-        (nothing)
+        REPLICA_DESCRIBED 1 at 'h1:1' level 2
         > replica 2 has 3
         REPLICA_DESCRIBED 2 at 'h2:1' level 3
         > show replicas

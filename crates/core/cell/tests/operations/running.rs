@@ -119,31 +119,33 @@ fn reports_from_elsewhere_or_about_other_lives_are_ignored() {
         SUBMIT 1-0-2 (failed, and is tried again)
         > at 1
         > assign 1-0-2 m2
+        SCHEDULE 1-0-2 on 2
+        accepted
         > started 1-0-1
         refused: 1-0-1 is not the present life of a task
         > started 1-0-2
-        refused: 1-0-2 is pending, and on no machine
+        refused: 1-0-2 is placed on machine 2, and not on 1
         > ended 1-0-1 exit 0
         refused: 1-0-1 is not the present life of a task
         > ended 1-0-2 exit 0
-        refused: 1-0-2: FINISH is no step from pending: from there, QUEUE, SCHEDULE, FAIL, KILL, LOST, UPDATE_PENDING
+        refused: 1-0-2 is placed on machine 2, and not on 1
         > show
-        0 s
+        1 s
         job 1 ana/web running
-          1-0-2 pending (failed, and is tried again), not before 1 s, failures 1, last: exit code 1
+          1-0-2 starting on 2 [], failures 1, last: exit code 1
           1-1-1 pending (new), not before 0 s
         m1 up [] takes 0 cores, 0 B, ports [], 4 free
-        m2 up [] takes 0 cores, 0 B, ports [], 4 free
+        m2 up [1-0-2] takes 0.1 cores, 64 MiB, ports [], 4 free
         > ended 1-0-2 exit 0 on m2
-        refused: 1-0-2: FINISH is no step from pending: from there, QUEUE, SCHEDULE, FAIL, KILL, LOST, UPDATE_PENDING
+        FINISH 1-0-2
         > started 1-0-2 on m2
-        refused: 1-0-2 is pending, and on no machine
+        refused: 1-0-2 is dead, and on no machine
         > ended 1-0-2 exit 3 on m2
-        refused: 1-0-2: FAIL is no step from pending: from there, QUEUE, SCHEDULE, FAIL, KILL, LOST, UPDATE_PENDING
+        refused: 1-0-2: FAIL is no step from dead: from there, SUBMIT
         > show
-        0 s
+        1 s
         job 1 ana/web running
-          1-0-2 pending (failed, and is tried again), not before 1 s, failures 1, last: exit code 1
+          1-0-2 finished, failures 1, last: exit code 0
           1-1-1 pending (new), not before 0 s
         m1 up [] takes 0 cores, 0 B, ports [], 4 free
         m2 up [] takes 0 cores, 0 B, ports [], 4 free
@@ -401,12 +403,34 @@ fn one_that_broke_a_rule_has_failed_and_its_machine_is_not_to_blame() {
 fn what_failed_or_was_lost_waits_for_a_second_at_least() {
     session(&expect![[r#"
         > submit ana/web 2 failures=9 delay=0
+        SUBMIT job 1 (new)
+        SUBMIT 1-0-1 (new)
+        SUBMIT 1-1-1 (new)
+        job 1
         > assign 1-0-1 m1; 1-1-1 m1
+        SCHEDULE job 1 on 1
+        SCHEDULE 1-0-1 on 1
+        SCHEDULE 1-1-1 on 1
+        accepted
+        accepted
         > ended 1-0-1 exit 1
+        FAIL 1-0-1 (exit code 1)
+        SUBMIT 1-0-2 (failed, and is tried again)
         > ended 1-1-1 lost port 31000 is taken
+        LOST 1-1-1 (lost: port 31000 is taken)
+        SUBMIT 1-1-2 (was lost)
         > show
+        0 s
+        job 1 ana/web running
+          1-0-2 pending (failed, and is tried again), not before 1 s, failures 1, last: exit code 1
+          1-1-2 pending (was lost), not before 1 s, last: lost: port 31000 is taken
+        m1 up [] takes 0 cores, 0 B, ports [], 4 free
+        m2 up [] takes 0 cores, 0 B, ports [], 4 free
         > assign 1-0-2 m1
+        refused: task 1/0 waits until its next try
         > at 1
         > assign 1-0-2 m1
+        SCHEDULE 1-0-2 on 1
+        accepted
     "#]]);
 }

@@ -75,7 +75,7 @@ use expect_test::Expect;
 use model::{
     Address, Bytes, CellName, CollectionId, DirectoryId, End, GrantId, HeldPorts, InstanceId,
     JobName, KeyDigest, Level, MachineId, MachineName, MachineReport, MilliCores, PortName,
-    ReplicaId, Resources, Serial, SessionId, Span, TaskIndex, TaskSelection, Time, UserName,
+    ReplicaId, Resources, Serial, SessionId, Span, TaskIndex, Time, UserName,
 };
 use spec::{Constraint, HealthCheck, JobSpec, Kind, Relation, TaskOverride, TaskSpec};
 

@@ -29,7 +29,7 @@ fn a_machine_that_its_own_replica_does_not_reach_is_polled_by_another_and_stays_
         > kill 2
         > for 1
         > runs m3
-        m3: (term 1, index 55)
+        m3: (term 1, index 54)
         > answer m3 to 1
         > for 20
         > seconds

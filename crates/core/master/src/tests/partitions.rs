@@ -33,9 +33,9 @@ fn a_change_of_leader_alone_polls_nobody_anew_and_loses_no_poll() {
         2: m1 m2 m4 m5 m6
         3: m10 m12
         > runs m1 m3 m12
-        m1: 1-0-1 (term 2, index 54)
-        m3: 1-2-1 (term 2, index 54)
-        m12: 1-11-1 (term 2, index 54)
+        m1: 1-0-1 (term 2, index 53)
+        m3: 1-2-1 (term 2, index 53)
+        m12: 1-11-1 (term 2, index 53)
         > reachability
         answers: m1 m2 m3 m4 m5 m6 m7 m8 m9 m10 m11 m12
     "#]]);
@@ -261,12 +261,12 @@ fn a_replica_that_is_cut_off_does_no_harm() {
         > kill 9
         > for 3
         > runs m10
-        m10: (term 1, index 55)
+        m10: (term 1, index 54)
         > lag 3
         > kill 11
         > for 20
         > runs m12
-        m12: (term 1, index 57)
+        m12: (term 1, index 56)
         > go 3
         > heal 3
         > active 1 2 3
@@ -276,8 +276,8 @@ fn a_replica_that_is_cut_off_does_no_harm() {
         2: m1x22 m2x22 m4x22 m5x22 m6x22 m10x12 m10*x2 m12x12 m12*x2
         3: m10x22 m10*x3 m12x23 m12*
         > runs m10 m12
-        m10: (term 1, index 55)
-        m12: (term 1, index 57)
+        m10: (term 1, index 54)
+        m12: (term 1, index 56)
         > reachability
         answers: m1 m2 m3 m4 m5 m6 m7 m8 m9 m10 m11 m12
     "#]]);
