@@ -59,8 +59,14 @@ pub(super) fn rejected(cell: &Cell, rejection: &Rejection) -> Status {
     }
 }
 
-/// That there is no such job, with the nearest name.
+/// The status for a job that does not exist, with the nearest name. A repeated request is answered as
+/// it was first: meanwhile there may be a job of this name.
 pub(super) fn no_such_job(cell: &Cell, user: &UserName, name: &JobName) -> Status {
+    if cell.job_named(user, name).is_some() {
+        return Status::not_found(format!(
+            "there was no job {user}/{name} when this was requested for the first time"
+        ));
+    }
     let near = views::nearest_job(cell, user, name);
     Status::not_found(format!("there is no job {user}/{name}{near}"))
 }

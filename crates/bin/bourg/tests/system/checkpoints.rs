@@ -259,7 +259,7 @@ fn what_is_edited_by_hand_is_checked_before_it_counts() {
     let said = terminal.fails(2, "bourg checkpoint load c --dir d/master");
     assert!(said.contains("next: correct it, or pass --force"), "{said}");
     assert!(!terminal.path("d").exists(), "nothing was made");
-    terminal.ok("bourg checkpoint load c --dir d/master --force");
+    terminal.ok("bourg checkpoint load c --dir d/master --force --replace-cell");
     let directory = terminal.path("d");
     let mut cell = Cell::start_in(terminal, &directory, &["--name", "kept"]);
     until("the master has looked", || cell.ok("bourg cell -o violations") == "3\n");
