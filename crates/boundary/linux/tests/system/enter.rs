@@ -46,7 +46,7 @@ fn a_program_joins_the_task() {
     task.wait_end();
     let (code, said) = run(&["true"]);
     assert_eq!(code, Some(127));
-    assert!(said.contains("the task does not run"), "{said}");
+    assert!(said.contains("the task is not running"), "{said}");
 }
 
 #[test]
