@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use cell::{Cell, Mutation};
+use cell::{AddMachine, Cell, Mutation};
 use master::{Answer, Poll};
 use model::{
     Bytes, CellName, DirectoryId, InstanceId, MachineName, MachineReport, MilliCores, PortRange,
@@ -277,7 +277,7 @@ impl<C: Codec> World<C> {
         for number in 0..self.machines.len() {
             let name = self.machines[number].name.clone();
             let address = address(number);
-            self.ask(0, Mutation::AddMachine { name, address });
+            self.ask(0, Mutation::AddMachine(AddMachine { name, address }));
         }
     }
 
