@@ -32,7 +32,7 @@ struct Line {
 fn every_command_line_on_a_page_is_one_that_the_program_takes() {
     let lines = lines();
     assert!(lines.len() > 200, "only {} command lines were found", lines.len());
-    let wrong: Vec<String> = lines.iter().filter_map(|line| wrong(line)).collect();
+    let wrong: Vec<String> = lines.iter().filter_map(wrong).collect();
     assert!(wrong.is_empty(), "command lines that are none:\n{}\n", wrong.join("\n"));
 }
 

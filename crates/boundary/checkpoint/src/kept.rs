@@ -30,9 +30,9 @@ use spec::{
 
 use super::{Origin, read, write_as};
 
-/// Each level with the state's digest in its checkpoint.
+/// Each level with the state hash in its checkpoint.
 const KEPT: [(Level, &str); 1] = [
-    // Not released yet: what adds to it removes the file, and has it written anew.
+    // Not released yet: a change that adds to it deletes the file and writes a new one.
     (Level(1), "5e86b144ae6318dc26025ea3b639c5b26e8a626fcc9740fefca3e02e3578607c"),
 ];
 
@@ -263,7 +263,7 @@ impl Life {
         applied
     }
 
-    /// Reservations of one that runs and one that waits, and maxima.
+    /// Reservations of a running and a waiting task, and maxima.
     fn reservations(&mut self) {
         let maximum = |tasks, hard| Some(Maximum { tasks, hard });
         self.submit("apart", 3, |job| {
@@ -512,7 +512,7 @@ impl Life {
         self.ended("m5", "15-0-1", End::Signalled { signal: 9 });
     }
 
-    /// Machines that do not answer, the breaker, and whoever lifts it.
+    /// Unreachable machines, the circuit breaker, and the user who resets it.
     fn unreachable_machines(&mut self) {
         self.submit("cut-off", 2, |_| {});
         let job = self.cell.job_named(&user("ana"), &"cut-off".parse().expect("a name"));

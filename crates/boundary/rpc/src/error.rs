@@ -151,7 +151,7 @@ impl Error {
     }
 }
 
-/// An error with the causes beneath it.
+/// The message of an error with its causes.
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
@@ -162,10 +162,10 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// Appends a cause to the text of what it caused.
+/// Appends the message of a cause.
 pub(crate) fn append_cause(text: &mut String, cause: &dyn std::error::Error) {
     let cause = cause.to_string();
-    // Many layers repeat the text of another; tonic's own says no more than this.
+    // Skip repetitions of other layers, and tonic's text without information.
     if text.contains(&cause) || cause == "transport error" && !text.is_empty() {
         return;
     }

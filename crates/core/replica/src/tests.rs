@@ -1,4 +1,4 @@
-//! One replica, a disk of two vectors, and a clock that is told the time.
+//! One replica, a disk of two vectors, and a manual clock.
 
 mod cluster;
 
@@ -16,7 +16,7 @@ use crate::{
     Settings, Ticket,
 };
 
-/// Operations kept in a table; a payload is a place in it, and so many bytes more.
+/// Operations stored in a table; a payload is an index into it, plus padding.
 #[derive(Clone, Default)]
 struct Table(Rc<RefCell<Vec<(Time, Op)>>>, Rc<RefCell<usize>>);
 
@@ -86,7 +86,7 @@ impl World {
         Self { table, replica, now, disk, hard_state, pending, outputs }
     }
 
-    /// A cell that is bootstrapped.
+    /// A bootstrapped cell.
     fn bootstrapped() -> Self {
         let table = Table::default();
         let mut world = Self::start(table, vec![], HardState::default(), Time(1_000_000));
@@ -105,7 +105,7 @@ impl World {
         }
     }
 
-    /// Makes what waits durable, once.
+    /// Makes waiting writes durable, once.
     fn sync(&mut self) -> Vec<Input> {
         let mut inputs = vec![];
         for persist in std::mem::take(&mut self.pending) {
@@ -133,7 +133,7 @@ impl World {
         self.outputs.drain(..).filter_map(answer).collect()
     }
 
-    /// The same disk under a new process.
+    /// A new process with the same disk.
     fn restart(self) -> Self {
         Self::start(self.table, self.disk, self.hard_state, self.now + Span::from_secs(1))
     }
@@ -154,7 +154,7 @@ fn an_empty_log_becomes_a_founded_cell() {
     assert!(world.outputs.iter().any(|output| matches!(output, Output::Leads(Term(1)))));
 }
 
-/// The only replica there is raises the level as soon as it leads, and once.
+/// The only replica raises the level as soon as it leads, and once.
 #[test]
 fn a_cell_is_at_the_level_of_its_only_replica() {
     let levels =
@@ -237,7 +237,7 @@ fn a_restart_arrives_at_the_same_state() {
     let index = world.replica.cell().index();
     let mut world = world.restart();
     world.settle(vec![]);
-    // The new term begins with an entry that says nothing, and the cell is bootstrapped once only.
+    // The new term starts with an empty entry, and the cell is bootstrapped only once.
     assert_eq!(world.replica.cell().index(), LogIndex(index.0 + 1));
     let after = format!("{:?}", world.replica.cell().image());
     assert_eq!(
@@ -250,8 +250,8 @@ fn a_restart_arrives_at_the_same_state() {
     assert_eq!(world.replica.cell().machine_count(), 2);
 }
 
-/// However many operations one step applies, the events of each are made right after it; and a
-/// restart makes them again.
+/// However many operations one step applies, the events of each are generated directly after it;
+/// and a restart generates them again.
 #[test]
 fn events_are_those_of_their_operation() {
     let committed = |world: &mut World| -> Vec<(u64, Vec<u8>)> {
@@ -336,7 +336,7 @@ fn a_record_of_a_higher_level_stops_the_replica_and_says_why() {
     assert_eq!(
         said.to_string(),
         format!(
-            "record {index} needs level 99 of the state machine, this program knows {}: start a newer one",
+            "record {index} needs level 99 of the state machine, this program supports {}: start a newer one",
             LEVEL
         )
     );

@@ -17,7 +17,7 @@ use linux::tree::{Measure, Used};
 use model::{Bytes, InstanceId, MachineReport};
 use tokio::sync::mpsc;
 
-use super::driver::Message;
+use super::message::Message;
 use super::tasks::Files;
 
 /// The interval between checks of the free space.

@@ -12,28 +12,10 @@ use super::clients::Clients;
 use super::disk;
 use super::effects::Executor;
 use super::kept;
+use super::message::{Message, Obeyed};
 use super::ports;
 use super::remover::Remover;
 use super::tasks::Files;
-
-/// A message to the driver.
-pub(crate) enum Message {
-    /// An input for the Borglet.
-    Input(Input),
-    /// An order; the channel returns its outcome.
-    Order(Order, oneshot::Sender<Obeyed>),
-}
-
-/// The outcome of an order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Obeyed {
-    /// The order was obeyed.
-    Yes,
-    /// The Borglet has obeyed a newer one before.
-    TooOld,
-    /// Its stamp could not be made durable, so the order is dropped: the sender repeats it.
-    NotNow,
-}
 
 /// A report with its version, which changes with every change of the report.
 #[derive(Clone, Debug)]

@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 use super::checks;
 use super::clients::Clients;
 use super::disk;
-use super::driver::Message;
+use super::message::Message;
 use super::ports;
 use super::remover::Remover;
 use super::tasks::{Files, Looked, discard_home};

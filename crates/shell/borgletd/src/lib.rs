@@ -16,6 +16,7 @@ mod driver;
 mod effects;
 mod kept;
 mod logs;
+mod message;
 mod ports;
 mod program;
 mod remover;

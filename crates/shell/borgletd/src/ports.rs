@@ -13,7 +13,7 @@ use model::{InstanceId, PortRange};
 use tokio::sync::mpsc;
 use tokio::time::MissedTickBehavior;
 
-use super::driver::Message;
+use super::message::Message;
 use super::tasks::Files;
 
 /// The interval between queries of the kernel.

@@ -15,8 +15,9 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::service::Routes;
 use tonic::{Request, Response, Status};
 
-use super::driver::{Driver, Obeyed};
+use super::driver::Driver;
 use super::logs;
+use super::message::Obeyed;
 use super::tasks::Files;
 use super::watched::{self, Metrics};
 

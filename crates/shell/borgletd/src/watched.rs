@@ -21,7 +21,8 @@ use prometheus_client::registry::Registry;
 use rpc::Identity;
 use rpc::transport::{Cause, Refusals};
 
-use super::driver::{Driver, Obeyed};
+use super::driver::Driver;
+use super::message::Obeyed;
 
 /// The counters of a Borglet.
 #[derive(Debug, Default)]

@@ -22,7 +22,7 @@ pub(super) fn rejected(cell: &Cell, rejection: &Rejection) -> Status {
 fn in_words(cell: &Cell, rejection: &Rejection) -> String {
     let text = rejection.to_string();
     match rejection {
-        Rejection::NoSuchJob { user, name } => text + &views::nearest_job(cell, user, name),
+        Rejection::NoSuchJob { user, name } => missing_job(cell, user, name),
         Rejection::NoSuchMachine(name) => text + &nearest_machine(cell, name.as_str()),
         Rejection::Quota(short) => short.said(&cell.grantable(short.band)),
         Rejection::WouldNotFit { task, machine, unschedulable_reason } => {
@@ -52,10 +52,21 @@ fn in_words(cell: &Cell, rejection: &Rejection) -> String {
     }
 }
 
-/// That there is no such job, with the nearest name.
+/// The status for a job that does not exist.
 pub(super) fn no_such_job(cell: &Cell, user: &UserName, name: &JobName) -> Status {
+    Status::not_found(missing_job(cell, user, name))
+}
+
+/// That a job does not exist, with the nearest name. A repeated request is answered as it was first:
+/// meanwhile there may be a job of this name.
+fn missing_job(cell: &Cell, user: &UserName, name: &JobName) -> String {
+    if cell.job_named(user, name).is_some() {
+        return format!(
+            "there was no job {user}/{name} when this was requested for the first time"
+        );
+    }
     let near = views::nearest_job(cell, user, name);
-    Status::not_found(format!("there is no job {user}/{name}{near}"))
+    format!("there is no job {user}/{name}{near}")
 }
 
 /// That there is no such machine, with the nearest name.

@@ -549,7 +549,7 @@ mod tests {
         );
         one(
             |job| job.task.cmd[1].push('\0'),
-            "cmd[1]: holds a zero byte, which is not possible here",
+            "cmd[1]: contains a zero byte, which is not allowed here",
         );
         one(
             |job| job.task.cmd[1] = "${task.indx}".to_owned(),
@@ -580,7 +580,7 @@ mod tests {
         );
         one(
             |job| drop(job.labels.insert("team".to_owned(), "\u{1b}[31m".to_owned())),
-            "labels[\"team\"]: holds the control character \\u{1b}, which is not possible here",
+            "labels[\"team\"]: contains the control character \\u{1b}, which is not allowed here",
         );
     }
 

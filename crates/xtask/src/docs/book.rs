@@ -19,6 +19,9 @@ const MDBOOK: &str = "0.5.4";
 
 /// The table of contents.
 const SUMMARY: &str = "docs/SUMMARY.md";
+/// The first page of a directory, as GitHub knows it and as mdBook does.
+const FRONT: &str = "README.md";
+const INDEX: &str = "index.md";
 
 /// Builds the book and checks every link in it.
 ///
@@ -81,25 +84,44 @@ fn stage(root: &Path, place: &Path) -> anyhow::Result<()> {
     }
     files.remove(Path::new(SUMMARY));
     for file in files {
-        let to = source.join(&file);
+        let to = source.join(shown_as(&file));
         fs::create_dir_all(to.parent().unwrap_or(&source))?;
-        fs::copy(root.join(&file), &to)
-            .with_context(|| format!("cannot copy {}", file.display()))?;
+        if file.extension().is_some_and(|extension| extension == "md") {
+            let page = Page::read(root, file.clone())?;
+            fs::write(to, relinked(&page, |target| target.replace(FRONT, INDEX)))?;
+        } else {
+            let copied = fs::copy(root.join(&file), to);
+            copied.with_context(|| format!("cannot copy {}", file.display()))?;
+        }
     }
     let summary = Page::read(root, PathBuf::from(SUMMARY))?;
-    let mut text = summary.text.clone();
-    for link in summary.links() {
-        let (path, _) = summary.resolve(&link.target).with_context(|| link.target.clone())?;
-        let (from, to) = (format!("]({})", link.target), format!("]({})", path.display()));
-        text = text.replace(&from, &to);
-    }
-    fs::write(source.join("SUMMARY.md"), text)?;
+    let from_root = |target: &str| {
+        let (path, _) = summary.resolve(target).unwrap_or_default();
+        shown_as(&path).display().to_string()
+    };
+    fs::write(source.join("SUMMARY.md"), relinked(&summary, from_root))?;
     // The front page links to the table of contents, which the book shows beside every page.
-    let front = source.join("README.md");
+    let front = source.join(INDEX);
     let text = fs::read_to_string(&front)?;
     let text = text.replace("[docs/SUMMARY.md](docs/SUMMARY.md)", "the list beside this page");
     fs::write(front, text)?;
     Ok(())
+}
+
+/// The path that a file has in the book: mdBook knows the first page of a directory by another name
+/// than GitHub.
+fn shown_as(file: &Path) -> PathBuf {
+    if file.ends_with(FRONT) { file.with_file_name(INDEX) } else { file.to_owned() }
+}
+
+/// The text of a page with other targets of its links.
+fn relinked(page: &Page, target: impl Fn(&str) -> String) -> String {
+    let mut text = page.text.clone();
+    let unique: BTreeSet<String> = page.links().into_iter().map(|link| link.target).collect();
+    for from in unique {
+        text = text.replace(&format!("]({from})"), &format!("]({})", target(&from)));
+    }
+    text
 }
 
 /// The links of the book's files that lead to no file or no anchor of it.

@@ -1,5 +1,6 @@
 //! As much of Markdown as links, headings and tables take.
 
+#[cfg(test)]
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Component, Path, PathBuf};
@@ -28,6 +29,7 @@ pub(crate) struct Link {
 ///
 /// # Errors
 /// Where one of them cannot be read.
+#[cfg(test)]
 pub(crate) fn pages(root: &Path) -> anyhow::Result<Vec<Page>> {
     let mut pages = Vec::new();
     let mut directories = vec![PathBuf::new()];
@@ -101,6 +103,7 @@ impl Page {
     }
 
     /// The anchors that links to this page may name: one for each heading.
+    #[cfg(test)]
     pub(crate) fn anchors(&self) -> BTreeSet<String> {
         let mut times: BTreeMap<String, u32> = BTreeMap::new();
         let mut anchors = BTreeSet::new();
@@ -121,6 +124,7 @@ impl Page {
     }
 
     /// Lines of tables, with their numbers.
+    #[cfg(test)]
     pub(crate) fn table_lines(&self) -> Vec<(usize, String)> {
         let prose = self.prose();
         let lines = (1..).zip(prose.lines()).filter(|(_, line)| line.trim_start().starts_with('|'));

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::markdown::{Page, pages, slug};
-use super::{UPDATE, api, book};
+use super::{API, api, book};
 use crate::run::root;
 
 /// The most characters of a table's line: what is longer is no table.
@@ -84,6 +84,18 @@ fn every_decision_is_in_the_list() {
     let missing = decisions.filter(|path| !listed.contains(*path));
     let missing: Vec<String> = missing.map(|path| path.display().to_string()).collect();
     none("decisions that docs/decisions.md does not name", &missing);
+    let contents = &all[Path::new("docs/SUMMARY.md")];
+    let decisions = all.iter().filter(|(path, _)| path.starts_with("docs/decisions"));
+    let untitled = decisions.filter_map(|(path, page)| {
+        let title = page.text.lines().next()?.strip_prefix("# ")?;
+        let file = path.strip_prefix("docs").ok()?.display();
+        let entry = format!("  - [{title}]({file})");
+        (!contents.text.lines().any(|line| line == entry)).then_some(entry)
+    });
+    none(
+        "decisions that docs/SUMMARY.md does not name by their title",
+        &untitled.collect::<Vec<_>>(),
+    );
 }
 
 #[test]
@@ -186,8 +198,8 @@ fn the_page_of_job_descriptions_has_every_field() {
     ] {
         let (_, section) = page.text.split_once(&format!("\n## {heading}\n")).expect(heading);
         let section = section.split("\n## ").next().unwrap_or_default();
-        let table =
-            section.split("\n\n").find(|part| part.starts_with("| field")).expect("a table");
+        let mut parts = section.split("\n\n").map(str::trim);
+        let table = parts.find(|part| part.starts_with("| field")).expect("a table");
         let rows: Vec<&str> = table.lines().skip(2).collect();
         let named = |row: &&str| row.split('`').nth(1).unwrap_or_default().to_owned();
         let said: BTreeSet<String> = rows.iter().map(named).collect();
@@ -202,13 +214,9 @@ fn the_page_of_job_descriptions_has_every_field() {
 
 #[test]
 fn the_api_is_that_of_the_definitions() {
-    let path = root().join("docs/reference/api.md");
     let expected = api::page(&root()).expect("the definitions can be read");
-    if std::env::var_os(UPDATE).is_some() {
-        fs::write(&path, &expected).expect("the page can be written");
-    }
-    let page = fs::read_to_string(&path).unwrap_or_default();
-    assert!(page == expected, "docs/reference/api.md is not current: `cargo xtask reference`");
+    let page = fs::read_to_string(root().join(API)).unwrap_or_default();
+    assert!(page == expected, "{API} is not current: `cargo xtask reference`");
 }
 
 #[test]

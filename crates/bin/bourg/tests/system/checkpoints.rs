@@ -120,8 +120,7 @@ fn a_cell_is_saved_and_another_one_goes_on_from_it() {
     assert_eq!(now["term"], (term + 1).to_string());
     assert_eq!(now["violations"], "0");
     assert_eq!(cell.ok("bourg checkpoint verify again -o restoreEpoch"), "1\n");
-    let kept =
-        format!("the kept history begins at index {index}, and what is asked for was before");
+    let kept = format!("the retained history starts at index {index}, after the requested state");
     assert!(ended.stderr.contains(&kept), "{}", ended.stderr);
     assert_eq!(cell.ok("cat code"), "2\n");
 }
@@ -260,7 +259,7 @@ fn what_is_edited_by_hand_is_checked_before_it_counts() {
     let said = terminal.fails(2, "bourg checkpoint load c --dir d/master");
     assert!(said.contains("next: correct it, or pass --force"), "{said}");
     assert!(!terminal.path("d").exists(), "nothing was made");
-    terminal.ok("bourg checkpoint load c --dir d/master --force");
+    terminal.ok("bourg checkpoint load c --dir d/master --force --replace-cell");
     let directory = terminal.path("d");
     let mut cell = Cell::start_in(terminal, &directory, &["--name", "kept"]);
     until("the master has looked", || cell.ok("bourg cell -o violations") == "3\n");
@@ -295,8 +294,8 @@ fn what_is_no_whole_checkpoint_is_refused_everywhere() {
         ("end", "the checkpoint end is damaged at offset "),
         ("cut", "the checkpoint cut is damaged at offset "),
         ("empty", "the file ends too early"),
-        ("text", "it does not begin as a checkpoint"),
-        ("newer", "newer has format version 9, this program knows up to 1: run the newer"),
+        ("text", "it does not start with a checkpoint's magic number"),
+        ("newer", "newer has format version 9, this program supports up to 1: run the newer"),
         ("directory", "directory is not a file"),
         ("fifo", "fifo is not a file"),
         ("missing", "cannot read missing: No such file or directory"),
@@ -346,6 +345,6 @@ fn the_cell_is_shown_as_it_was_at_every_kept_moment() {
     cell.write("ask", line);
     let ended = cell.types("bourg dev --dir other --name dev -- sh ask");
     assert_eq!(ended.stdout, "2\n2\n2\n2\n", "{}", ended.stderr);
-    let kept = format!("the kept history begins at index {}", first.trim());
+    let kept = format!("the retained history starts at index {}", first.trim());
     assert_eq!(ended.stderr.matches(&kept).count(), 4, "{}", ended.stderr);
 }

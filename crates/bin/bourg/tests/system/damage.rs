@@ -93,7 +93,7 @@ fn half_a_log_is_refused_until_the_loss_is_accepted_by_its_name() {
     assert!(said.contains(&format!("bytes and was made with {whole}")), "{said}");
     let other = cell.types("bourg master restore --dir cell/master --accept-loss segment-1");
     assert_eq!(other.code, 1, "{}", other.stderr);
-    assert!(other.stderr.contains("name the one that was found"), "{}", other.stderr);
+    assert!(other.stderr.contains("name the one found"), "{}", other.stderr);
     let plain = cell.fails(1, "bourg master restore --dir cell/master");
     assert!(plain.contains("nothing was changed"), "{plain}");
 
@@ -117,15 +117,15 @@ fn a_log_that_was_deleted_is_missed() {
     let (log, aside) = (cell.path("cell/master/log"), cell.path("aside"));
     fs::rename(&segment, &aside).expect("it can be moved");
     let said = refuses(&mut cell);
-    assert!(said.contains("it had records, and no segment is there"), "{said}");
+    assert!(said.contains("it had records, and no segment was found"), "{said}");
     assert!(said.contains(&log.display().to_string()), "{said}");
     fs::remove_file(log.join("newest-segment")).expect("it is there");
     let said = refuses(&mut cell);
-    assert!(said.contains("it had records, and no segment is there"), "{said}");
+    assert!(said.contains("it had records, and no segment was found"), "{said}");
     assert!(acceptance(&said).ends_with("--accept-loss log"), "{said}");
     fs::remove_dir_all(&log).expect("it is there");
     let said = refuses(&mut cell);
-    assert!(said.contains("it had records, and no segment is there"), "{said}");
+    assert!(said.contains("it had records, and no segment was found"), "{said}");
     // There is no checkpoint yet, so that nothing is left to go on from.
     let nothing = cell.types(&acceptance(&said));
     assert_eq!(nothing.code, 1);
@@ -148,7 +148,7 @@ fn a_directory_is_known_from_its_copy_and_may_be_moved() {
     fs::remove_dir_all(cell.path("cell/master")).expect("it is there");
     fs::rename(cell.path("copy"), cell.path("cell/master")).expect("it can be moved");
     let said = refuses(&mut cell);
-    assert!(said.contains("it was copied, or put back from a copy"), "{said}");
+    assert!(said.contains("it was copied or restored from a copy"), "{said}");
     assert!(said.contains("bourg master restore --dir "), "{said}");
     cell.ok("bourg master restore --dir cell/master");
     cell.start_again(&[]);
@@ -284,7 +284,7 @@ fn a_directory_of_another_replica_or_of_before_is_not_started() {
     fs::rename(directory("r3"), directory("own")).expect("it can be moved");
     copy(&directory("r2"), &directory("r3"));
     let said = is_not_to_be_started(&cell, "r3", &cell.at[2]);
-    assert!(said.contains("it was copied, or put back from a copy"), "{said}");
+    assert!(said.contains("it was copied or restored from a copy"), "{said}");
     assert!(said.contains("(bourg master remove, bourg master add)"), "{said}");
     // The second is put back from an older copy: with the third it would forget ben.
     fs::rename(directory("r2"), directory("newer")).expect("it can be moved");

@@ -8,7 +8,6 @@ use proto::v1;
 use rpc::service::borglet_client::BorgletClient;
 use rpc::{Authority, Expect, Identity, Role, Rotating, Validity};
 use serde_json::Value;
-use store::DataDirectory;
 
 use crate::enrolment::{LEVEL, free_address};
 use crate::eventually::{eventually, until};

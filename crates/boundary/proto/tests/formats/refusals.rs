@@ -241,7 +241,7 @@ fn a_malformed_record_is_refused_with_its_place() {
         ),
         (
             Some(Kind::Enrol(v1::Enrol { token: "07".to_owned(), ..Default::default() })),
-            "op.enrol.key: '' is not the digest of a key: that is 64 lower-case hexadecimal digits"
+            "op.enrol.key: '' is not the digest of a key: use 64 lower-case hexadecimal digits"
                 .to_owned(),
         ),
         (

@@ -19,7 +19,7 @@
 //! for SECONDS                        time passes
 //! polls                              who polled whom since the last time, and how often; * marks
 //!                                    polls with an order
-//! contacts                           the reachability of the machines, as reported to the leader
+//! reachability                       the reachability of the machines, as reported to the leader
 //! seconds                            the machines polled by replicas other than their own
 //! runs MACHINE…                      what runs there, by the stamp obeyed
 //! ```

@@ -169,7 +169,7 @@ mod tests {
 
         let refused = addresses().listen("master").expect_err("it is taken").to_string();
         assert!(refused.contains(&format!(
-            "127.0.0.1:{kept}, where the master of this cell answers, is taken"
+            "127.0.0.1:{kept}, the address of the master of this cell, is taken"
         )));
         let other = addresses().listen_somewhere("borglet").expect("another port");
         assert_ne!(port(&other), port(&borglet));

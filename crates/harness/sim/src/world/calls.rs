@@ -4,7 +4,7 @@ use master::{Answer, Poll};
 use model::Span;
 use replica::{Codec, Input};
 
-use crate::machine::Call;
+use crate::machine::{Call, MachineEvent};
 use crate::network::{Fate, Node};
 use crate::world::{Event, World, number_of};
 
@@ -37,10 +37,16 @@ impl<C: Codec> World<C> {
             Fate::Arrives(delay, again) => {
                 if let Some(again) = again {
                     let (call, poll) = (Call { ghost: true, ..call }, Box::new(poll.clone()));
-                    self.agenda.at(self.now + again, Event::Polled { machine, call, poll });
+                    self.agenda.at(
+                        self.now + again,
+                        Event::OnMachine { machine, event: MachineEvent::Polled { call, poll } },
+                    );
                 }
                 let poll = Box::new(poll);
-                self.agenda.at(self.now + delay, Event::Polled { machine, call, poll });
+                self.agenda.at(
+                    self.now + delay,
+                    Event::OnMachine { machine, event: MachineEvent::Polled { call, poll } },
+                );
             }
         }
     }

@@ -8,7 +8,7 @@ use model::{End, InstanceId, MachineReport, Span};
 use replica::Codec;
 
 use crate::injected_bug::InjectedBug;
-use crate::machine::{Call, Consequence, HeldPoll, Power, Step};
+use crate::machine::{Call, Consequence, HeldPoll, MachineEvent, Power, Step};
 use crate::network::{Fate, Node};
 use crate::world::{Event, World};
 
@@ -17,27 +17,31 @@ const RESTARTS_AFTER: Span = Span::from_secs(1);
 
 impl<C: Codec> World<C> {
     /// Something comes to pass on a machine, unless that is frozen or off.
-    pub(crate) fn machine_event(&mut self, number: usize, event: Event) {
+    pub(crate) fn machine_event(&mut self, number: usize, event: MachineEvent) {
         match self.machines[number].power {
             Power::On => self.on_machine(number, event),
             Power::Frozen => self.on_frozen_machine(number, event),
             Power::Off => match event {
-                Event::Boots { .. } => self.boot(number),
+                MachineEvent::Boots => self.boot(number),
                 // Nobody answers there, and nobody refuses either.
-                Event::Polled { call, .. } => self.gives_call_up(call),
+                MachineEvent::Polled { call, .. } => self.gives_call_up(call),
                 _ => {}
             },
         }
     }
 
-    fn on_machine(&mut self, number: usize, event: Event) {
+    fn on_machine(&mut self, number: usize, event: MachineEvent) {
         let frozen = self.machines[number].untold.is_some();
         match event {
-            Event::Polled { .. } | Event::HoldOver { .. } | Event::Tick { .. } if frozen => {
+            MachineEvent::Polled { .. }
+            | MachineEvent::HoldOver { .. }
+            | MachineEvent::Tick { .. }
+                if frozen =>
+            {
                 self.on_frozen_machine(number, event);
             }
-            Event::Polled { call, poll, .. } => self.polled(number, call, *poll),
-            Event::HoldOver { call, .. } => {
+            MachineEvent::Polled { call, poll } => self.polled(number, call, *poll),
+            MachineEvent::HoldOver { call } => {
                 let held = &mut self.machines[number].held;
                 let over = held.iter().position(|held| held.call.number == call);
                 if let Some(position) = over {
@@ -45,14 +49,14 @@ impl<C: Codec> World<C> {
                     self.answer(number, call);
                 }
             }
-            Event::Tick { at, .. } if self.machines[number].tick == Some(at) => {
+            MachineEvent::Tick { at } if self.machines[number].tick == Some(at) => {
                 self.machines[number].tick = None;
                 self.tell_borglet(number, Input::Tick);
             }
-            Event::Task { boot, instance, step, .. } if boot == self.machines[number].boot => {
+            MachineEvent::Task { boot, instance, step } if boot == self.machines[number].boot => {
                 self.task_step(number, instance, step);
             }
-            Event::BorgletStarts { boot, .. } => {
+            MachineEvent::BorgletStarts { boot } => {
                 let machine = &mut self.machines[number];
                 if boot == machine.boot && machine.borglet.is_none() {
                     machine.start_borglet();
@@ -64,11 +68,11 @@ impl<C: Codec> World<C> {
     }
 
     /// What is sent to a machine that does nothing waits for it in its kernel.
-    fn on_frozen_machine(&mut self, number: usize, event: Event) {
-        if let Event::Polled { call, poll, .. } = event {
+    fn on_frozen_machine(&mut self, number: usize, event: MachineEvent) {
+        if let MachineEvent::Polled { call, poll } = event {
             self.gives_call_up(call);
             let call = Call { ghost: true, ..call };
-            self.machines[number].backlog.push(Event::Polled { machine: number, call, poll });
+            self.machines[number].backlog.push(MachineEvent::Polled { call, poll });
         } else {
             self.machines[number].backlog.push(event);
         }
@@ -88,7 +92,8 @@ impl<C: Codec> World<C> {
         if self.machines[number].version == poll.seen && !call.ghost {
             self.machines[number].held.push(HeldPoll { call, seen: poll.seen });
             let over = self.now + poll.hold;
-            self.agenda.at(over, Event::HoldOver { machine: number, call: call.number });
+            let event = MachineEvent::HoldOver { call: call.number };
+            self.agenda.at(over, Event::OnMachine { machine: number, event });
         } else {
             self.answer(number, call);
         }
@@ -134,7 +139,8 @@ impl<C: Codec> World<C> {
                     self.invariants.started(number, &self.machines[number], instance);
                 }
                 Consequence::After(after, instance, step) => {
-                    let event = Event::Task { machine: number, boot, instance, step };
+                    let event = MachineEvent::Task { boot, instance, step };
+                    let event = Event::OnMachine { machine: number, event };
                     self.agenda.at(now + after, event);
                 }
             }
@@ -153,7 +159,8 @@ impl<C: Codec> World<C> {
             && machine.tick.is_none_or(|tick| next < tick)
         {
             machine.tick = Some(next);
-            self.agenda.at(next, Event::Tick { machine: number, at: next });
+            let event = MachineEvent::Tick { at: next };
+            self.agenda.at(next, Event::OnMachine { machine: number, event });
         }
     }
 
@@ -165,7 +172,8 @@ impl<C: Codec> World<C> {
         if let Some((runs, end)) = passed.then {
             let boot = self.machines[number].boot;
             let step = Step::Ends(end);
-            self.agenda.at(self.now + runs, Event::Task { machine: number, boot, instance, step });
+            let event = MachineEvent::Task { boot, instance, step };
+            self.agenda.at(self.now + runs, Event::OnMachine { machine: number, event });
         }
         if let Some(end) = &passed.ended {
             self.invariants.ended(instance, end);
@@ -243,7 +251,7 @@ impl<C: Codec> World<C> {
         if self.machines[number].power == Power::Frozen {
             self.machines[number].power = Power::On;
             for event in std::mem::take(&mut self.machines[number].backlog) {
-                self.agenda.at(self.now, event);
+                self.agenda.at(self.now, Event::OnMachine { machine: number, event });
             }
         }
     }
@@ -264,7 +272,7 @@ impl<C: Codec> World<C> {
         let Some(untold) = self.machines[number].untold.take() else { return };
         untold.into_iter().for_each(|input| self.tell_borglet(number, input));
         for event in std::mem::take(&mut self.machines[number].backlog) {
-            self.agenda.at(self.now, event);
+            self.agenda.at(self.now, Event::OnMachine { machine: number, event });
         }
     }
 
@@ -298,7 +306,8 @@ impl<C: Codec> World<C> {
             machine.forget();
         }
         let boot = machine.boot;
-        let event = Event::BorgletStarts { machine: number, boot };
+        let event = MachineEvent::BorgletStarts { boot };
+        let event = Event::OnMachine { machine: number, event };
         self.agenda.at(self.now + RESTARTS_AFTER, event);
     }
 

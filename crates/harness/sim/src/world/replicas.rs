@@ -8,9 +8,9 @@ use model::{DirectoryId, LogIndex, Random, ReplicaId, Span, Term};
 use replica::{Body, Codec, Input, Message, Snapshot};
 
 use crate::disk::{Checkpoint, Crash, Disk};
-use crate::master::MasterHost;
 use crate::network::{Fate, Node};
 use crate::tap::Seen;
+use crate::world::master::MasterHost;
 use crate::world::{Event, World, silence_min};
 
 /// How often those who keep the replicas look after them.

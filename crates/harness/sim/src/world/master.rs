@@ -11,12 +11,12 @@ use replica::{
     Ticket,
 };
 
-use crate::clients::Asked;
 use crate::disk::{Checkpoint, Crash, Disk};
 use crate::injected_bug::InjectedBug;
 use crate::machine::Machine;
 use crate::network::Node;
 use crate::tap::{Seen, Tap};
+use crate::world::clients::Asked;
 use crate::world::{Event, World, cell_name, number_of};
 
 /// From something coming in until the step that takes it: what comes meanwhile is in the same step.

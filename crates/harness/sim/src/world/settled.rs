@@ -5,8 +5,8 @@ use cell::{Cell, Job, MachineState, Phase, Placement, Rescheduling, Task, TaskSt
 use model::{InstanceId, TaskIndex};
 use replica::Codec;
 
-use crate::allocs::Alloc;
 use crate::machine;
+use crate::machine::Alloc;
 use crate::world::{World, number_of};
 
 impl<C: Codec> World<C> {

@@ -3,7 +3,7 @@
 use borglet::{DesiredAlloc, Input, RecoveredAlloc};
 use model::{End, InstanceId, Resources, Span};
 
-use crate::machine::{Consequence, Machine, Passed, Step};
+use super::{Consequence, Machine, Passed, Step};
 
 /// How long it takes to make one.
 const MAKING: Span = Span::from_millis(2);

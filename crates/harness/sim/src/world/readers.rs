@@ -4,8 +4,8 @@ use model::Span;
 use replica::{Codec, Input};
 
 use crate::injected_bug::InjectedBug;
-use crate::master::Asker;
 use crate::network::{Fate, Node};
+use crate::world::master::Asker;
 use crate::world::{Event, World};
 
 /// The mean time between two reads.
