@@ -12,9 +12,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use cell::{
-    Applied, Assignment, Cell, Death, EvictionCause, Health, Kill, KillReason, LEVEL, MachineState,
-    Mutation, Observation, Op, Outcome, PendingCause, Phase, Rejection, Reply, RequestId,
-    Reservation, StopReason, Task, TaskState,
+    AddMachine, Applied, Assignment, Cell, Death, DrainMachine, EvictionCause, Health, Kill,
+    KillReason, LEVEL, MachineState, Mutation, Observation, Op, Outcome, PendingCause, Phase,
+    Rejection, RemoveMachine, Reply, RequestId, Reservation, ResumeRescheduling, SetAttributes,
+    SetPlatform, StopReason, Task, TaskState, UndrainMachine,
 };
 use expect_test::expect;
 use model::{
@@ -385,7 +386,10 @@ impl Life {
         for number in 1..=7 {
             self.add(&format!("m{number}"), &format!("127.0.0.1:{number}"));
         }
-        self.does("root", Mutation::RemoveMachine { machine: "m7".parse().expect("a name") });
+        self.does(
+            "root",
+            Mutation::RemoveMachine(RemoveMachine { machine: "m7".parse().expect("a name") }),
+        );
         for (name, platform) in [
             ("m1", "x86-64"),
             ("m2", "arm64"),
@@ -409,15 +413,18 @@ impl Life {
         }
         let changes = [("rack".to_owned(), Some("r1".to_owned())), ("gpu".to_owned(), None)].into();
         let machine = "m1".parse().expect("a name");
-        self.does("root", Mutation::SetAttributes { machine, changes });
+        self.does("root", Mutation::SetAttributes(SetAttributes { machine, changes }));
         let factor = GcuFactor::from_milli(800).expect("a factor");
-        self.does("root", Mutation::SetPlatform { platform: "arm64".to_owned(), factor });
+        self.does(
+            "root",
+            Mutation::SetPlatform(SetPlatform { platform: "arm64".to_owned(), factor }),
+        );
     }
 
     #[track_caller]
     fn add(&mut self, name: &str, address: &str) {
         let (name, address) = (name.parse().expect("a name"), address.to_owned());
-        self.does("root", Mutation::AddMachine { name, address });
+        self.does("root", Mutation::AddMachine(AddMachine { name, address }));
     }
 
     /// Job 1: a task in each state of a service's life.
@@ -501,7 +508,7 @@ impl Life {
         self.assign("15-0-1 15-1-1", "m5", "");
         self.started("m5", "15-0-1 15-1-1");
         let (machine, reason) = ("m5".parse().expect("a name"), "a new kernel".to_owned());
-        self.does("root", Mutation::DrainMachine { machine, reason });
+        self.does("root", Mutation::DrainMachine(DrainMachine { machine, reason }));
         self.ended("m5", "15-0-1", End::Signalled { signal: 9 });
     }
 
@@ -512,7 +519,7 @@ impl Life {
         let job = job.expect("a job of that name").id;
         self.assign(&format!("{job}-0-1 {job}-1-1"), "m6", "");
         self.started("m6", &format!("{job}-0-1 {job}-1-1"));
-        self.may_not("root", Mutation::ResumeRescheduling);
+        self.may_not("root", Mutation::ResumeRescheduling(ResumeRescheduling));
         for name in ["m1", "m6"] {
             self.apply(&Op::MachineUnreachable { machine: self.machine(name) });
         }
@@ -522,7 +529,7 @@ impl Life {
         self.apply(&Op::StopRescheduling { silent: 3, of: 4 });
         let first = TaskSelection::Some(vec![(TaskIndex(0), TaskIndex(0))]);
         self.does("ana", self.kill("cut-off", first));
-        self.does("root", Mutation::ResumeRescheduling);
+        self.does("root", Mutation::ResumeRescheduling(ResumeRescheduling));
     }
 
     fn refusals(&mut self) {
@@ -553,12 +560,15 @@ impl Life {
         };
         self.may_not("ana", Mutation::Submit(job("web", 6, large)));
         let machine = || "m1".parse().expect("a name");
-        self.may_not("root", Mutation::RemoveMachine { machine: machine() });
+        self.may_not("root", Mutation::RemoveMachine(RemoveMachine { machine: machine() }));
         let (name, address) = ("m8".parse().expect("a name"), "127.0.0.1:1".to_owned());
-        self.may_not("root", Mutation::AddMachine { name, address });
-        self.may_not("root", Mutation::UndrainMachine { machine: "m9".parse().expect("a name") });
+        self.may_not("root", Mutation::AddMachine(AddMachine { name, address }));
+        self.may_not(
+            "root",
+            Mutation::UndrainMachine(UndrainMachine { machine: "m9".parse().expect("a name") }),
+        );
         let reason = "\u{7}".to_owned();
-        self.may_not("root", Mutation::DrainMachine { machine: machine(), reason });
+        self.may_not("root", Mutation::DrainMachine(DrainMachine { machine: machine(), reason }));
     }
 }
 

@@ -1,6 +1,6 @@
 //! How machines join and renew their certificates: `credential.proto`.
 
-use cell::{Mutation, Op};
+use cell::{IssueReplicaToken, IssueToken, Mutation, Op};
 use model::ReplicaId;
 
 use crate::error::Malformed;
@@ -28,11 +28,11 @@ pub(crate) fn join_of(join: &v1::JoinReplica) -> Result<Op, Malformed> {
 
 /// What an administrator asks for who issues a replica's token.
 pub(crate) fn issue_replica_of(issue: &v1::IssueReplicaToken) -> Result<Mutation, Malformed> {
-    Ok(Mutation::IssueReplicaToken {
+    Ok(Mutation::IssueReplicaToken(IssueReplicaToken {
         replica: ReplicaId(issue.replica),
         serial: read::serial(&issue.serial, "serial")?,
         validity: read::span(issue.validity, "validity")?,
-    })
+    }))
 }
 
 /// The operation of a machine that renews its certificate.
@@ -47,9 +47,9 @@ pub(crate) fn renew_of(renew: &v1::RenewMachine) -> Result<Op, Malformed> {
 
 /// What an administrator asks for who issues a token.
 pub(crate) fn issue_of(issue: &v1::IssueToken) -> Result<Mutation, Malformed> {
-    Ok(Mutation::IssueToken {
+    Ok(Mutation::IssueToken(IssueToken {
         machine: read::name(&issue.machine, "machine")?,
         serial: read::serial(&issue.serial, "serial")?,
         validity: read::span(issue.validity, "validity")?,
-    })
+    }))
 }

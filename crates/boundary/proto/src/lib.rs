@@ -23,6 +23,7 @@ pub mod image;
 mod job;
 pub mod json;
 pub mod log;
+mod mutation;
 mod replica;
 mod task;
 mod word;

@@ -3,19 +3,15 @@
 //! A record that a replica has written must be readable by every replica of its level, or the cell
 //! stands still: so nothing is refused here that the core's types can hold.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use cell::{Assignment, Kill, Mutation, Observation, Op, RequestId, Reservation};
-use model::{
-    CollectionId, DirectoryId, GrantId, InstanceId, Level, MachineId, ReplicaId, SessionId, Time,
-};
+use cell::{Assignment, Observation, Op, RequestId, Reservation};
+use model::{CollectionId, DirectoryId, InstanceId, Level, MachineId, ReplicaId, SessionId, Time};
 use prost::Message;
 
 use crate::error::{At, Fault, Malformed};
 use crate::{credential, read, replica, v1};
 use v1::observation::What;
-use v1::op::request::Mutation as MutationMessage;
 use v1::op::{self, Op as Kind};
 
 /// The payload of the log record of an operation that happens at a moment.
@@ -228,197 +224,6 @@ impl From<v1::RequestId> for RequestId {
     fn from(id: v1::RequestId) -> Self {
         Self { session: SessionId(id.session), sequence: id.sequence }
     }
-}
-
-impl From<&Mutation> for MutationMessage {
-    fn from(mutation: &Mutation) -> Self {
-        match mutation {
-            Mutation::Submit(spec) => Self::Submit(spec.as_ref().into()),
-            Mutation::Kill(Kill { owner, job, tasks }) => Self::Kill(op::Kill {
-                owner: owner.to_string(),
-                job: job.to_string(),
-                tasks: Some(tasks.into()),
-            }),
-            Mutation::AddMachine { name, address } => Self::AddMachine(op::AddMachine {
-                name: name.to_string(),
-                address: address.clone(),
-            }),
-            Mutation::DrainMachine { machine, reason } => Self::DrainMachine(op::DrainMachine {
-                machine: machine.to_string(),
-                reason: reason.clone(),
-            }),
-            Mutation::UndrainMachine { machine } => {
-                Self::UndrainMachine(op::UndrainMachine { machine: machine.to_string() })
-            }
-            Mutation::RemoveMachine { machine } => {
-                Self::RemoveMachine(op::RemoveMachine { machine: machine.to_string() })
-            }
-            Mutation::SetAttributes { machine, changes } => {
-                let set = |(name, value): (&String, &Option<String>)| {
-                    value.as_ref().map(|value| (name.clone(), value.clone()))
-                };
-                let unset = changes.iter().filter(|(_, value)| value.is_none());
-                Self::SetAttributes(op::SetAttributes {
-                    machine: machine.to_string(),
-                    set: changes.iter().filter_map(set).collect(),
-                    unset: unset.map(|(name, _)| name.clone()).collect(),
-                })
-            }
-            Mutation::SetPlatform { platform, factor } => Self::SetPlatform(op::SetPlatform {
-                platform: platform.clone(),
-                factor_milli: factor.milli(),
-            }),
-            Mutation::AddUser { user, serial, validity } => Self::AddUser(op::AddUser {
-                user: user.to_string(),
-                serial: serial.to_string(),
-                validity: Some(crate::duration(*validity)),
-            }),
-            Mutation::RevokeUser { user } => {
-                Self::RevokeUser(op::RevokeUser { user: user.to_string() })
-            }
-            Mutation::ResumeRescheduling => Self::ResumeRescheduling(v1::Nothing {}),
-            Mutation::GrantQuota { user, band, amount, from, until } => {
-                Self::GrantQuota(op::GrantQuota {
-                    user: user.to_string(),
-                    band: band.to_string(),
-                    amount: Some(amount.into()),
-                    from: from.map(|from| from.0),
-                    until: until.map(|until| until.0),
-                })
-            }
-            Mutation::RevokeQuota { grant } => Self::RevokeQuota(grant.0),
-            Mutation::Oversell { band, percent } => {
-                Self::Oversell(op::Oversell { band: band.to_string(), percent: *percent })
-            }
-            Mutation::MeterQuota { on } => Self::MeterQuota(*on),
-            Mutation::UseCapability { capability, collection } => {
-                let (capability, collection) = (capability.to_string(), collection.0);
-                Self::UseCapability(op::UseCapability { capability, collection })
-            }
-            Mutation::SetCapability { user, capability, granted } => {
-                Self::SetCapability(op::SetCapability {
-                    user: user.to_string(),
-                    capability: capability.to_string(),
-                    granted: *granted,
-                })
-            }
-            Mutation::IssueToken { machine, serial, validity } => {
-                Self::IssueToken(v1::IssueToken {
-                    machine: machine.to_string(),
-                    serial: serial.to_string(),
-                    validity: Some(crate::duration(*validity)),
-                })
-            }
-            Mutation::IssueReplicaToken { replica, serial, validity } => {
-                Self::IssueReplicaToken(v1::IssueReplicaToken {
-                    replica: replica.0,
-                    serial: serial.to_string(),
-                    validity: Some(crate::duration(*validity)),
-                })
-            }
-            Mutation::RevokeMachine { machine } => Self::RevokeMachine(machine.to_string()),
-            Mutation::AddReplica { address } => {
-                Self::AddReplica(op::AddReplica { address: address.clone() })
-            }
-            Mutation::RemoveReplica { replica } => Self::RemoveReplica(replica.0),
-        }
-    }
-}
-
-impl TryFrom<MutationMessage> for Mutation {
-    type Error = Malformed;
-
-    fn try_from(mutation: MutationMessage) -> Result<Self, Malformed> {
-        Ok(match mutation {
-            MutationMessage::Submit(spec) => {
-                Self::Submit(Arc::new(spec.try_into().field("submit")?))
-            }
-            MutationMessage::Kill(kill) => Self::Kill(Kill {
-                owner: read::name(&kill.owner, "owner").field("kill")?,
-                job: read::name(&kill.job, "job").field("kill")?,
-                tasks: read::message(kill.tasks, "tasks").field("kill")?,
-            }),
-            MutationMessage::AddMachine(add) => Self::AddMachine {
-                name: read::name(&add.name, "name").field("addMachine")?,
-                address: add.address,
-            },
-            MutationMessage::DrainMachine(drain) => Self::DrainMachine {
-                machine: read::name(&drain.machine, "machine").field("drainMachine")?,
-                reason: drain.reason,
-            },
-            MutationMessage::UndrainMachine(undrain) => Self::UndrainMachine {
-                machine: read::name(&undrain.machine, "machine").field("undrainMachine")?,
-            },
-            MutationMessage::RemoveMachine(remove) => Self::RemoveMachine {
-                machine: read::name(&remove.machine, "machine").field("removeMachine")?,
-            },
-            MutationMessage::SetAttributes(set) => Self::SetAttributes {
-                machine: read::name(&set.machine, "machine").field("setAttributes")?,
-                changes: changes(set.set, set.unset).field("setAttributes")?,
-            },
-            MutationMessage::SetPlatform(set) => Self::SetPlatform {
-                platform: set.platform,
-                factor: read::factor(set.factor_milli).field("factorMilli").field("setPlatform")?,
-            },
-            MutationMessage::AddUser(add) => Self::AddUser {
-                user: read::name(&add.user, "user").field("addUser")?,
-                serial: read::serial(&add.serial, "serial").field("addUser")?,
-                validity: read::span(add.validity, "validity").field("addUser")?,
-            },
-            MutationMessage::RevokeUser(revoke) => {
-                Self::RevokeUser { user: read::name(&revoke.user, "user").field("revokeUser")? }
-            }
-            MutationMessage::ResumeRescheduling(v1::Nothing {}) => Self::ResumeRescheduling,
-            MutationMessage::GrantQuota(grant) => Self::GrantQuota {
-                user: read::name(&grant.user, "user").field("grantQuota")?,
-                band: read::band(&grant.band, "band").field("grantQuota")?,
-                amount: read::message(grant.amount, "amount").field("grantQuota")?,
-                from: grant.from.map(Time),
-                until: grant.until.map(Time),
-            },
-            MutationMessage::IssueToken(issue) => {
-                credential::issue_of(&issue).field("issueToken")?
-            }
-            MutationMessage::IssueReplicaToken(issue) => {
-                credential::issue_replica_of(&issue).field("issueReplicaToken")?
-            }
-            MutationMessage::RevokeMachine(machine) => {
-                Self::RevokeMachine { machine: read::name(&machine, "revokeMachine")? }
-            }
-            MutationMessage::AddReplica(add) => Self::AddReplica { address: add.address },
-            MutationMessage::RemoveReplica(id) => Self::RemoveReplica { replica: ReplicaId(id) },
-            MutationMessage::RevokeQuota(id) => Self::RevokeQuota { grant: GrantId(id) },
-            MutationMessage::Oversell(oversell) => Self::Oversell {
-                band: read::band(&oversell.band, "band").field("oversell")?,
-                percent: oversell.percent,
-            },
-            MutationMessage::MeterQuota(on) => Self::MeterQuota { on },
-            MutationMessage::UseCapability(used) => Self::UseCapability {
-                capability: read::word(&used.capability, "capability").field("useCapability")?,
-                collection: CollectionId(used.collection),
-            },
-            MutationMessage::SetCapability(set) => Self::SetCapability {
-                user: read::name(&set.user, "user").field("setCapability")?,
-                capability: read::word(&set.capability, "capability").field("setCapability")?,
-                granted: set.granted,
-            },
-        })
-    }
-}
-
-/// What is said of a machine, and what is said no more; no attribute is both, or the latter twice.
-fn changes(
-    set: BTreeMap<String, String>,
-    unset: Vec<String>,
-) -> Result<BTreeMap<String, Option<String>>, Malformed> {
-    let mut changes: BTreeMap<_, _> =
-        set.into_iter().map(|(name, value)| (name, Some(value))).collect();
-    for (position, name) in unset.into_iter().enumerate() {
-        if changes.insert(name, None).is_some() {
-            return Err(Fault::Twice).element(position).field("unset");
-        }
-    }
-    Ok(changes)
 }
 
 impl From<&Assignment> for v1::Assignment {

@@ -16,18 +16,30 @@ mod cow;
 mod event;
 pub mod feasibility;
 mod image;
+mod mutation;
 mod op;
 mod outcome;
 mod shortfall;
 mod state;
 
+pub use apply::capability::{SetCapability, UseCapability};
+pub use apply::enrolment::{IssueReplicaToken, IssueToken, RevokeMachine};
+pub use apply::job::Kill;
+pub use apply::machine::{
+    AddMachine, DrainMachine, RemoveMachine, SetAttributes, SetPlatform, UndrainMachine,
+};
+pub use apply::quota::{GrantQuota, MeterQuota, Oversell, RevokeQuota};
+pub use apply::replicas::{AddReplica, RemoveReplica};
+pub use apply::rescheduling::ResumeRescheduling;
+pub use apply::user::{AddUser, RevokeUser};
 pub use check::{Counted, DecisionChecker, Violation};
 pub use event::{Actor, Event, EventKind, Subject};
 pub use image::{Image, ImageError};
-pub use op::{Assignment, Kill, Mutation, Observation, Op, RequestId, Reservation};
+pub use mutation::Mutation;
+pub use op::{Assignment, Observation, Op, RequestId, Reservation};
 pub use outcome::{
-    Applied, AssignmentRefused, NoAlloc, NoVictim, ObservationRefused, Outcome, Rejection, Reply,
-    Submission,
+    Applied, AssignmentRefused, NoAlloc, NoVictim, ObservationRefused, Outcome, Rejection,
+    RejectionClass, Reply, Submission,
 };
 pub use shortfall::{Oversold, Shortfall};
 pub use state::{

@@ -1,16 +1,13 @@
 //! The operations: everything that can happen to a cell. Each carries its decisions filled in.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use model::{
-    Band, Capability, CellName, CollectionId, DirectoryId, End, GcuFactor, GrantId, InstanceId,
-    JobName, KeyDigest, Level, MachineId, MachineName, MachineReport, ReplicaId, Resources, Serial,
-    SessionId, Span, TaskSelection, Time, UserName,
+    CellName, CollectionId, DirectoryId, End, InstanceId, KeyDigest, Level, MachineId, MachineName,
+    MachineReport, ReplicaId, Resources, Serial, SessionId, Span, UserName,
 };
-use spec::JobSpec;
 
-use crate::{Job, MemberChange};
+use crate::{MemberChange, Mutation};
 
 /// One operation, as the log holds it beside the moment at which it happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -165,179 +162,6 @@ pub struct RequestId {
     pub session: SessionId,
     /// Its number there, from 1, rising.
     pub sequence: u64,
-}
-
-/// What a user can change.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Mutation {
-    /// Submit a job. A living job of the same name and description is the same job; one whose
-    /// description differs in what can be changed in place is updated.
-    Submit(Arc<JobSpec>),
-    /// Kill a job, or some of its tasks.
-    Kill(Kill),
-    /// Add a machine by its name and the address of its Borglet. A machine of that name gets the
-    /// new address.
-    AddMachine {
-        /// Its name.
-        name: MachineName,
-        /// Where its Borglet answers, as `host:port`.
-        address: String,
-    },
-    /// Empty a machine: nothing is placed on it any more, and its tasks leave with their notice.
-    DrainMachine {
-        /// Which one.
-        machine: MachineName,
-        /// Why; may be empty.
-        reason: String,
-    },
-    /// Use a machine again that was drained.
-    UndrainMachine {
-        /// Which one.
-        machine: MachineName,
-    },
-    /// Remove a machine on which nothing is placed.
-    RemoveMachine {
-        /// Which one.
-        machine: MachineName,
-    },
-    /// Say something of a machine that goes before what it says itself.
-    SetAttributes {
-        /// Which machine.
-        machine: MachineName,
-        /// The attributes; without a value, nothing is said of it any more.
-        changes: BTreeMap<String, Option<String>>,
-    },
-    /// Say how much the cores of a platform do; 1 says nothing of it any more.
-    SetPlatform {
-        /// The platform, as its machines say it.
-        platform: String,
-        /// How much.
-        factor: GcuFactor,
-    },
-    /// Say that a certificate is issued to a user, who may be new.
-    AddUser {
-        /// Whom.
-        user: UserName,
-        /// The certificate's number.
-        serial: Serial,
-        /// How long it is valid, from the moment of this.
-        validity: Span,
-    },
-    /// Refuse every certificate that a user has. What they run, runs on.
-    RevokeUser {
-        /// Whose.
-        user: UserName,
-    },
-    /// Mark machines down again though many are silent, where the breaker has stopped it.
-    ResumeRescheduling,
-    /// Grant quota.
-    GrantQuota {
-        /// To whom.
-        user: UserName,
-        /// In which band.
-        band: Band,
-        /// How much.
-        amount: Resources,
-        /// From when on; from now on where nothing is said.
-        from: Option<Time>,
-        /// Until when; for ever where nothing is said.
-        until: Option<Time>,
-    },
-    /// Revoke a grant. It ends no task.
-    RevokeQuota {
-        /// Which one.
-        grant: GrantId,
-    },
-    /// Say how much of a band may be granted.
-    Oversell {
-        /// Best-effort batch or mid: no other is oversold.
-        band: Band,
-        /// In percent of the cell's capacity.
-        percent: u32,
-    },
-    /// Say whether what has no quota is refused.
-    MeterQuota {
-        /// Whether it is.
-        on: bool,
-    },
-    /// Record that a user does something with another's job that changes nothing of the cell, such as
-    /// to read its logs, and that only a capability allows it.
-    UseCapability {
-        /// Which one.
-        capability: Capability,
-        /// Whose job.
-        collection: CollectionId,
-    },
-    /// Let a user do something beyond what is their own, or no longer.
-    SetCapability {
-        /// Who.
-        user: UserName,
-        /// What.
-        capability: Capability,
-        /// Whether they may from now on.
-        granted: bool,
-    },
-    /// Add a replica of the Borgmaster. It waits until consensus takes it in.
-    AddReplica {
-        /// Where it will answer, as `host:port`.
-        address: String,
-    },
-    /// Issue a token with which a machine, which may be new, joins once.
-    IssueToken {
-        /// Which machine.
-        machine: MachineName,
-        /// The number of the token's certificate, by which it is known.
-        serial: Serial,
-        /// How long it is valid, from the moment of this.
-        validity: Span,
-    },
-    /// Issue a token with which a replica's process joins once, in place of one that was not used.
-    IssueReplicaToken {
-        /// Which replica: one that was added, and whose process has not run yet.
-        replica: ReplicaId,
-        /// The number of the token's certificate, by which it is known.
-        serial: Serial,
-        /// How long it is valid, from the moment of this.
-        validity: Span,
-    },
-    /// Refuse every certificate that a machine has, and every token for it. It stays where it is, and
-    /// what runs there runs on as long as a machine that does not answer is waited for.
-    RevokeMachine {
-        /// Which machine; it need not be there.
-        machine: MachineName,
-    },
-    /// Remove a replica: at once while it waits, else as soon as consensus has let it go.
-    RemoveReplica {
-        /// Which one.
-        replica: ReplicaId,
-    },
-}
-
-/// Kill the newest job of a name, or some of its tasks.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Kill {
-    /// The owner of the job.
-    pub owner: UserName,
-    /// Its name.
-    pub job: JobName,
-    /// Which of its tasks.
-    pub tasks: TaskSelection,
-}
-
-impl Mutation {
-    /// The level of the state machine that it takes to read it: see [`Op::needs`].
-    #[must_use]
-    pub fn needs(&self) -> Level {
-        Level(1)
-    }
-}
-
-impl Kill {
-    /// Kills tasks of the job that has the name of this one.
-    #[must_use]
-    pub fn of(job: &Job, tasks: TaskSelection) -> Self {
-        Self { owner: job.owner.clone(), job: job.spec.name.clone(), tasks }
-    }
 }
 
 /// A proposal: this life of a task, on this machine, with these ports.

@@ -342,6 +342,67 @@ pub enum Rejection {
     LastVoter(ReplicaId),
 }
 
+/// What a rejection is, whatever its words: whoever serves requests answers with a status of that kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RejectionClass {
+    /// The request would be rejected in every cell.
+    InvalidArgument,
+    /// It names something that does not exist.
+    NotFound,
+    /// The user may not do it, or what they show is not accepted.
+    PermissionDenied,
+    /// The state of the cell is in the way.
+    FailedPrecondition,
+    /// The cell is not there yet.
+    Unavailable,
+}
+
+impl Rejection {
+    /// What it is.
+    #[must_use]
+    pub fn class(&self) -> RejectionClass {
+        match self {
+            Self::NotBootstrapped => RejectionClass::Unavailable,
+            Self::Invalid(_)
+            | Self::NoSuchTask { .. }
+            | Self::BadText { .. }
+            | Self::Impossible(_)
+            | Self::Validity(_)
+            | Self::TokenValidity(_) => RejectionClass::InvalidArgument,
+            Self::NoSuchJob { .. }
+            | Self::NoSuchCollection(_)
+            | Self::NoSuchMachine(_)
+            | Self::NoSuchGrant(_)
+            | Self::NoSuchReplica(_) => RejectionClass::NotFound,
+            Self::NotAllowed { .. }
+            | Self::ForeignSession { .. }
+            | Self::NoSuchToken(_)
+            | Self::TokenExpired(_)
+            | Self::TokenUsed(_)
+            | Self::ReplicaTokenUsed(_)
+            | Self::MachineRevoked(_) => RejectionClass::PermissionDenied,
+            Self::NoSuchSession(_)
+            | Self::AnswerForgotten { .. }
+            | Self::NeedsRestart { .. }
+            | Self::NotAnAllocSet { .. }
+            | Self::AllocTooSmall { .. }
+            | Self::WouldNotFit { .. }
+            | Self::NoSuchReference { .. }
+            | Self::PredecessorEnded { .. }
+            | Self::MachineInUse { .. }
+            | Self::Full { .. }
+            | Self::AddressTaken(_)
+            | Self::RevokesOneself(_)
+            | Self::LastAdministrator(_)
+            | Self::NotStopped
+            | Self::Quota(_)
+            | Self::Oversold(_)
+            | Self::ReplicaAddressTaken(_)
+            | Self::LastVoter(_) => RejectionClass::FailedPrecondition,
+        }
+    }
+}
+
 /// Why an assignment was refused. The task is pending still, and the next pass considers it again.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum AssignmentRefused {

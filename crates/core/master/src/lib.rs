@@ -30,7 +30,7 @@ mod share;
 use std::sync::Arc;
 
 use borglet::{Order, Report};
-use cell::{Cell, JobState, MachineState, Mutation, Op};
+use cell::{AddMachine, Cell, JobState, MachineState, Mutation, Op};
 use model::{CollectionId, MachineId, MachineName, ReplicaId, Span, Time};
 
 use lost::Lost;
@@ -180,7 +180,7 @@ impl Master {
         lost.settle(op);
         let here = about(op).into_iter().chain(joining(cell, op));
         here.for_each(|machine| lost.count(now, cell, machine));
-        if let Op::Request { mutation: Mutation::RemoveMachine { .. }, .. } = op {
+        if let Op::Request { mutation: Mutation::RemoveMachine(_), .. } = op {
             for machine in reordered {
                 lost.count(now, cell, *machine);
                 if cell.machine(*machine).is_none() {
@@ -294,7 +294,7 @@ fn about(op: &Op) -> Option<MachineId> {
 /// The machine that joined by an operation.
 fn joining(cell: &Cell, op: &Op) -> Option<MachineId> {
     let name = match op {
-        Op::Request { mutation: Mutation::AddMachine { name, .. }, .. } => name,
+        Op::Request { mutation: Mutation::AddMachine(AddMachine { name, .. }), .. } => name,
         Op::Enrol { token, .. } => &cell.token(*token)?.machine,
         _ => return None,
     };

@@ -100,7 +100,7 @@ mod tests {
     use std::collections::BTreeMap;
     use std::sync::Arc;
 
-    use cell::Mutation;
+    use cell::{Mutation, RemoveMachine};
     use model::MachineReport;
 
     use super::*;
@@ -197,7 +197,14 @@ mod tests {
             (Op::MachineSilent { machine }, false),
             (Op::StopRescheduling { silent: 1, of: 1 }, false),
             (Op::Forget { collections: vec![] }, false),
-            (Op::Request { id, by, mutation: Mutation::RemoveMachine { machine: name } }, false),
+            (
+                Op::Request {
+                    id,
+                    by,
+                    mutation: Mutation::RemoveMachine(RemoveMachine { machine: name }),
+                },
+                false,
+            ),
         ] {
             let mine = Partition::of(ReplicaId(1), replicas(&[1]));
             assert_eq!(mine.may_propose(&op), expected, "{op:?}");

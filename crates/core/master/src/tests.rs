@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
 use borglet::{TaskReport, TaskStatus};
-use cell::{Assignment, Mutation, Outcome, RequestId};
+use cell::{AddMachine, Assignment, Mutation, Outcome, RequestId};
 use model::{
     Bytes, CellName, End, Generation, InstanceId, LogIndex, MachineName, MachineReport, MilliCores,
     PortRange, ReplicaId, Resources, SessionId, Stamp, TaskIndex, TaskSelection, Term, UserName,
@@ -59,7 +59,7 @@ impl World {
         world.shard.serve(world.now, &world.cell, Some(everything()));
         world.master.lead(world.now, &world.cell);
         let name = MachineName::new("m1").expect("a name");
-        world.request(Mutation::AddMachine { name, address: "h:1".to_owned() });
+        world.request(Mutation::AddMachine(AddMachine { name, address: "h:1".to_owned() }));
         world
     }
 

@@ -5,7 +5,10 @@ mod cluster;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use cell::{Applied, Cell, LEVEL, Mutation, Op, Outcome, Rejection, Reply, RequestId, TEST_LEVEL};
+use cell::{
+    AddMachine, Applied, Cell, LEVEL, Mutation, Op, Outcome, Rejection, Reply, RequestId,
+    TEST_LEVEL,
+};
 use model::{CellName, Level, LogIndex, MachineName, SessionId, Span, Term, Time, UserName};
 
 use crate::{
@@ -140,7 +143,7 @@ fn add_machine(sequence: u64, name: &str) -> Input {
     let name = MachineName::new(name).expect("a name");
     let address = format!("{name}:1");
     let id = RequestId { session: SessionId(1), sequence };
-    Input::Request(Ticket(sequence), id, user(), Mutation::AddMachine { name, address })
+    Input::Request(Ticket(sequence), id, user(), Mutation::AddMachine(AddMachine { name, address }))
 }
 
 #[test]
@@ -361,7 +364,7 @@ fn a_restored_cell_goes_on_after_its_checkpoint_and_its_orders_are_newer_than_al
     cell.apply(Time(2), &Op::OpenSession { user: user() });
     let (id, name) = (RequestId { session: SessionId(1), sequence: 1 }, "m1".parse());
     let (name, address) = (name.expect("a name"), "m1:1".to_owned());
-    let mutation = Mutation::AddMachine { name, address };
+    let mutation = Mutation::AddMachine(AddMachine { name, address });
     cell.apply(Time(3), &Op::Request { id, by: user(), mutation });
     let checkpoint = Some((cell.clone(), Term(7)));
     let recovered = Recovered { checkpoint, restore_epoch: 3, ..Recovered::default() };

@@ -5,9 +5,9 @@
 use std::sync::Arc;
 
 use cell::{
-    Applied, Assignment, Cell, DecisionChecker, EventKind, Job, Kill, Machine, Mutation,
-    Observation, Op, Outcome, PendingCause, RequestId, Reservation, StopReason, Subject, Task,
-    TaskState,
+    AddMachine, Applied, Assignment, Cell, DecisionChecker, DrainMachine, EventKind, Job, Kill,
+    Machine, Mutation, Observation, Op, Outcome, PendingCause, RequestId, Reservation,
+    SetAttributes, StopReason, Subject, Task, TaskState, UndrainMachine,
 };
 use model::{
     Bytes, CellName, End, HeldPorts, InstanceId, JobName, MachineId, MachineName, MachineReport,
@@ -69,7 +69,7 @@ impl Life {
         let number = self.scheduler.cell().machine_count() + 1;
         let name = MachineName::new(&format!("m{}-{}", number, self.sequence)).expect("a name");
         let address = format!("{name}:1");
-        self.ask(Mutation::AddMachine { name: name.clone(), address });
+        self.ask(Mutation::AddMachine(AddMachine { name: name.clone(), address }));
         let id = self.scheduler.cell().machine_named(&name).expect("added").id;
         let (racks, ports) = (self.draw(3), self.draw(4));
         let attributes = [
@@ -217,12 +217,13 @@ impl Life {
         match self.draw(6) {
             0 => drop(self.follow(&Op::MachineSilent { machine: id })),
             1 | 2 => drop(self.follow(&Op::MachineBack { machine: id })),
-            3 => self.ask(Mutation::DrainMachine { machine: name, reason: String::new() }),
-            4 => self.ask(Mutation::UndrainMachine { machine: name }),
+            3 => self
+                .ask(Mutation::DrainMachine(DrainMachine { machine: name, reason: String::new() })),
+            4 => self.ask(Mutation::UndrainMachine(UndrainMachine { machine: name })),
             _ => {
                 let kernel = format!("{}", 5 + self.draw(3));
                 let changes = [("kernel".to_owned(), Some(kernel))].into();
-                self.ask(Mutation::SetAttributes { machine: name, changes });
+                self.ask(Mutation::SetAttributes(SetAttributes { machine: name, changes }));
             }
         }
     }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use cell::{Cell, Mutation, Op, Outcome, Reply, RequestId, Reservation, TaskState};
+use cell::{AddMachine, Cell, Mutation, Op, Outcome, Reply, RequestId, Reservation, TaskState};
 use model::{
     CellName, CollectionId, Generation, MachineReport, Resources, TaskId, TaskIndex, Time, UserName,
 };
@@ -38,7 +38,7 @@ fn cell(snapshot: &CellSnapshot) -> Cell {
     };
     for machine in &snapshot.machines {
         let (name, address) = (machine.name.clone(), format!("{}:1", machine.name));
-        let reply = ask(&mut cell, &root, Mutation::AddMachine { name, address });
+        let reply = ask(&mut cell, &root, Mutation::AddMachine(AddMachine { name, address }));
         let Reply::MachineAdded(machine_id) = reply else { panic!("{reply:?}") };
         let (capacity, attributes) = (machine.capacity, machine.attributes.clone());
         let report = Arc::new(MachineReport { capacity, attributes, ..MachineReport::default() });

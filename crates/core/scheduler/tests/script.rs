@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use cell::{Assignment, Cell, Mutation, Observation, Op, Outcome, RequestId, Reservation};
+use cell::{
+    AddMachine, Assignment, Cell, Mutation, Observation, Op, Outcome, RequestId, Reservation,
+};
 use expect_test::{Expect, expect};
 use model::{
     Bytes, CellName, CollectionId, HeldPorts, InstanceId, JobName, MachineId, MachineName,
@@ -25,7 +27,7 @@ fn cell(machines: &str, jobs: &str) -> Cell {
         let words: Vec<&str> = line.split_whitespace().collect();
         let name = MachineName::new(words[0]).expect("a name");
         let address = format!("{name}:1");
-        let mutation = Mutation::AddMachine { name, address };
+        let mutation = Mutation::AddMachine(AddMachine { name, address });
         let request = RequestId { session: SessionId(1), sequence: id };
         cell.apply(at, &Op::Request { id: request, by: root.clone(), mutation });
         if words[1] == "silent" {

@@ -6,7 +6,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use cell::{Cell, Job, JobState, Kill, Mutation};
+use cell::{
+    AddMachine, Cell, DrainMachine, GrantQuota, Job, JobState, Kill, MeterQuota, Mutation,
+    Oversell, RemoveMachine, RevokeQuota, SetAttributes, SetCapability, UndrainMachine,
+};
 use model::{
     Band, Bytes, Capability, GrantId, JobName, MachineName, MachineReport, MilliCores, PortName,
     Priority, Random, Resources, Span, TaskIndex, TaskSelection, Time, UserName,
@@ -214,18 +217,18 @@ impl Mixed {
                 let amount = largest.times(self.random.within(1..4));
                 let until =
                     self.random.chance(500).then(|| now + self.random.wait(Span::from_secs(120)));
-                Mutation::GrantQuota { user, band, amount, from: None, until }
+                Mutation::GrantQuota(GrantQuota { user, band, amount, from: None, until })
             }
-            5 => Mutation::RevokeQuota { grant: GrantId(self.random.within(1..30)) },
+            5 => Mutation::RevokeQuota(RevokeQuota { grant: GrantId(self.random.within(1..30)) }),
             6 => {
                 let percent = u32::try_from(self.random.within(50..500)).ok()?;
-                Mutation::Oversell { band: Band::Mid, percent }
+                Mutation::Oversell(Oversell { band: Band::Mid, percent })
             }
-            7 => Mutation::MeterQuota { on: self.random.chance(600) },
+            7 => Mutation::MeterQuota(MeterQuota { on: self.random.chance(600) }),
             _ => {
                 let capability = *self.random.one_of(&Capability::ALL)?;
                 let granted = self.random.chance(700);
-                Mutation::SetCapability { user, capability, granted }
+                Mutation::SetCapability(SetCapability { user, capability, granted })
             }
         };
         // Who may not is refused.
@@ -241,21 +244,21 @@ impl Mixed {
             (0, true) => {
                 // Only where nothing is on it; the world adds it again when all is over.
                 self.drained.insert(number, false);
-                Mutation::RemoveMachine { machine }
+                Mutation::RemoveMachine(RemoveMachine { machine })
             }
-            (1, _) => Mutation::AddMachine { name: machine, address: address(number) },
+            (1, _) => Mutation::AddMachine(AddMachine { name: machine, address: address(number) }),
             (0, _) => {
                 let value = format!("r{}", self.random.below(self.machines.len() as u64 / 4 + 1));
                 let changes = [("rack".to_owned(), Some(value))].into();
-                Mutation::SetAttributes { machine, changes }
+                Mutation::SetAttributes(SetAttributes { machine, changes })
             }
             (_, false) => {
                 self.drained.insert(number, true);
-                Mutation::DrainMachine { machine, reason: "repair".to_owned() }
+                Mutation::DrainMachine(DrainMachine { machine, reason: "repair".to_owned() })
             }
             (_, true) => {
                 self.drained.insert(number, false);
-                Mutation::UndrainMachine { machine }
+                Mutation::UndrainMachine(UndrainMachine { machine })
             }
         };
         Some(Action::Request(0, mutation))

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use cell::{Cell, Mutation, Reply, TaskState};
+use cell::{Cell, DrainMachine, Mutation, RemoveMachine, Reply, TaskState, UndrainMachine};
 use model::{CollectionId, JobName, LogIndex, MachineName, TaskSelection, UserName};
 
 /// The promises that acknowledgements are.
@@ -31,13 +31,15 @@ impl Promises {
             (Mutation::Kill(kill), Reply::Killed { collection, .. }) => {
                 self.kills.push((index, *collection, kill.tasks.clone()));
             }
-            (Mutation::DrainMachine { machine, .. }, _) => {
+            (Mutation::DrainMachine(DrainMachine { machine, .. }), _) => {
                 self.drained.insert(machine.clone(), true);
             }
-            (Mutation::UndrainMachine { machine }, _) => {
+            (Mutation::UndrainMachine(UndrainMachine { machine }), _) => {
                 self.drained.insert(machine.clone(), false);
             }
-            (Mutation::RemoveMachine { machine }, _) => drop(self.drained.remove(machine)),
+            (Mutation::RemoveMachine(RemoveMachine { machine }), _) => {
+                self.drained.remove(machine);
+            }
             _ => {}
         }
     }

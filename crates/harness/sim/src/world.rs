@@ -22,7 +22,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use ::master::Answer;
-use cell::{Cell, Mutation};
+use cell::{AddMachine, Cell, Mutation};
 use model::{
     Bytes, CellName, DirectoryId, InstanceId, MachineName, MachineReport, MilliCores, PortRange,
     Random, ReplicaId, Resources, Span, Time, UserName,
@@ -280,7 +280,7 @@ impl<C: Codec> World<C> {
         for number in 0..self.machines.len() {
             let name = self.machines[number].name.clone();
             let address = address(number);
-            self.ask(0, Mutation::AddMachine { name, address });
+            self.ask(0, Mutation::AddMachine(AddMachine { name, address }));
         }
     }
 

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
-use cell::{Assignment, Cell, Mutation, Observation, Op, Outcome, Reply, RequestId};
+use cell::{AddMachine, Assignment, Cell, Mutation, Observation, Op, Outcome, Reply, RequestId};
 use checkpoint::Origin;
 use cli::Done;
 use cli::output::{self, Format};
@@ -213,7 +213,7 @@ impl World {
         for id in 1..=size.machines {
             let name = MachineName::new(&format!("m{id}"))?;
             let address = address(id);
-            world.request(Mutation::AddMachine { name, address });
+            world.request(Mutation::AddMachine(AddMachine { name, address }));
             let report = Arc::new(machine(size));
             world.apply(&Op::DescribeMachine { machine: MachineId(id), report });
         }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::Context;
-use cell::{Assignment, Cell, Mutation, Observation, Op, RequestId};
+use cell::{AddMachine, Assignment, Cell, Mutation, Observation, Op, RequestId};
 use checkpoint::Origin;
 use cli::Done;
 use cli::output::{self, Format};
@@ -115,7 +115,10 @@ impl History {
             3 => Op::OpenSession { user: self.user.clone() },
             4 => {
                 let name = MachineName::new("m1")?;
-                self.request(Mutation::AddMachine { name, address: "127.0.0.1:1".to_owned() })
+                self.request(Mutation::AddMachine(AddMachine {
+                    name,
+                    address: "127.0.0.1:1".to_owned(),
+                }))
             }
             5 => Op::DescribeMachine { machine: MachineId(1), report: Arc::new(machine()) },
             _ => self.of_a_job(),

@@ -3,17 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use cell::{Mutation, Op, Outcome, Reply, RequestId};
+use cell::{Mutation, Op, Outcome, Reply, RequestId, UseCapability};
 use model::{Capability, CollectionId, LogIndex, ReplicaId};
 use proto::v1;
 use tokio::time::Instant;
-use tonic::{Code, Status};
+use tonic::{Code, Response, Status};
 
 use super::admission::{Asked, Counted};
 use super::bounds;
 use super::core::{Answered, NotTaken, Request};
 use super::rejections::rejected;
-use super::service::{SMALL_BYTES, Service, malformed, unexpected};
+use super::service::{Answer, SMALL_BYTES, Service, malformed, unexpected};
 use super::users::Caller;
 
 /// For how long a leader is looked for, and asked again.
@@ -169,6 +169,18 @@ impl Service {
         self.replied(answered)
     }
 
+    /// Answers a request that is a mutation and nothing else: `answer` makes the response of the index and
+    /// of the replies that the mutation can have.
+    pub(super) async fn change<T>(
+        &self,
+        (id, by, bytes): (Option<v1::RequestId>, Caller, usize),
+        mutation: impl Into<Mutation>,
+        answer: impl FnOnce(u64, &Reply) -> Option<T>,
+    ) -> Answer<T> {
+        let (index, reply) = self.mutate(id, by, mutation.into(), bytes).await?;
+        answer(index.0, &reply).map(Response::new).ok_or_else(|| unexpected(&reply))
+    }
+
     /// The reply to a request, or why it was rejected.
     fn replied(&self, answered: (LogIndex, Outcome)) -> Result<(LogIndex, Reply), Status> {
         match answered {
@@ -192,7 +204,7 @@ impl Service {
             other => return Err(unexpected(&other)),
         };
         let id = Some(RequestId { session, sequence: 1 }.into());
-        let used = Mutation::UseCapability { capability, collection };
+        let used = Mutation::UseCapability(UseCapability { capability, collection });
         self.mutate(id, by.clone(), used, SMALL_BYTES).await.map(drop)
     }
 }

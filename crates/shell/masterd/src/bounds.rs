@@ -1,7 +1,7 @@
 //! What is refused before it is proposed: texts beyond the cell's bounds, and addresses that nobody could
 //! dial. What is proposed is in the log, whatever the cell then says to it.
 
-use cell::{Mutation, Op};
+use cell::Op;
 
 use super::core::Request;
 
@@ -24,12 +24,8 @@ pub(super) fn check_address(address: &str) -> Result<(), String> {
 /// The address that is said in a question.
 fn address(ask: &Request) -> Option<&str> {
     match ask {
-        Request::Mutate(
-            _,
-            _,
-            Mutation::AddMachine { address, .. } | Mutation::AddReplica { address },
-        )
-        | Request::Enrolment(Op::Enrol { address, .. }) => Some(address),
-        _ => None,
+        Request::Mutate(_, _, mutation) => mutation.address(),
+        Request::Enrolment(Op::Enrol { address, .. }) => Some(address),
+        Request::Enrolment(_) | Request::OpenSession(_) | Request::Propose(_) => None,
     }
 }

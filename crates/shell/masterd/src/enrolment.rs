@@ -6,7 +6,10 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
-use cell::{Certificate, Mutation, Op, Outcome, Rejection, Reply};
+use cell::{
+    Certificate, IssueReplicaToken, IssueToken, Mutation, Op, Outcome, Rejection, Reply,
+    RevokeMachine,
+};
 use model::{KeyDigest, LogIndex, MachineName, ReplicaId, Serial, Span, Time};
 use process::renewal::addresses;
 use prost::Message as _;
@@ -97,11 +100,13 @@ impl Service {
         let mutation = match joins {
             Joins::Machine(name) => {
                 let machine = MachineName::new(&name).map_err(|error| invalid(&error))?;
-                Mutation::IssueToken { machine, serial, validity }
+                Mutation::IssueToken(IssueToken { machine, serial, validity })
             }
-            Joins::Replica(id) => {
-                Mutation::IssueReplicaToken { replica: ReplicaId(id), serial, validity }
-            }
+            Joins::Replica(id) => Mutation::IssueReplicaToken(IssueReplicaToken {
+                replica: ReplicaId(id),
+                serial,
+                validity,
+            }),
         };
         let (index, token) = match self.mutate(Some(id), by, mutation, bytes).await? {
             (index, Reply::TokenIssued(token)) => (index, token),
@@ -123,7 +128,7 @@ impl Service {
         let bytes = asked.encoded_len();
         let machine = MachineName::new(&asked.machine);
         let machine = machine.map_err(|error| Status::invalid_argument(error.to_string()))?;
-        let mutation = Mutation::RevokeMachine { machine: machine.clone() };
+        let mutation = Mutation::RevokeMachine(RevokeMachine { machine: machine.clone() });
         let (index, known) = match self.mutate(asked.id, by, mutation, bytes).await? {
             (index, Reply::MachineRevoked { known }) => (index, known),
             (_, other) => return Err(unexpected(&other)),

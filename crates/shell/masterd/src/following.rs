@@ -117,7 +117,7 @@ fn look(
 
 #[cfg(test)]
 mod tests {
-    use cell::{Cell, Mutation, Op, RequestId};
+    use cell::{Cell, Mutation, Op, RequestId, SetCapability};
     use model::SessionId;
     use spec::{JobSpec, TaskSpec};
     use tokio_stream::StreamExt as _;
@@ -148,7 +148,7 @@ mod tests {
         let let_ben = |cell: &mut Cell, granted| {
             let id = RequestId { session: SessionId(1), sequence: cell.index().0 };
             let (user, capability) = (user("ben"), model::Capability::AdministerJobs);
-            let mutation = Mutation::SetCapability { user, capability, granted };
+            let mutation = Mutation::SetCapability(SetCapability { user, capability, granted });
             let by = "ana".parse().expect("a name");
             cell.apply(Time(3), &Op::Request { id, by, mutation });
         };

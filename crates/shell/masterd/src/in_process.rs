@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
-use cell::{Kill, Mutation, Outcome, Reply, RequestId};
+use cell::{AddReplica, Kill, Mutation, Outcome, Reply, RequestId};
 use model::{CellName, JobName, LogIndex, ReplicaId, Serial, SessionId, TaskSelection, UserName};
 use replica::Bootstrap;
 use rpc::transport::Refusals;
@@ -83,7 +83,7 @@ impl InProcessCluster {
         let mut client = self.client(NAME).await?;
         for id in 2..=self.0.len() {
             let address = format!("{NAME}:{id}");
-            client.ask(Mutation::AddReplica { address }).await?;
+            client.ask(Mutation::AddReplica(AddReplica { address })).await?;
         }
         for _ in 0..LOOKS {
             if client.core.view().cell.voters().count() == self.0.len() {

@@ -2,16 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use cell::{Mutation, Reply, attribute};
+use cell::{
+    DrainMachine, Mutation, RemoveMachine, Reply, SetAttributes, SetPlatform, UndrainMachine,
+    attribute,
+};
 use master::Spread;
 use model::{GcuFactor, MachineId, MachineName};
 use prost::Message as _;
 use proto::v1;
-use proto::v1::change_machine_request::{Change, SetAttributes};
-use tonic::{Response, Status};
+use proto::v1::change_machine_request::{self, Change};
+use tonic::Status;
 
 use super::reads::Reads;
-use super::service::{Answer, Service, unexpected};
+use super::service::{Answer, Service};
 use super::users::Caller;
 
 impl Service {
@@ -25,19 +28,21 @@ impl Service {
             .map_err(|error| Status::invalid_argument(error.to_string()))?;
         let change = asked.change.ok_or_else(|| Status::invalid_argument("no change is asked"))?;
         let mutation = match change {
-            Change::Drain(drain) => Mutation::DrainMachine { machine, reason: drain.reason },
-            Change::Undrain(_) => Mutation::UndrainMachine { machine },
-            Change::Remove(_) => Mutation::RemoveMachine { machine },
+            Change::Drain(drain) => {
+                Mutation::DrainMachine(DrainMachine { machine, reason: drain.reason })
+            }
+            Change::Undrain(_) => Mutation::UndrainMachine(UndrainMachine { machine }),
+            Change::Remove(_) => Mutation::RemoveMachine(RemoveMachine { machine }),
             Change::SetAttributes(said) => {
-                Mutation::SetAttributes { machine, changes: attributes(said)? }
+                Mutation::SetAttributes(SetAttributes { machine, changes: attributes(said)? })
             }
         };
-        let (index, leaving) = match self.mutate(asked.id, by, mutation, bytes).await? {
-            (index, Reply::Drained { tasks }) => (index, tasks),
-            (index, Reply::Done) => (index, 0),
-            (_, other) => return Err(unexpected(&other)),
-        };
-        Ok(Response::new(v1::ChangeMachineResponse { index: index.0, leaving }))
+        self.change((asked.id, by, bytes), mutation, |index, reply| match reply {
+            Reply::Drained { tasks } => Some(v1::ChangeMachineResponse { index, leaving: *tasks }),
+            Reply::Done => Some(v1::ChangeMachineResponse { index, leaving: 0 }),
+            _ => None,
+        })
+        .await
     }
 
     /// Adds what is not of the cell: who polls each machine, and who does not reach it; of a single one
@@ -79,14 +84,13 @@ impl Service {
             let is_it = |machine: &&_| platform_of(machine) == Some(&platform);
             view.cell.machines().map(AsRef::as_ref).filter(is_it).count()
         };
-        let mutation = Mutation::SetPlatform { platform, factor };
-        match self.mutate(id, by, mutation, bytes).await? {
-            (index, Reply::Done) => Ok(Response::new(v1::SetPlatformResponse {
-                index: index.0,
-                machines: u32::try_from(of_it).unwrap_or(u32::MAX),
-            })),
-            (_, other) => Err(unexpected(&other)),
-        }
+        let machines = u32::try_from(of_it).unwrap_or(u32::MAX);
+        let mutation = SetPlatform { platform, factor };
+        self.change((id, by, bytes), mutation, |index, reply| match reply {
+            Reply::Done => Some(v1::SetPlatformResponse { index, machines }),
+            _ => None,
+        })
+        .await
     }
 }
 
@@ -131,7 +135,9 @@ fn platform_of(machine: &cell::Machine) -> Option<&str> {
     machine.attribute(attribute::PLATFORM)
 }
 
-fn attributes(said: SetAttributes) -> Result<BTreeMap<String, Option<String>>, Status> {
+fn attributes(
+    said: change_machine_request::SetAttributes,
+) -> Result<BTreeMap<String, Option<String>>, Status> {
     let set = said.set.into_iter().map(|(name, value)| (name, Some(value)));
     let mut changes: BTreeMap<_, _> = set.collect();
     for name in said.unset {

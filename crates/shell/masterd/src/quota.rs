@@ -9,11 +9,11 @@ use prost::Message as _;
 use proto::v1;
 use proto::v1::change_quota_request::Change;
 use spec::JobSpec;
-use tonic::{Response, Status};
+use tonic::Status;
 
 use super::core::View;
 use super::reads::Reads;
-use super::service::{Answer, Service, malformed, unexpected};
+use super::service::{Answer, Service, malformed};
 use super::users::Caller;
 
 /// How long ahead of a grant's end it is said to who submits.
@@ -37,12 +37,12 @@ impl Service {
             Change::Meter(on) => Message::MeterQuota(on),
         };
         let mutation = Mutation::try_from(message).map_err(|error| malformed(&error))?;
-        let (index, grant) = match self.mutate(asked.id, by, mutation, bytes).await? {
-            (index, Reply::Granted(grant)) => (index, grant.0),
-            (index, Reply::Done) => (index, 0),
-            (_, other) => return Err(unexpected(&other)),
-        };
-        Ok(Response::new(v1::ChangeQuotaResponse { index: index.0, grant }))
+        self.change((asked.id, by, bytes), mutation, |index, reply| match reply {
+            Reply::Granted(grant) => Some(v1::ChangeQuotaResponse { index, grant: grant.0 }),
+            Reply::Done => Some(v1::ChangeQuotaResponse { index, grant: 0 }),
+            _ => None,
+        })
+        .await
     }
 
     pub(super) async fn change_a_capability(
@@ -55,12 +55,11 @@ impl Service {
         let change = asked.change.ok_or_else(|| Status::invalid_argument("no change is asked"))?;
         let mutation = Mutation::try_from(Message::SetCapability(change));
         let mutation = mutation.map_err(|error| malformed(&error))?;
-        match self.mutate(asked.id, by, mutation, bytes).await? {
-            (index, Reply::Done) => {
-                Ok(Response::new(v1::ChangeCapabilityResponse { index: index.0 }))
-            }
-            (_, other) => Err(unexpected(&other)),
-        }
+        self.change((asked.id, by, bytes), mutation, |index, reply| match reply {
+            Reply::Done => Some(v1::ChangeCapabilityResponse { index }),
+            _ => None,
+        })
+        .await
     }
 }
 

@@ -256,7 +256,7 @@ pub(super) fn selection_of(
 mod tests {
     use std::collections::BTreeMap;
 
-    use cell::{Mutation, Op, RequestId};
+    use cell::{Mutation, Op, RequestId, SetCapability};
     use model::{Capability, SessionId};
     use spec::{JobSpec, TaskOverride, TaskSpec};
 
@@ -307,7 +307,7 @@ mod tests {
         keys.overrides.insert(TaskIndex(1), own);
         let capability = |name: &str, capability| {
             let user = user(name);
-            ("root", Mutation::SetCapability { user, capability, granted: true })
+            ("root", Mutation::SetCapability(SetCapability { user, capability, granted: true }))
         };
         for (session, (by, mutation)) in (1..).zip([
             ("ana", Mutation::Submit(Arc::new(keys))),

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use cell::{Mutation, Reply};
+use cell::{AddReplica, Mutation, RemoveReplica, Reply};
 use model::ReplicaId;
 use prost::Message as _;
 use proto::v1;
@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use tonic::{Response, Status};
 
 use super::core::{Message, View};
-use super::service::{Answer, Service, unexpected};
+use super::service::{Answer, Service};
 use super::users::Caller;
 
 /// For how long another leader is waited for.
@@ -27,15 +27,17 @@ impl Service {
         let bytes = asked.encoded_len();
         let change = asked.change.ok_or_else(|| Status::invalid_argument("no change is asked"))?;
         let (mutation, which) = match change {
-            Change::Add(address) => (Mutation::AddReplica { address }, 0),
-            Change::Remove(id) => (Mutation::RemoveReplica { replica: ReplicaId(id) }, id),
+            Change::Add(address) => (Mutation::AddReplica(AddReplica { address }), 0),
+            Change::Remove(id) => {
+                (Mutation::RemoveReplica(RemoveReplica { replica: ReplicaId(id) }), id)
+            }
         };
-        let (index, replica) = match self.mutate(asked.id, by, mutation, bytes).await? {
-            (index, Reply::ReplicaAdded(id)) => (index, id.0),
-            (index, Reply::Done) => (index, which),
-            (_, other) => return Err(unexpected(&other)),
-        };
-        Ok(Response::new(v1::ChangeReplicasResponse { index: index.0, replica }))
+        self.change((asked.id, by, bytes), mutation, |index, reply| match reply {
+            Reply::ReplicaAdded(id) => Some(v1::ChangeReplicasResponse { index, replica: id.0 }),
+            Reply::Done => Some(v1::ChangeReplicasResponse { index, replica: which }),
+            _ => None,
+        })
+        .await
     }
 
     pub(super) async fn transfer(

@@ -1,6 +1,6 @@
 //! The circuit breaker as operators meet it: said in the log, and lifted by a request.
 
-use cell::{Cell, MachineState, Mutation, Reply, Rescheduling};
+use cell::{Cell, MachineState, Mutation, Reply, Rescheduling, ResumeRescheduling};
 use prost::Message as _;
 use proto::v1;
 use tonic::Response;
@@ -15,7 +15,9 @@ impl Service {
         asked: v1::ResumeReschedulingRequest,
     ) -> Answer<v1::ResumeReschedulingResponse> {
         let bytes = asked.encoded_len();
-        let (index, reply) = self.mutate(asked.id, by, Mutation::ResumeRescheduling, bytes).await?;
+        let (index, reply) = self
+            .mutate(asked.id, by, Mutation::ResumeRescheduling(ResumeRescheduling), bytes)
+            .await?;
         let Reply::Done = reply else { return Err(unexpected(&reply)) };
         let view = self.core.view();
         let (mut machines, mut tasks) = (0, 0);

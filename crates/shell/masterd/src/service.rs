@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cell::{Kill, Machine, Mutation, Outcome, Reply, Submission};
+use cell::{AddMachine, Kill, Machine, Mutation, Outcome, Reply, Submission};
 use model::{Capability, InstanceId, MachineId, MachineName, Time, UserName};
 use prometheus_client::registry::Registry;
 use prost::Message as _;
@@ -257,12 +257,14 @@ impl Borgmaster for Service {
         let (owner, job) = job_address(&by.user, &job.unwrap_or_default())?;
         self.own(&by, &asked, || tasks::may_touch(&by.user, &owner, &job))?;
         let user = owner.to_string();
-        match self.mutate(id, by, Mutation::Kill(Kill { owner, job, tasks }), bytes).await? {
-            (index, Reply::Killed { tasks, .. }) => {
-                Ok(Response::new(v1::KillResponse { index: index.0, killed: tasks, user }))
+        let kill = Kill { owner, job, tasks };
+        self.change((id, by, bytes), kill, |index, reply| match reply {
+            Reply::Killed { tasks: killed, .. } => {
+                Some(v1::KillResponse { index, killed: *killed, user })
             }
-            (_, other) => Err(unexpected(&other)),
-        }
+            _ => None,
+        })
+        .await
     }
 
     async fn add_machine(
@@ -274,12 +276,12 @@ impl Borgmaster for Service {
         let v1::AddMachineRequest { id, name, address } = request.into_inner();
         let name =
             MachineName::new(&name).map_err(|error| Status::invalid_argument(error.to_string()))?;
-        match self.mutate(id, by, Mutation::AddMachine { name, address }, bytes).await? {
-            (index, Reply::MachineAdded(machine)) => {
-                Ok(Response::new(v1::AddMachineResponse { index: index.0, machine: machine.0 }))
-            }
-            (_, other) => Err(unexpected(&other)),
-        }
+        let mutation = AddMachine { name, address };
+        self.change((id, by, bytes), mutation, |index, reply| match reply {
+            Reply::MachineAdded(id) => Some(v1::AddMachineResponse { index, machine: id.0 }),
+            _ => None,
+        })
+        .await
     }
 
     async fn change_machine(

@@ -46,7 +46,7 @@ pub(super) fn next(job: &Job, now: Time) -> Option<Time> {
 pub(super) mod tests {
     use std::sync::Arc;
 
-    use cell::{Assignment, Cell, Mutation, Observation, Op, RequestId};
+    use cell::{AddMachine, Assignment, Cell, Mutation, Observation, Op, RequestId};
     use model::{
         Bytes, CollectionId, Generation, InstanceId, MachineId, MachineReport, MilliCores,
         Resources, SessionId,
@@ -72,8 +72,10 @@ pub(super) mod tests {
         task.health_check = checked.then(|| HealthCheck::on(port));
         let spec = JobSpec { appclass, ..JobSpec::of(name, priority, 1, task) };
         let (machine, address) = ("m1".parse().expect("a name"), "m1:1".to_owned());
-        let mutations =
-            [Mutation::AddMachine { name: machine, address }, Mutation::Submit(Arc::new(spec))];
+        let mutations = [
+            Mutation::AddMachine(AddMachine { name: machine, address }),
+            Mutation::Submit(Arc::new(spec)),
+        ];
         for (sequence, mutation) in (1..).zip(mutations) {
             let id = RequestId { session: SessionId(1), sequence };
             cell.apply(Time(3), &Op::Request { id, by: ana.clone(), mutation });

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::UNIX_EPOCH;
 
-use cell::{Cell, Mutation, Reply};
+use cell::{AddUser, Cell, Mutation, Reply, RevokeUser};
 use model::{Capability, Serial, Time, UserName};
 use prost::Message as _;
 use proto::v1;
@@ -167,7 +167,8 @@ impl Service {
         let id = asked.id.ok_or_else(|| invalid(&"a request needs its id"))?;
         let identity = Identity::User(user.to_string());
         let wanted = Wanted::by_request(&asked.signing_request, id, &identity)?;
-        let mutation = Mutation::AddUser { user: user.clone(), serial: wanted.serial, validity };
+        let mutation =
+            Mutation::AddUser(AddUser { user: user.clone(), serial: wanted.serial, validity });
         let (index, certificate) = match self.mutate(Some(id), by, mutation, bytes).await? {
             (index, Reply::UserAdded(certificate)) => (index, certificate),
             (_, other) => return Err(unexpected(&other)),
@@ -188,7 +189,7 @@ impl Service {
         let user = UserName::new(&asked.name);
         let user = user.map_err(|error| Status::invalid_argument(error.to_string()))?;
         let nearest = nearest(&self.core.view().cell, &user);
-        let mutation = Mutation::RevokeUser { user: user.clone() };
+        let mutation = Mutation::RevokeUser(RevokeUser { user: user.clone() });
         let (index, known) = match self.mutate(asked.id, by, mutation, bytes).await? {
             (index, Reply::UserRevoked { known }) => (index, known),
             (_, other) => return Err(unexpected(&other)),

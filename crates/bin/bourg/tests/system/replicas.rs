@@ -381,7 +381,10 @@ fn a_kill_that_found_nothing_does_nothing_when_it_comes_again() {
         client.submit(submit(2)).await.expect("it is submitted");
         let refused = client.kill(kill(1)).await.expect_err("that was answered");
         assert_eq!(refused.code(), Code::NotFound, "{refused}");
-        assert!(refused.message().contains("when this was requested for the first time"), "{refused}");
+        assert!(
+            refused.message().contains("when this was requested for the first time"),
+            "{refused}"
+        );
         assert_eq!(cell.ok("bourg status web -o state"), "pending\n");
         // One that was done says so again, whatever the name means by then.
         let done = client.kill(kill(3)).await.expect("it is killed").into_inner();

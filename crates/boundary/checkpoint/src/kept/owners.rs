@@ -1,5 +1,6 @@
 //! Users, what they may have, and room that they share.
 
+use cell::{AddUser, GrantQuota, MeterQuota, Oversell, RevokeQuota, RevokeUser, SetCapability};
 use model::Serial;
 use spec::{Kind, TaskSpec};
 
@@ -9,16 +10,18 @@ impl Life {
     /// A user who was added, and one who was revoked and added again.
     pub(super) fn users(&mut self) {
         let day = Span::from_secs(86_400);
-        let add = |name: &str, serial: u8| Mutation::AddUser {
-            user: user(name),
-            serial: Serial([serial; Serial::BYTES]),
-            validity: day,
+        let add = |name: &str, serial: u8| {
+            Mutation::AddUser(AddUser {
+                user: user(name),
+                serial: Serial([serial; Serial::BYTES]),
+                validity: day,
+            })
         };
         self.does("root", add("eve", 1));
         self.does("root", add("zoe", 2));
-        self.does("root", Mutation::RevokeUser { user: user("zoe") });
+        self.does("root", Mutation::RevokeUser(RevokeUser { user: user("zoe") }));
         self.does("root", add("zoe", 3));
-        self.may_not("root", Mutation::RevokeUser { user: user("root") });
+        self.may_not("root", Mutation::RevokeUser(RevokeUser { user: user("root") }));
     }
 
     /// An alloc with a task in it, and one that had to leave with its own.
@@ -61,26 +64,22 @@ impl Life {
     /// Grants, what may be oversold, capabilities, and what is refused for want of them.
     pub(super) fn quota(&mut self) {
         let amount = Resources { cpu: MilliCores(500), ram: Bytes(1 << 30), ..<_>::default() };
-        let grant = |band, until| Mutation::GrantQuota {
-            user: user("ana"),
-            band,
-            amount,
-            from: None,
-            until,
+        let grant = |band, until| {
+            Mutation::GrantQuota(GrantQuota { user: user("ana"), band, amount, from: None, until })
         };
         self.does("root", grant(Band::Production, None));
         self.does("root", grant(Band::Mid, Some(self.now + Span::from_secs(9_000))));
         self.does("root", grant(Band::Mid, None));
-        self.does("root", Mutation::RevokeQuota { grant: GrantId(3) });
-        self.does("root", Mutation::Oversell { band: Band::Mid, percent: 150 });
-        self.does("root", Mutation::MeterQuota { on: true });
+        self.does("root", Mutation::RevokeQuota(RevokeQuota { grant: GrantId(3) }));
+        self.does("root", Mutation::Oversell(Oversell { band: Band::Mid, percent: 150 }));
+        self.does("root", Mutation::MeterQuota(MeterQuota { on: true }));
         for (capability, granted) in [
             (Capability::DrainMachines, true),
             (Capability::GrantQuota, true),
             (Capability::GrantQuota, false),
         ] {
             let user = user("ben");
-            self.does("root", Mutation::SetCapability { user, capability, granted });
+            self.does("root", Mutation::SetCapability(SetCapability { user, capability, granted }));
         }
         let much = |job: &mut JobSpec| {
             job.priority = Band::Production.usual();
@@ -89,8 +88,9 @@ impl Life {
         self.may_not("ben", Mutation::Submit(job("much", 2, much)));
         let amount = Resources { cpu: MilliCores(1 << 30), ..amount };
         let (user, band) = (user("ana"), Band::Production);
-        let oversold = Mutation::GrantQuota { user, band, amount, from: None, until: None };
+        let oversold =
+            Mutation::GrantQuota(GrantQuota { user, band, amount, from: None, until: None });
         self.may_not("root", oversold);
-        self.may_not("root", Mutation::RevokeQuota { grant: GrantId(99) });
+        self.may_not("root", Mutation::RevokeQuota(RevokeQuota { grant: GrantId(99) }));
     }
 }

@@ -10,7 +10,10 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use cell::{
-    Assignment, Certificate, Grant, Kill, Mutation, Observation, Op, RequestId, Reservation,
+    AddMachine, AddUser, Assignment, Certificate, DrainMachine, Grant, GrantQuota, Kill,
+    MeterQuota, Mutation, Observation, Op, Oversell, RemoveMachine, RequestId, Reservation,
+    ResumeRescheduling, RevokeQuota, RevokeUser, SetAttributes, SetCapability, SetPlatform,
+    UndrainMachine, UseCapability,
 };
 use model::{
     Appclass, Band, Bytes, Capability, CollectionId, End, GcuFactor, Generation, GrantId,
@@ -192,29 +195,34 @@ fn requests() -> Vec<Mutation> {
         Mutation::Submit(Arc::new(full_job())),
         kill(TaskSelection::All),
         kill(TaskSelection::Some(vec![range, (TaskIndex(7), TaskIndex(7))])),
-        Mutation::AddMachine { name: name("m1"), address: "10.0.0.1:4711".to_owned() },
-        Mutation::DrainMachine { machine: name("m1"), reason: "a new kernel".to_owned() },
-        Mutation::UndrainMachine { machine: name("m1") },
-        Mutation::RemoveMachine { machine: name("m1") },
-        Mutation::SetAttributes { machine: name("m1"), changes: changes.into() },
-        Mutation::SetPlatform { platform: "x86-64".to_owned(), factor: factor(1_250) },
+        Mutation::AddMachine(AddMachine { name: name("m1"), address: "10.0.0.1:4711".to_owned() }),
+        Mutation::DrainMachine(DrainMachine {
+            machine: name("m1"),
+            reason: "a new kernel".to_owned(),
+        }),
+        Mutation::UndrainMachine(UndrainMachine { machine: name("m1") }),
+        Mutation::RemoveMachine(RemoveMachine { machine: name("m1") }),
+        Mutation::SetAttributes(SetAttributes { machine: name("m1"), changes: changes.into() }),
+        Mutation::SetPlatform(SetPlatform { platform: "x86-64".to_owned(), factor: factor(1_250) }),
     ]
 }
 
 fn of_quota() -> Vec<Mutation> {
     let (user, amount): (UserName, _) = (name("ben"), resources(2_000, 4 << 30, 0, 0));
     let (band, capability) = (Band::Production, Capability::AdministerJobs);
-    let grant = |from, until| Mutation::GrantQuota { user: name("ben"), band, amount, from, until };
+    let grant = |from, until| {
+        Mutation::GrantQuota(GrantQuota { user: name("ben"), band, amount, from, until })
+    };
     vec![
         grant(None, None),
         grant(Some(Time(0)), Some(Time(1_800_000_000_000_000))),
-        Mutation::RevokeQuota { grant: GrantId(1) },
-        Mutation::Oversell { band: Band::Mid, percent: 150 },
-        Mutation::MeterQuota { on: true },
-        Mutation::MeterQuota { on: false },
-        Mutation::SetCapability { user: user.clone(), capability, granted: true },
-        Mutation::SetCapability { user, capability, granted: false },
-        Mutation::UseCapability { capability, collection: CollectionId(7) },
+        Mutation::RevokeQuota(RevokeQuota { grant: GrantId(1) }),
+        Mutation::Oversell(Oversell { band: Band::Mid, percent: 150 }),
+        Mutation::MeterQuota(MeterQuota { on: true }),
+        Mutation::MeterQuota(MeterQuota { on: false }),
+        Mutation::SetCapability(SetCapability { user: user.clone(), capability, granted: true }),
+        Mutation::SetCapability(SetCapability { user, capability, granted: false }),
+        Mutation::UseCapability(UseCapability { capability, collection: CollectionId(7) }),
     ]
 }
 
@@ -266,7 +274,7 @@ pub(crate) fn all_ops() -> Vec<Op> {
         Op::MachineUnreachable { machine },
         Op::StopRescheduling { silent: 4, of: 9 },
         Op::AllowRescheduling,
-        request(Mutation::ResumeRescheduling),
+        request(Mutation::ResumeRescheduling(ResumeRescheduling)),
     ]);
     later.push(request(Mutation::Submit(Arc::new(apart))));
     let mut room = JobSpec::of(name("room"), Band::Mid.usual(), 2, TaskSpec::of(Vec::new()));
@@ -283,12 +291,12 @@ pub(crate) fn all_ops() -> Vec<Op> {
     privileged.task.kernel_features =
         [KernelFeature::NetBindService, KernelFeature::Perfmon].into();
     later.push(request(Mutation::Submit(Arc::new(privileged))));
-    later.push(request(Mutation::AddUser {
+    later.push(request(Mutation::AddUser(AddUser {
         user: name("ben"),
         serial: certificate().serial,
         validity: Span::from_secs(90 * 86_400),
-    }));
-    later.push(request(Mutation::RevokeUser { user: name("ben") }));
+    })));
+    later.push(request(Mutation::RevokeUser(RevokeUser { user: name("ben") })));
     later.extend(replicas::requests().into_iter().map(request));
     later.extend(replicas::ops());
     // From level 3 on.
@@ -322,26 +330,26 @@ pub(crate) fn kind(op: &Op) -> &'static str {
             Mutation::Submit(_) => "submit",
             Mutation::Kill(Kill { tasks: TaskSelection::All, .. }) => "kill all",
             Mutation::Kill(Kill { tasks: TaskSelection::Some(_), .. }) => "kill some",
-            Mutation::AddMachine { .. } => "add machine",
-            Mutation::DrainMachine { .. } => "drain machine",
-            Mutation::UndrainMachine { .. } => "undrain machine",
-            Mutation::RemoveMachine { .. } => "remove machine",
-            Mutation::SetAttributes { .. } => "set attributes",
-            Mutation::SetPlatform { .. } => "set platform",
-            Mutation::ResumeRescheduling => "resume rescheduling",
-            Mutation::AddUser { .. } => "add user",
-            Mutation::RevokeUser { .. } => "revoke user",
-            Mutation::GrantQuota { .. } => "grant quota",
-            Mutation::RevokeQuota { .. } => "revoke quota",
-            Mutation::Oversell { .. } => "oversell",
-            Mutation::MeterQuota { .. } => "say whether quota is metered",
-            Mutation::SetCapability { .. } => "set capability",
-            Mutation::UseCapability { .. } => "use capability",
-            Mutation::IssueToken { .. } => "issue token",
-            Mutation::IssueReplicaToken { .. } => "issue replica token",
-            Mutation::RevokeMachine { .. } => "revoke machine",
-            Mutation::AddReplica { .. } => "add replica",
-            Mutation::RemoveReplica { .. } => "remove replica",
+            Mutation::AddMachine(_) => "add machine",
+            Mutation::DrainMachine(_) => "drain machine",
+            Mutation::UndrainMachine(_) => "undrain machine",
+            Mutation::RemoveMachine(_) => "remove machine",
+            Mutation::SetAttributes(_) => "set attributes",
+            Mutation::SetPlatform(_) => "set platform",
+            Mutation::ResumeRescheduling(ResumeRescheduling) => "resume rescheduling",
+            Mutation::AddUser(_) => "add user",
+            Mutation::RevokeUser(_) => "revoke user",
+            Mutation::GrantQuota(_) => "grant quota",
+            Mutation::RevokeQuota(_) => "revoke quota",
+            Mutation::Oversell(_) => "oversell",
+            Mutation::MeterQuota(_) => "say whether quota is metered",
+            Mutation::SetCapability(_) => "set capability",
+            Mutation::UseCapability(_) => "use capability",
+            Mutation::IssueToken(_) => "issue token",
+            Mutation::IssueReplicaToken(_) => "issue replica token",
+            Mutation::RevokeMachine(_) => "revoke machine",
+            Mutation::AddReplica(_) => "add replica",
+            Mutation::RemoveReplica(_) => "remove replica",
         },
         Op::Assign(_) => "assign",
         Op::Observe { .. } => "observe",

@@ -4,7 +4,7 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
-use cell::{Cell, Image, Mutation, Op, Rejection, RequestId};
+use cell::{AddMachine, Cell, Image, Mutation, Op, Rejection, RequestId};
 use expect_test::expect_file;
 use model::{CollectionId, MachineId, SessionId, Time};
 use proto::event::decode;
@@ -127,7 +127,7 @@ fn a_cell_that_has_given_all_its_ids_says_so_after_every_restart() {
     let mut submitted = full_job();
     submitted.name = name("other");
     (submitted.after, submitted.parent) = ([].into(), None);
-    let add = Mutation::AddMachine { name: name("m9"), address: "m9:1".to_owned() };
+    let add = Mutation::AddMachine(AddMachine { name: name("m9"), address: "m9:1".to_owned() });
     let mut full = Vec::new();
     for (sequence, mutation) in (100..).zip([Mutation::Submit(Arc::new(submitted)), add]) {
         let id = RequestId { session: SessionId(1), sequence };

@@ -5,8 +5,11 @@ mod reached;
 use std::sync::Arc;
 
 use cell::{
-    Assignment, Cell, Image, Job, Kill, Machine, MachineState, Member, MemberChange, Mutation,
-    Observation, Op, Replica, RequestId, Reservation, TaskState,
+    AddMachine, AddReplica, AddUser, Assignment, Cell, DrainMachine, GrantQuota, Image,
+    IssueReplicaToken, IssueToken, Job, Kill, Machine, MachineState, Member, MemberChange,
+    MeterQuota, Mutation, Observation, Op, Oversell, RemoveMachine, RemoveReplica, Replica,
+    RequestId, Reservation, ResumeRescheduling, RevokeMachine, RevokeQuota, RevokeUser,
+    SetAttributes, SetCapability, SetPlatform, TaskState, UndrainMachine,
 };
 use model::{
     Band, Bytes, Capability, CollectionId, DirectoryId, End, GcuFactor, GrantId, InstanceId,
@@ -188,20 +191,28 @@ impl Life {
             }
             Step::AddMachine(number) => self.add_machine(number),
             Step::Drain(which, drain) => self.on_machine(which, |machine| match drain {
-                true => Mutation::DrainMachine { machine, reason: "a new kernel".to_owned() },
-                false => Mutation::UndrainMachine { machine },
+                true => Mutation::DrainMachine(DrainMachine {
+                    machine,
+                    reason: "a new kernel".to_owned(),
+                }),
+                false => Mutation::UndrainMachine(UndrainMachine { machine }),
             }),
             Step::Remove(which) => {
-                self.on_machine(which, |machine| Mutation::RemoveMachine { machine });
+                self.on_machine(which, |machine| {
+                    Mutation::RemoveMachine(RemoveMachine { machine })
+                });
             }
             Step::Attribute(which, value) => self.on_machine(which, |machine| {
                 let value = value.map(|value| format!("r{value}"));
-                Mutation::SetAttributes { machine, changes: [("rack".to_owned(), value)].into() }
+                Mutation::SetAttributes(SetAttributes {
+                    machine,
+                    changes: [("rack".to_owned(), value)].into(),
+                })
             }),
             Step::Platform(milli) => {
                 let (platform, factor) = ("p".to_owned(), GcuFactor::from_milli(milli));
                 let factor = factor.expect("a factor");
-                self.request(Mutation::SetPlatform { platform, factor });
+                self.request(Mutation::SetPlatform(SetPlatform { platform, factor }));
             }
             Step::Assign(evict) => self.apply(Op::Assign(self.assignments(evict))),
             Step::Started => self.observe(|instance, _| Observation::Started { instance }),
@@ -218,8 +229,8 @@ impl Life {
                 let serial = Serial::from_bytes(&[which]).expect("short enough");
                 let validity = Span::from_secs(u64::from(which) * 60);
                 self.request(match which % 5 {
-                    0 => Mutation::RevokeUser { user },
-                    _ => Mutation::AddUser { user, serial, validity },
+                    0 => Mutation::RevokeUser(RevokeUser { user }),
+                    _ => Mutation::AddUser(AddUser { user, serial, validity }),
                 });
             }
             Step::Unreachable(which) => {
@@ -229,7 +240,7 @@ impl Life {
             }
             Step::Rescheduling(what) => match what {
                 0 => self.apply(Op::AllowRescheduling),
-                1 => self.request(Mutation::ResumeRescheduling),
+                1 => self.request(Mutation::ResumeRescheduling(ResumeRescheduling)),
                 silent => self.apply(Op::StopRescheduling { silent, of: 4 }),
             },
             Step::Silent(which) => {
@@ -263,7 +274,7 @@ impl Life {
             Step::Capable(which, granted) => {
                 let capability = Capability::ALL[which % Capability::ALL.len()];
                 let user = "ben".parse().expect("a name");
-                self.request(Mutation::SetCapability { user, capability, granted });
+                self.request(Mutation::SetCapability(SetCapability { user, capability, granted }));
             }
             Step::Enrolment(what) => self.enrolment(what),
             Step::Replica(what) => self.replica(what),
@@ -276,11 +287,12 @@ impl Life {
         let grant = self.some(self.cell.grants(), what).map(|grant| grant.id);
         let amount = Resources { cpu: MilliCores(1 << 42), ..Resources::each(|_| 1 << 41) };
         let until = what.is_multiple_of(3).then(|| self.now + Span::from_secs(what % 100));
-        let grant_it = Mutation::GrantQuota { user: ana(), band, amount, from: None, until };
+        let grant_it =
+            Mutation::GrantQuota(GrantQuota { user: ana(), band, amount, from: None, until });
         let request = match what % 8 {
-            0 => Mutation::MeterQuota { on: what.is_multiple_of(16) },
-            1 => Mutation::Oversell { band: Band::Mid, percent: 300 },
-            2 => Mutation::RevokeQuota { grant: grant.unwrap_or(GrantId(9)) },
+            0 => Mutation::MeterQuota(MeterQuota { on: what.is_multiple_of(16) }),
+            1 => Mutation::Oversell(Oversell { band: Band::Mid, percent: 300 }),
+            2 => Mutation::RevokeQuota(RevokeQuota { grant: grant.unwrap_or(GrantId(9)) }),
             _ => grant_it,
         };
         self.request(request);
@@ -291,8 +303,10 @@ impl Life {
         let (few, validity) = (number(what / 8 % 3), Span::from_secs(3_600));
         let machine: MachineName = format!("m{}", what / 8 % 4).parse().expect("a name");
         match what % 8 {
-            0 => self.request(Mutation::RevokeMachine { machine }),
-            1 | 2 => self.request(Mutation::IssueToken { machine, serial: few, validity }),
+            0 => self.request(Mutation::RevokeMachine(RevokeMachine { machine })),
+            1 | 2 => {
+                self.request(Mutation::IssueToken(IssueToken { machine, serial: few, validity }))
+            }
             3 => self.apply(Op::RenewMachine { machine, old: few, certificate: few, validity }),
             _ => {
                 let key = KeyDigest([u8::from(what % 8 == 4); KeyDigest::BYTES]);
@@ -326,15 +340,21 @@ impl Life {
         if let (true, Some(replica)) = (what.is_multiple_of(3), any) {
             return match what.is_multiple_of(2) {
                 true => {
-                    self.request(Mutation::IssueReplicaToken { replica, serial: token, validity });
+                    self.request(Mutation::IssueReplicaToken(IssueReplicaToken {
+                        replica,
+                        serial: token,
+                        validity,
+                    }));
                 }
                 false => self.apply(Op::JoinReplica { replica, token, key }),
             };
         }
         match (what % 4, any, step) {
-            (0, Some(replica), _) => self.request(Mutation::RemoveReplica { replica }),
+            (0, Some(replica), _) => {
+                self.request(Mutation::RemoveReplica(RemoveReplica { replica }))
+            }
             (1 | 2, _, Some((replica, to))) => self.apply(Op::ChangeMember { replica, to }),
-            _ => self.request(Mutation::AddReplica { address: format!("h{what}:1") }),
+            _ => self.request(Mutation::AddReplica(AddReplica { address: format!("h{what}:1") })),
         }
     }
 
@@ -403,7 +423,7 @@ impl Life {
     fn add_machine(&mut self, number: u8) {
         let name: MachineName = format!("m{number}").parse().expect("a name");
         let address = format!("10.0.0.{number}:1");
-        self.request(Mutation::AddMachine { name: name.clone(), address });
+        self.request(Mutation::AddMachine(AddMachine { name: name.clone(), address }));
         let added = self.cell.machine_named(&name).map(|machine| machine.id);
         let Some(machine) = added.filter(|_| number % 4 != 3) else { return };
         self.apply(Op::DescribeMachine { machine, report: Arc::new(report(number)) });

@@ -4,8 +4,105 @@ use model::{Capability, CollectionId, UserName};
 use spec::JobSpec;
 
 use super::Events;
+use crate::mutation::Change;
 use crate::state::bounds::CAPABILITY_HOLDERS_MAX;
 use crate::{Cell, EventKind, Job, Rejection, Reply, Subject};
+
+/// Record that a user does something with another's job that changes nothing of the cell, such as
+/// to read its logs, and that only a capability allows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UseCapability {
+    /// Which one.
+    pub capability: Capability,
+    /// Whose job.
+    pub collection: CollectionId,
+}
+
+impl Change for UseCapability {
+    /// Whoever may act on the job, which is found when it is applied.
+    fn allowed(&self, _: &Cell, _: &UserName) -> Result<(), Rejection> {
+        Ok(())
+    }
+
+    /// Records that somebody acts on another's job by a capability. On their own job nobody needs one.
+    fn apply(
+        &self,
+        cell: &mut Cell,
+        by: &UserName,
+        events: &mut Events,
+    ) -> Result<Reply, Rejection> {
+        let Self { capability, collection: id } = *self;
+        let job = cell.jobs.get(id).ok_or(Rejection::NoSuchCollection(id))?;
+        if job.owner == *by {
+            return Ok(Reply::Done);
+        }
+        if !cell.may(by, capability) {
+            let what = format!("use {capability} on {}/{}", job.owner, job.spec.name);
+            return Err(not_allowed(by, what, "", capability));
+        }
+        events.add(Subject::Job(id), EventKind::CapabilityUsed { capability });
+        Ok(Reply::Done)
+    }
+}
+
+/// Let a user do something beyond what is their own, or no longer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SetCapability {
+    /// Who.
+    pub user: UserName,
+    /// What.
+    pub capability: Capability,
+    /// Whether they may from now on.
+    pub granted: bool,
+}
+
+impl Change for SetCapability {
+    fn allowed(&self, cell: &Cell, by: &UserName) -> Result<(), Rejection> {
+        let Self { user, capability, granted } = self;
+        cell.only_administrators(by, || match granted {
+            true => format!("grant {capability} to {user}"),
+            false => format!("take {capability} from {user}"),
+        })
+    }
+
+    /// Grants a capability, or takes it away.
+    fn apply(
+        &self,
+        cell: &mut Cell,
+        _: &UserName,
+        events: &mut Events,
+    ) -> Result<Reply, Rejection> {
+        let Self { user, capability, granted } = self;
+        let (capability, granted) = (*capability, *granted);
+        if cell.holds(user, capability) == granted {
+            return Ok(Reply::Done);
+        }
+        let has = cell.capabilities.len();
+        if granted && has >= CAPABILITY_HOLDERS_MAX && !cell.capabilities.contains_key(user) {
+            let (what, most) =
+                ("users with capabilities".to_owned(), CAPABILITY_HOLDERS_MAX as u64);
+            return Err(Rejection::Full { what, has: has as u64, most });
+        }
+        let mut of_user = cell.capabilities.get(user).cloned().unwrap_or_default();
+        let user = user.clone();
+        let kind = match granted {
+            true => {
+                of_user.insert(capability);
+                EventKind::CapabilityGranted { user: user.clone(), capability }
+            }
+            false => {
+                of_user.remove(&capability);
+                EventKind::CapabilityRevoked { user: user.clone(), capability }
+            }
+        };
+        match of_user.is_empty() {
+            true => drop(cell.capabilities.remove(&user)),
+            false => drop(cell.capabilities.insert(user, of_user)),
+        }
+        events.add(Subject::Cell, kind);
+        Ok(Reply::Done)
+    }
+}
 
 impl Cell {
     /// Whether a user may act by a capability: who holds it, and administrators.
@@ -71,68 +168,6 @@ impl Cell {
         let owner = &job.owner;
         let what = format!("{what} {owner}/{}", job.spec.name);
         not_allowed(by, what, &format!("{owner}, "), Capability::AdministerJobs)
-    }
-
-    /// Records that somebody acts on another's job by a capability. On their own job nobody needs one.
-    pub(super) fn use_capability(
-        &mut self,
-        by: &UserName,
-        capability: Capability,
-        id: CollectionId,
-        events: &mut Events,
-    ) -> Result<Reply, Rejection> {
-        let job = self.jobs.get(id).ok_or(Rejection::NoSuchCollection(id))?;
-        if job.owner == *by {
-            return Ok(Reply::Done);
-        }
-        if !self.may(by, capability) {
-            let what = format!("use {capability} on {}/{}", job.owner, job.spec.name);
-            return Err(not_allowed(by, what, "", capability));
-        }
-        events.add(Subject::Job(id), EventKind::CapabilityUsed { capability });
-        Ok(Reply::Done)
-    }
-
-    /// Grants a capability, or takes it away.
-    pub(super) fn set_capability(
-        &mut self,
-        by: &UserName,
-        user: &UserName,
-        capability: Capability,
-        granted: bool,
-        events: &mut Events,
-    ) -> Result<Reply, Rejection> {
-        self.only_administrators(by, || match granted {
-            true => format!("grant {capability} to {user}"),
-            false => format!("take {capability} from {user}"),
-        })?;
-        if self.holds(user, capability) == granted {
-            return Ok(Reply::Done);
-        }
-        let has = self.capabilities.len();
-        if granted && has >= CAPABILITY_HOLDERS_MAX && !self.capabilities.contains_key(user) {
-            let (what, most) =
-                ("users with capabilities".to_owned(), CAPABILITY_HOLDERS_MAX as u64);
-            return Err(Rejection::Full { what, has: has as u64, most });
-        }
-        let mut of_user = self.capabilities.get(user).cloned().unwrap_or_default();
-        let user = user.clone();
-        let kind = match granted {
-            true => {
-                of_user.insert(capability);
-                EventKind::CapabilityGranted { user: user.clone(), capability }
-            }
-            false => {
-                of_user.remove(&capability);
-                EventKind::CapabilityRevoked { user: user.clone(), capability }
-            }
-        };
-        match of_user.is_empty() {
-            true => drop(self.capabilities.remove(&user)),
-            false => drop(self.capabilities.insert(user, of_user)),
-        }
-        events.add(Subject::Cell, kind);
-        Ok(Reply::Done)
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use model::{KeyDigest, Level, MachineId, MachineName, ReplicaId, Serial, Span, UserName};
 
 use super::Events;
+use crate::mutation::Change;
 use crate::state::bounds::{
     CERTIFICATE_VALIDITY_MAX, MACHINE_CERTIFICATE_VALIDITY_MIN, REVOKED_MACHINES_MAX,
     TOKEN_VALIDITY_MAX, TOKEN_VALIDITY_MIN, TOKENS_MAX,
@@ -15,35 +16,142 @@ use crate::{
     TokenUse,
 };
 
-impl Cell {
-    pub(super) fn issue_token(
-        &mut self,
+/// Issue a token with which a machine, which may be new, joins once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IssueToken {
+    /// Which machine.
+    pub machine: MachineName,
+    /// The number of the token's certificate, by which it is known.
+    pub serial: Serial,
+    /// How long it is valid, from the moment of this.
+    pub validity: Span,
+}
+
+impl Change for IssueToken {
+    fn allowed(&self, cell: &Cell, by: &UserName) -> Result<(), Rejection> {
+        let machine = &self.machine;
+        cell.only_administrators(by, || format!("issue a join token for machine {machine}"))
+    }
+
+    fn apply(
+        &self,
+        cell: &mut Cell,
         by: &UserName,
-        machine: &MachineName,
-        (serial, validity): (Serial, Span),
         events: &mut Events,
     ) -> Result<Reply, Rejection> {
-        self.only_administrators(by, || format!("issue a join token for machine {machine}"))?;
+        let Self { machine, serial, validity } = self;
+        let (serial, validity) = (*serial, *validity);
         valid_for_token(validity)?;
-        let now = self.time;
-        if self.token(serial).is_some_and(|known| known.expires > now) {
+        let now = cell.time;
+        if cell.token(serial).is_some_and(|known| known.expires > now) {
             let why = format!("there is a join token with the number {serial}: make another");
             return Err(Rejection::Impossible(why));
         }
-        let (has, most) = (self.tokens.live(now), TOKENS_MAX);
+        let (has, most) = (cell.tokens.live(now), TOKENS_MAX);
         if has >= most {
             let (what, has, most) = ("join tokens".to_owned(), has as u64, most as u64);
             return Err(Rejection::Full { what, has, most });
         }
-        self.tokens.forget_expired(now);
+        cell.tokens.forget_expired(now);
         let (issued, expires) = (Act { at: now, by: by.clone() }, now + validity);
         let token = Token { machine: machine.clone(), issued, expires, used: None };
-        self.tokens.keep(serial, Arc::new(token));
+        cell.tokens.keep(serial, Arc::new(token));
         let (machine, token) = (machine.clone(), Certificate { serial, issued: now, expires });
         events.add(Subject::Cell, EventKind::TokenIssued { machine, token });
         Ok(Reply::TokenIssued(token))
     }
+}
 
+/// Issue a token with which a replica's process joins once, in place of one that was not used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IssueReplicaToken {
+    /// Which replica: one that was added, and whose process has not run yet.
+    pub replica: ReplicaId,
+    /// The number of the token's certificate, by which it is known.
+    pub serial: Serial,
+    /// How long it is valid, from the moment of this.
+    pub validity: Span,
+}
+
+impl Change for IssueReplicaToken {
+    fn allowed(&self, cell: &Cell, by: &UserName) -> Result<(), Rejection> {
+        let id = self.replica;
+        cell.only_administrators(by, || format!("issue a join token for replica {id}"))
+    }
+
+    /// Only as long as nobody has joined with one before: whoever runs has what it would give.
+    fn apply(
+        &self,
+        cell: &mut Cell,
+        _: &UserName,
+        events: &mut Events,
+    ) -> Result<Reply, Rejection> {
+        let Self { replica: id, serial, validity } = *self;
+        valid_for_token(validity)?;
+        let now = cell.time;
+        let replica = cell.replicas.records.get_mut(&id).filter(|replica| !replica.leaving);
+        let replica = replica.ok_or(Rejection::NoSuchReplica(id))?;
+        let joined = replica.token.is_some_and(|token| token.used.is_some());
+        if joined || replica.level > Level(0) {
+            return Err(Rejection::Impossible(format!(
+                "replica {id} has joined already: where its directory is lost, remove it (bourg master \
+                 remove {id}) and add another (bourg master add)"
+            )));
+        }
+        let certificate = Certificate { serial, issued: now, expires: now + validity };
+        replica.token = Some(ReplicaToken { certificate, used: None });
+        let issued = EventKind::ReplicaTokenIssued { replica: id, token: certificate };
+        events.add(Subject::Cell, issued);
+        Ok(Reply::TokenIssued(certificate))
+    }
+}
+
+/// Refuse every certificate that a machine has, and every token for it. It stays where it is, and
+/// what runs there runs on as long as a machine that does not answer is waited for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RevokeMachine {
+    /// Which machine; it need not be there.
+    pub machine: MachineName,
+}
+
+impl Change for RevokeMachine {
+    fn allowed(&self, cell: &Cell, by: &UserName) -> Result<(), Rejection> {
+        let name = &self.machine;
+        cell.only_administrators(by, || format!("revoke machine {name}"))
+    }
+
+    fn apply(
+        &self,
+        cell: &mut Cell,
+        by: &UserName,
+        events: &mut Events,
+    ) -> Result<Reply, Rejection> {
+        let name = &self.machine;
+        let id = cell.machine_names.get(name).copied();
+        let known = id.is_some()
+            || cell.revoked_machines.contains_key(name)
+            || cell.tokens().any(|(_, token)| token.machine == *name);
+        let revoked = Some(Act { at: cell.time, by: by.clone() });
+        let said = Arc::new(Credentials { certificates: Vec::new(), revoked });
+        let subject = match id {
+            Some(id) => {
+                if let Some(machine) = cell.machines.get_mut(id) {
+                    machine.credentials = Some(said);
+                }
+                Subject::Machine(id)
+            }
+            None => {
+                cell.keep_revoked(name, said)?;
+                Subject::Cell
+            }
+        };
+        cell.tokens.forget_machine(name);
+        events.add(subject, EventKind::MachineRevoked { machine: name.clone() });
+        Ok(Reply::MachineRevoked { known })
+    }
+}
+
+impl Cell {
     /// The same key is answered as before: the answer may have been lost.
     pub(super) fn enrol(
         &mut self,
@@ -75,33 +183,6 @@ impl Cell {
         let enrolled = EventKind::MachineEnrolled { token: serial, certificate };
         events.add(Subject::Machine(machine), enrolled);
         Ok(Reply::Enrolled { machine, certificate })
-    }
-
-    /// Only as long as nobody has joined with one before: whoever runs has what it would give.
-    pub(super) fn issue_replica_token(
-        &mut self,
-        by: &UserName,
-        id: ReplicaId,
-        (serial, validity): (Serial, Span),
-        events: &mut Events,
-    ) -> Result<Reply, Rejection> {
-        self.only_administrators(by, || format!("issue a join token for replica {id}"))?;
-        valid_for_token(validity)?;
-        let now = self.time;
-        let replica = self.replicas.records.get_mut(&id).filter(|replica| !replica.leaving);
-        let replica = replica.ok_or(Rejection::NoSuchReplica(id))?;
-        let joined = replica.token.is_some_and(|token| token.used.is_some());
-        if joined || replica.level > Level(0) {
-            return Err(Rejection::Impossible(format!(
-                "replica {id} has joined already: where its directory is lost, remove it (bourg master \
-                 remove {id}) and add another (bourg master add)"
-            )));
-        }
-        let certificate = Certificate { serial, issued: now, expires: now + validity };
-        replica.token = Some(ReplicaToken { certificate, used: None });
-        let issued = EventKind::ReplicaTokenIssued { replica: id, token: certificate };
-        events.add(Subject::Cell, issued);
-        Ok(Reply::TokenIssued(certificate))
     }
 
     /// The same key is answered as before: the answer may have been lost.
@@ -154,36 +235,6 @@ impl Cell {
         self.certify(id, certificate, Some(old));
         events.add(Subject::Machine(id), EventKind::MachineRenewed { certificate });
         Ok(Reply::MachineRenewed(certificate))
-    }
-
-    pub(super) fn revoke_machine(
-        &mut self,
-        by: &UserName,
-        name: &MachineName,
-        events: &mut Events,
-    ) -> Result<Reply, Rejection> {
-        self.only_administrators(by, || format!("revoke machine {name}"))?;
-        let id = self.machine_names.get(name).copied();
-        let known = id.is_some()
-            || self.revoked_machines.contains_key(name)
-            || self.tokens().any(|(_, token)| token.machine == *name);
-        let revoked = Some(Act { at: self.time, by: by.clone() });
-        let said = Arc::new(Credentials { certificates: Vec::new(), revoked });
-        let subject = match id {
-            Some(id) => {
-                if let Some(machine) = self.machines.get_mut(id) {
-                    machine.credentials = Some(said);
-                }
-                Subject::Machine(id)
-            }
-            None => {
-                self.keep_revoked(name, said)?;
-                Subject::Cell
-            }
-        };
-        self.tokens.forget_machine(name);
-        events.add(subject, EventKind::MachineRevoked { machine: name.clone() });
-        Ok(Reply::MachineRevoked { known })
     }
 
     /// A machine leaves the cell, and what was issued for it with it; that it was revoked stays, for

@@ -9,11 +9,12 @@ use super::alloc::Entered;
 use super::quota::charge;
 use super::{Events, ids_used_up, texts};
 use crate::lifecycle::Transition;
+use crate::mutation::Change;
 use crate::state::Tallied;
 use crate::state::bounds::TASKS_MAX;
 use crate::{
-    Cell, Death, Event, EventKind, Job, JobParts, JobState, Kill, KillReason, PendingCause,
-    Rejection, Reply, StopReason, Subject, Submission, Task, TaskState,
+    Cell, Death, Event, EventKind, Job, JobParts, JobState, KillReason, PendingCause, Rejection,
+    Reply, StopReason, Subject, Submission, Task, TaskState,
 };
 
 /// The jobs that a description names, found.
@@ -22,6 +23,92 @@ struct Related {
     waits_for: Vec<CollectionId>,
     parent: Option<CollectionId>,
     alloc_set: Option<Entered>,
+}
+
+/// Submits a job. A living job of the same name and description is the same job; one whose
+/// description differs in what can be changed in place is updated.
+impl Change for Arc<JobSpec> {
+    /// Whoever asks becomes the owner; what takes a capability is found when it is applied.
+    fn allowed(&self, _: &Cell, _: &UserName) -> Result<(), Rejection> {
+        Ok(())
+    }
+
+    fn within_bounds(&self) -> Result<(), Rejection> {
+        texts::description(self)
+    }
+
+    fn apply(
+        &self,
+        cell: &mut Cell,
+        by: &UserName,
+        events: &mut Events,
+    ) -> Result<Reply, Rejection> {
+        cell.submit(by, self, events)
+    }
+}
+
+/// Kill the newest job of a name, or some of its tasks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kill {
+    /// The owner of the job.
+    pub owner: UserName,
+    /// Its name.
+    pub job: JobName,
+    /// Which of its tasks.
+    pub tasks: TaskSelection,
+}
+
+impl Kill {
+    /// Kills tasks of the job that has the name of this one.
+    #[must_use]
+    pub fn of(job: &Job, tasks: TaskSelection) -> Self {
+        Self { owner: job.owner.clone(), job: job.spec.name.clone(), tasks }
+    }
+}
+
+impl Change for Kill {
+    /// Whoever may act on the job, which is found when it is applied.
+    fn allowed(&self, _: &Cell, _: &UserName) -> Result<(), Rejection> {
+        Ok(())
+    }
+
+    fn apply(
+        &self,
+        cell: &mut Cell,
+        by: &UserName,
+        events: &mut Events,
+    ) -> Result<Reply, Rejection> {
+        let Self { owner, job, tasks } = self;
+        let job = cell
+            .job_named(owner, job)
+            .ok_or_else(|| Rejection::NoSuchJob { user: owner.clone(), name: job.clone() })?;
+        let id = job.id;
+        // Who has let a job into their alloc set can end it there.
+        let set = job.alloc_set.and_then(|set| cell.jobs.get(set));
+        let foreign = *by != job.owner && set.is_none_or(|set| set.owner != *by);
+        if foreign && !cell.may(by, Capability::AdministerJobs) {
+            return Err(cell.not_the_owner(by, job, "kill"));
+        }
+        let last = job.spec.tasks.saturating_sub(1);
+        if !tasks.is_within(last.saturating_add(1)) {
+            return Err(Rejection::NoSuchTask { last });
+        }
+        let (mut killed, place) = (0, events.events.len());
+        if *tasks == TaskSelection::All && job.spec.kind.is_alloc_set() {
+            cell.kill_jobs_in(id, events);
+        }
+        let why = KillReason::User(by.clone());
+        for index in tasks.of(last.saturating_add(1)) {
+            killed += u32::from(cell.kill_task(id, index, &why, events));
+        }
+        if foreign && events.events.len() > place {
+            let capability = Capability::AdministerJobs;
+            let kind = EventKind::CapabilityUsed { capability };
+            // Before what it did: a job of which that was the end is not heard of after it.
+            events.events.insert(place, Event { subject: Subject::Job(id), kind });
+        }
+        Ok(Reply::Killed { collection: id, tasks: killed })
+    }
 }
 
 impl Cell {
@@ -159,43 +246,6 @@ impl Cell {
             name: name.clone(),
             dead: false,
         })
-    }
-
-    pub(super) fn kill(
-        &mut self,
-        by: &UserName,
-        Kill { owner, job, tasks }: &Kill,
-        events: &mut Events,
-    ) -> Result<Reply, Rejection> {
-        let job = self
-            .job_named(owner, job)
-            .ok_or_else(|| Rejection::NoSuchJob { user: owner.clone(), name: job.clone() })?;
-        let id = job.id;
-        // Who has let a job into their alloc set can end it there.
-        let set = job.alloc_set.and_then(|set| self.jobs.get(set));
-        let foreign = *by != job.owner && set.is_none_or(|set| set.owner != *by);
-        if foreign && !self.may(by, Capability::AdministerJobs) {
-            return Err(self.not_the_owner(by, job, "kill"));
-        }
-        let last = job.spec.tasks.saturating_sub(1);
-        if !tasks.is_within(last.saturating_add(1)) {
-            return Err(Rejection::NoSuchTask { last });
-        }
-        let (mut killed, place) = (0, events.events.len());
-        if *tasks == TaskSelection::All && job.spec.kind.is_alloc_set() {
-            self.kill_jobs_in(id, events);
-        }
-        let why = KillReason::User(by.clone());
-        for index in tasks.of(last.saturating_add(1)) {
-            killed += u32::from(self.kill_task(id, index, &why, events));
-        }
-        if foreign && events.events.len() > place {
-            let capability = Capability::AdministerJobs;
-            let kind = EventKind::CapabilityUsed { capability };
-            // Before what it did: a job of which that was the end is not heard of after it.
-            events.events.insert(place, Event { subject: Subject::Job(id), kind });
-        }
-        Ok(Reply::Killed { collection: id, tasks: killed })
     }
 
     /// Ends every task of a job.

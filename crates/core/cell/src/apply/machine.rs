@@ -9,6 +9,7 @@ use model::{
 
 use super::task::Again;
 use super::{Events, ids_used_up, texts};
+use crate::mutation::Change;
 use crate::state::bounds::{
     ATTRIBUTE_CHARACTERS_MAX, ATTRIBUTES_MAX, HELD_PORTS_MAX, MACHINES_MAX, PLATFORMS_MAX,
 };
@@ -16,6 +17,275 @@ use crate::{
     Cell, Death, Drain, EventKind, EvictionCause, Machine, MachineState, Rejection, Reply,
     StopReason, Subject, attribute,
 };
+
+/// Add a machine by its name and the address of its Borglet. A machine of that name gets the
+/// new address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AddMachine {
+    /// Its name.
+    pub name: MachineName,
+    /// Where its Borglet answers, as `host:port`.
+    pub address: String,
+}
+
+impl Change for AddMachine {
+    fn allowed(&self, cell: &Cell, by: &UserName) -> Result<(), Rejection> {
+        let name = &self.name;
+        cell.only_administrators(by, || format!("add machine {name}"))
+    }
+
+    fn within_bounds(&self) -> Result<(), Rejection> {
+        texts::machine_address(&self.address)
+    }
+
+    fn address(&self) -> Option<&str> {
+        Some(&self.address)
+    }
+
+    fn apply(
+        &self,
+        cell: &mut Cell,
+        _: &UserName,
+        events: &mut Events,
+    ) -> Result<Reply, Rejection> {
+        let Self { name, address } = self;
+        cell.known_or_new_machine(name, address, events).map(Reply::MachineAdded)
+    }
+}
+
+/// Empty a machine: nothing is placed on it any more, and its tasks leave with their notice.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DrainMachine {
+    /// Which one.
+    pub machine: MachineName,
+    /// Why; may be empty.
+    pub reason: String,
+}
+
+impl Change for DrainMachine {
+    fn allowed(&self, cell: &Cell, by: &UserName) -> Result<(), Rejection> {
+        let name = &self.machine;
+        let capability = Capability::DrainMachines;
+        cell.only_holders(by, capability, || format!("drain machine {name}"))
+    }
+
+    fn within_bounds(&self) -> Result<(), Rejection> {
+        texts::reason(&self.reason)
+    }
+
+    fn apply(
+        &self,
+        cell: &mut Cell,
+        by: &UserName,
+        events: &mut Events,
+    ) -> Result<Reply, Rejection> {
+        let (name, reason) = (&self.machine, self.reason.as_str());
+        let capability = Capability::DrainMachines;
+        texts::reason(reason)?;
+        let id = cell.machine_id(name)?;
+        let drain = Drain { since: cell.time, by: by.clone(), reason: reason.to_owned() };
+        let (mut instances, mut drained) = (Vec::new(), false);
+        if let Some(machine) = cell.machines.get_mut(id) {
+            instances.clone_from(&machine.instances);
+            // To say it again without a reason says nothing new.
+            let new = |drain: &Arc<Drain>| !reason.is_empty() && drain.reason != reason;
+            if machine.drain.as_ref().is_none_or(new) {
+                machine.drain = Some(Arc::new(drain));
+                let reason = reason.to_owned();
+                events.add(Subject::Machine(id), EventKind::MachineDrained { reason });
+                drained = true;
+            }
+        }
+        if drained {
+            cell.used(by, capability, Subject::Machine(id), events);
+        }
+        let mut tasks = 0;
+        for instance in cell.innermost_first(instances) {
+            let why = StopReason::Evict(EvictionCause::MachineShutdown);
+            tasks += u32::from(cell.stop(instance, &why, events));
+        }
+        Ok(Reply::Drained { tasks })
+    }
+}
+
+/// Use a machine again that was drained.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UndrainMachine {
+    /// Which one.
+    pub machine: MachineName,
+}
+
+impl Change for UndrainMachine {
+    fn allowed(&self, cell: &Cell, by: &UserName) -> Result<(), Rejection> {
+        let name = &self.machine;
+        let capability = Capability::DrainMachines;
+        cell.only_holders(by, capability, || format!("undrain machine {name}"))
+    }
+
+    fn apply(
+        &self,
+        cell: &mut Cell,
+        by: &UserName,
+        events: &mut Events,
+    ) -> Result<Reply, Rejection> {
+        let name = &self.machine;
+        let capability = Capability::DrainMachines;
+        let id = cell.machine_id(name)?;
+        if let Some(machine) = cell.machines.get_mut(id)
+            && machine.drain.take().is_some()
+        {
+            events.add(Subject::Machine(id), EventKind::MachineUndrained);
+            cell.used(by, capability, Subject::Machine(id), events);
+        }
+        Ok(Reply::Done)
+    }
+}
+
+/// Remove a machine on which nothing is placed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RemoveMachine {
+    /// Which one.
+    pub machine: MachineName,
+}
+
+impl Change for RemoveMachine {
+    fn allowed(&self, cell: &Cell, by: &UserName) -> Result<(), Rejection> {
+        let name = &self.machine;
+        cell.only_administrators(by, || format!("remove machine {name}"))
+    }
+
+    fn apply(
+        &self,
+        cell: &mut Cell,
+        _: &UserName,
+        events: &mut Events,
+    ) -> Result<Reply, Rejection> {
+        let name = &self.machine;
+        let id = cell.machine_id(name)?;
+        if let Some(machine) = cell.machines.get(id) {
+            let tasks = machine.instances.len() as u64;
+            if tasks > 0 {
+                return Err(Rejection::MachineInUse { machine: name.clone(), tasks });
+            }
+        }
+        cell.credentials_leave(id)?;
+        if let Some(machine) = cell.machines.get(id) {
+            cell.machine_addresses.remove(&machine.address);
+            if let Some(switch) = machine.attribute(attribute::SWITCH) {
+                cell.switches.remove(&(switch.into(), id));
+            }
+        }
+        cell.machine_names.remove(name);
+        cell.machines.remove(id);
+        events.reorder(id);
+        let removed = EventKind::MachineRemoved { name: name.clone() };
+        events.add(Subject::Machine(id), removed);
+        Ok(Reply::Done)
+    }
+}
+
+/// Say something of a machine that goes before what it says itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SetAttributes {
+    /// Which machine.
+    pub machine: MachineName,
+    /// The attributes; without a value, nothing is said of it any more.
+    pub changes: BTreeMap<String, Option<String>>,
+}
+
+impl Change for SetAttributes {
+    fn allowed(&self, cell: &Cell, by: &UserName) -> Result<(), Rejection> {
+        let name = &self.machine;
+        cell.only_administrators(by, || format!("say anything of machine {name}"))
+    }
+
+    fn within_bounds(&self) -> Result<(), Rejection> {
+        texts::few(&self.machine, &self.changes)?;
+        texts::attributes(&self.changes)
+    }
+
+    fn apply(
+        &self,
+        cell: &mut Cell,
+        _: &UserName,
+        events: &mut Events,
+    ) -> Result<Reply, Rejection> {
+        let Self { machine: name, changes } = self;
+        texts::attributes(changes)?;
+        let id = cell.machine_id(name)?;
+        let Some(machine) = cell.machines.get(id) else { return Ok(Reply::Done) };
+        let mut said = BTreeMap::clone(&machine.operator_attributes);
+        for (name, value) in changes {
+            match value {
+                Some(value) => drop(said.insert(name.clone(), value.clone())),
+                None => drop(said.remove(name)),
+            }
+        }
+        if said.len() > ATTRIBUTES_MAX {
+            let (what, has) = (format!("attributes of {name}"), said.len() as u64);
+            return Err(Rejection::Full { what, has, most: ATTRIBUTES_MAX as u64 });
+        }
+        if said != *machine.operator_attributes {
+            let said = Arc::new(said);
+            cell.change_machine(id, false, events, |machine| machine.operator_attributes = said);
+        }
+        Ok(Reply::Done)
+    }
+}
+
+/// Say how much the cores of a platform do; 1 says nothing of it any more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SetPlatform {
+    /// The platform, as its machines say it.
+    pub platform: String,
+    /// How much.
+    pub factor: GcuFactor,
+}
+
+impl Change for SetPlatform {
+    fn allowed(&self, cell: &Cell, by: &UserName) -> Result<(), Rejection> {
+        cell.only_administrators(by, || "say how much a platform's cores do".to_owned())
+    }
+
+    fn within_bounds(&self) -> Result<(), Rejection> {
+        texts::platform(&self.platform)
+    }
+
+    fn apply(
+        &self,
+        cell: &mut Cell,
+        _: &UserName,
+        events: &mut Events,
+    ) -> Result<Reply, Rejection> {
+        let (platform, factor) = (self.platform.as_str(), self.factor);
+        texts::platform(platform)?;
+        let known = cell.platforms.get(platform).copied().unwrap_or_default();
+        if known == factor {
+            return Ok(Reply::Done);
+        }
+        let has = cell.platforms.len();
+        match factor == GcuFactor::ONE {
+            true => drop(cell.platforms.remove(platform)),
+            false if has >= PLATFORMS_MAX && !cell.platforms.contains_key(platform) => {
+                let (what, most) = ("platforms".to_owned(), PLATFORMS_MAX as u64);
+                return Err(Rejection::Full { what, has: has as u64, most });
+            }
+            false => drop(cell.platforms.insert(platform.to_owned(), factor)),
+        }
+        let kind = EventKind::Platform { platform: platform.to_owned(), factor };
+        events.add(Subject::Cell, kind);
+        let of_it =
+            |machine: &&Arc<Machine>| machine.attribute(attribute::PLATFORM) == Some(platform);
+        let machines: Vec<_> =
+            cell.machines.iter().filter(of_it).map(|machine| machine.id).collect();
+        for id in machines {
+            cell.change_machine(id, false, events, |_| {});
+            // The limits of its tasks are as many cores as before no longer.
+            events.reorder(id);
+        }
+        Ok(Reply::Done)
+    }
+}
 
 impl Cell {
     /// What a machine says of itself, as the cell keeps it: of bounded length.
@@ -29,7 +299,7 @@ impl Cell {
         Arc::new(MachineReport { held_ports, ..MachineReport::clone(&report) })
     }
 
-    pub(super) fn only_administrators(
+    pub(crate) fn only_administrators(
         &self,
         by: &UserName,
         what: impl FnOnce() -> String,
@@ -44,17 +314,6 @@ impl Cell {
     pub(super) fn machine_id(&self, name: &MachineName) -> Result<MachineId, Rejection> {
         let id = self.machine_names.get(name).copied();
         id.ok_or_else(|| Rejection::NoSuchMachine(name.clone()))
-    }
-
-    pub(super) fn add_machine(
-        &mut self,
-        by: &UserName,
-        name: &MachineName,
-        address: &str,
-        events: &mut Events,
-    ) -> Result<Reply, Rejection> {
-        self.only_administrators(by, || format!("add machine {name}"))?;
-        self.known_or_new_machine(name, address, events).map(Reply::MachineAdded)
     }
 
     /// The machine of that name, at that address.
@@ -197,153 +456,6 @@ impl Cell {
             MachineState::Down { .. } => MachineState::Up,
         };
         events.add(Subject::Machine(id), EventKind::MachineBack);
-    }
-
-    pub(super) fn drain_machine(
-        &mut self,
-        by: &UserName,
-        name: &MachineName,
-        reason: &str,
-        events: &mut Events,
-    ) -> Result<Reply, Rejection> {
-        let capability = Capability::DrainMachines;
-        self.only_holders(by, capability, || format!("drain machine {name}"))?;
-        texts::reason(reason)?;
-        let id = self.machine_id(name)?;
-        let drain = Drain { since: self.time, by: by.clone(), reason: reason.to_owned() };
-        let (mut instances, mut drained) = (Vec::new(), false);
-        if let Some(machine) = self.machines.get_mut(id) {
-            instances.clone_from(&machine.instances);
-            // To say it again without a reason says nothing new.
-            let new = |drain: &Arc<Drain>| !reason.is_empty() && drain.reason != reason;
-            if machine.drain.as_ref().is_none_or(new) {
-                machine.drain = Some(Arc::new(drain));
-                let reason = reason.to_owned();
-                events.add(Subject::Machine(id), EventKind::MachineDrained { reason });
-                drained = true;
-            }
-        }
-        if drained {
-            self.used(by, capability, Subject::Machine(id), events);
-        }
-        let mut tasks = 0;
-        for instance in self.innermost_first(instances) {
-            let why = StopReason::Evict(EvictionCause::MachineShutdown);
-            tasks += u32::from(self.stop(instance, &why, events));
-        }
-        Ok(Reply::Drained { tasks })
-    }
-
-    pub(super) fn undrain_machine(
-        &mut self,
-        by: &UserName,
-        name: &MachineName,
-        events: &mut Events,
-    ) -> Result<Reply, Rejection> {
-        let capability = Capability::DrainMachines;
-        self.only_holders(by, capability, || format!("undrain machine {name}"))?;
-        let id = self.machine_id(name)?;
-        if let Some(machine) = self.machines.get_mut(id)
-            && machine.drain.take().is_some()
-        {
-            events.add(Subject::Machine(id), EventKind::MachineUndrained);
-            self.used(by, capability, Subject::Machine(id), events);
-        }
-        Ok(Reply::Done)
-    }
-
-    pub(super) fn remove_machine(
-        &mut self,
-        by: &UserName,
-        name: &MachineName,
-        events: &mut Events,
-    ) -> Result<Reply, Rejection> {
-        self.only_administrators(by, || format!("remove machine {name}"))?;
-        let id = self.machine_id(name)?;
-        if let Some(machine) = self.machines.get(id) {
-            let tasks = machine.instances.len() as u64;
-            if tasks > 0 {
-                return Err(Rejection::MachineInUse { machine: name.clone(), tasks });
-            }
-        }
-        self.credentials_leave(id)?;
-        if let Some(machine) = self.machines.get(id) {
-            self.machine_addresses.remove(&machine.address);
-            if let Some(switch) = machine.attribute(attribute::SWITCH) {
-                self.switches.remove(&(switch.into(), id));
-            }
-        }
-        self.machine_names.remove(name);
-        self.machines.remove(id);
-        events.reorder(id);
-        let removed = EventKind::MachineRemoved { name: name.clone() };
-        events.add(Subject::Machine(id), removed);
-        Ok(Reply::Done)
-    }
-
-    pub(super) fn set_attributes(
-        &mut self,
-        by: &UserName,
-        name: &MachineName,
-        changes: &BTreeMap<String, Option<String>>,
-        events: &mut Events,
-    ) -> Result<Reply, Rejection> {
-        self.only_administrators(by, || format!("say anything of machine {name}"))?;
-        texts::attributes(changes)?;
-        let id = self.machine_id(name)?;
-        let Some(machine) = self.machines.get(id) else { return Ok(Reply::Done) };
-        let mut said = BTreeMap::clone(&machine.operator_attributes);
-        for (name, value) in changes {
-            match value {
-                Some(value) => drop(said.insert(name.clone(), value.clone())),
-                None => drop(said.remove(name)),
-            }
-        }
-        if said.len() > ATTRIBUTES_MAX {
-            let (what, has) = (format!("attributes of {name}"), said.len() as u64);
-            return Err(Rejection::Full { what, has, most: ATTRIBUTES_MAX as u64 });
-        }
-        if said != *machine.operator_attributes {
-            let said = Arc::new(said);
-            self.change_machine(id, false, events, |machine| machine.operator_attributes = said);
-        }
-        Ok(Reply::Done)
-    }
-
-    pub(super) fn set_platform(
-        &mut self,
-        by: &UserName,
-        platform: &str,
-        factor: GcuFactor,
-        events: &mut Events,
-    ) -> Result<Reply, Rejection> {
-        self.only_administrators(by, || "say how much a platform's cores do".to_owned())?;
-        texts::platform(platform)?;
-        let known = self.platforms.get(platform).copied().unwrap_or_default();
-        if known == factor {
-            return Ok(Reply::Done);
-        }
-        let has = self.platforms.len();
-        match factor == GcuFactor::ONE {
-            true => drop(self.platforms.remove(platform)),
-            false if has >= PLATFORMS_MAX && !self.platforms.contains_key(platform) => {
-                let (what, most) = ("platforms".to_owned(), PLATFORMS_MAX as u64);
-                return Err(Rejection::Full { what, has: has as u64, most });
-            }
-            false => drop(self.platforms.insert(platform.to_owned(), factor)),
-        }
-        let kind = EventKind::Platform { platform: platform.to_owned(), factor };
-        events.add(Subject::Cell, kind);
-        let of_it =
-            |machine: &&Arc<Machine>| machine.attribute(attribute::PLATFORM) == Some(platform);
-        let machines: Vec<_> =
-            self.machines.iter().filter(of_it).map(|machine| machine.id).collect();
-        for id in machines {
-            self.change_machine(id, false, events, |_| {});
-            // The limits of its tasks are as many cores as before no longer.
-            events.reorder(id);
-        }
-        Ok(Reply::Done)
     }
 }
 

@@ -1,23 +1,23 @@
 //! Applying operations. Each family has its file; each function changes the cell and adds events,
 //! or refuses and changes nothing.
 
-mod alloc;
-mod assign;
-mod capability;
-mod enrolment;
-mod job;
-mod machine;
-mod observe;
+pub(crate) mod alloc;
+pub(crate) mod assign;
+pub(crate) mod capability;
+pub(crate) mod enrolment;
+pub(crate) mod job;
+pub(crate) mod machine;
+pub(crate) mod observe;
 pub(crate) mod quota;
-mod replicas;
-mod request;
-mod rescheduling;
-mod reserve;
-mod settle;
-mod task;
-mod texts;
-mod update;
-mod user;
+pub(crate) mod replicas;
+pub(crate) mod request;
+pub(crate) mod rescheduling;
+pub(crate) mod reserve;
+pub(crate) mod settle;
+pub(crate) mod task;
+pub(crate) mod texts;
+pub(crate) mod update;
+pub(crate) mod user;
 
 use model::{CollectionId, Level, LogIndex, MachineId, Time};
 
@@ -34,11 +34,11 @@ pub(crate) struct Events {
 }
 
 impl Events {
-    fn add(&mut self, subject: Subject, kind: EventKind) {
+    pub(crate) fn add(&mut self, subject: Subject, kind: EventKind) {
         self.events.push(Event { subject, kind });
     }
 
-    fn reorder(&mut self, machine: MachineId) {
+    pub(crate) fn reorder(&mut self, machine: MachineId) {
         if self.reordered.last() != Some(&machine) {
             self.reordered.push(machine);
         }

@@ -8,6 +8,7 @@ use spec::limits::{BYTES_MAX, CPU_MILLI_MAX};
 
 use super::{Events, ids_used_up};
 use crate::lifecycle::Stage;
+use crate::mutation::Change;
 use crate::shortfall::{Oversold, Shortfall};
 use crate::state::bounds::{GRANTS_MAX, GRANTS_OF_A_USER_MAX, OVERSELL_PERCENT_MAX, TIME_MAX};
 use crate::state::{Grant, Quota, Total, judged_together};
@@ -23,6 +24,170 @@ pub(crate) fn charge(job: &Job, spec: &JobSpec) -> Option<(Band, Total)> {
     let alive = job.tasks().filter(|(_, task)| task.state.stage() != Stage::Dead);
     let limits = alive.map(|(index, _)| spec.limit(index));
     Some((band, limits.fold(Total::default(), Total::plus)))
+}
+
+/// Grant quota.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GrantQuota {
+    /// To whom.
+    pub user: UserName,
+    /// In which band.
+    pub band: Band,
+    /// How much.
+    pub amount: Resources,
+    /// From when on; from now on where nothing is said.
+    pub from: Option<Time>,
+    /// Until when; for ever where nothing is said.
+    pub until: Option<Time>,
+}
+
+impl Change for GrantQuota {
+    fn allowed(&self, cell: &Cell, by: &UserName) -> Result<(), Rejection> {
+        let user = &self.user;
+        cell.only_quota_granters(by, || format!("grant quota to {user}"))
+    }
+
+    fn apply(
+        &self,
+        cell: &mut Cell,
+        by: &UserName,
+        events: &mut Events,
+    ) -> Result<Reply, Rejection> {
+        let Self { user, band, amount, until, .. } = self;
+        let (band, amount, until) = (*band, *amount, *until);
+        let from = self.from.unwrap_or(cell.time).min(TIME_MAX);
+        judge_grant(self, from, cell.time)?;
+        // What is refused changes nothing: the old ones are forgotten with the new one's coming.
+        let quota = cell.quota.without_old_grants(cell.time);
+        let of_user = Band::ALL.into_iter().map(|band| quota.of(user, band).count()).sum();
+        for (what, has, most) in [
+            ("grants".to_owned(), quota.grants.len(), GRANTS_MAX),
+            (format!("grants of {user}"), of_user, GRANTS_OF_A_USER_MAX),
+        ] {
+            if has >= most {
+                return Err(Rejection::Full { what, has: has as u64, most: most as u64 });
+            }
+        }
+        let (capacity, percent) = (cell.capacity(), quota.metering.percent(band));
+        let most = quota.most_granted(judged_together(band), from, until);
+        let left = capacity.percent(percent).minus(most).resources();
+        if amount.first_above(&left).is_some() {
+            let capacity = capacity.resources();
+            let oversold = Oversold { band, asked: amount, left, capacity, percent };
+            return Err(Rejection::Oversold(Box::new(oversold)));
+        }
+        let last = quota.last_grant.0;
+        let id = last.checked_add(1).ok_or_else(|| ids_used_up("grant ids", last))?;
+        let (id, user, by_whom) = (GrantId(id), user.clone(), by.clone());
+        cell.quota = Quota { last_grant: id, ..quota };
+        cell.used(by, model::Capability::GrantQuota, Subject::Cell, events);
+        let grant = Arc::new(Grant { id, user, band, amount, from, until, by: by_whom });
+        events.add(Subject::Cell, EventKind::QuotaGranted(Arc::clone(&grant)));
+        cell.quota.keep(grant);
+        Ok(Reply::Granted(id))
+    }
+}
+
+/// Revoke a grant. It ends no task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RevokeQuota {
+    /// Which one.
+    pub grant: GrantId,
+}
+
+impl Change for RevokeQuota {
+    fn allowed(&self, cell: &Cell, by: &UserName) -> Result<(), Rejection> {
+        let id = self.grant;
+        cell.only_quota_granters(by, || format!("revoke grant {id}"))
+    }
+
+    fn apply(
+        &self,
+        cell: &mut Cell,
+        by: &UserName,
+        events: &mut Events,
+    ) -> Result<Reply, Rejection> {
+        let id = self.grant;
+        let grant = cell.quota.drop_grant(id).ok_or(Rejection::NoSuchGrant(id))?;
+        cell.used(by, model::Capability::GrantQuota, Subject::Cell, events);
+        events.add(Subject::Cell, EventKind::QuotaRevoked(grant));
+        Ok(Reply::Done)
+    }
+}
+
+/// Say how much of a band may be granted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Oversell {
+    /// Best-effort batch or mid: no other is oversold.
+    pub band: Band,
+    /// In percent of the cell's capacity.
+    pub percent: u32,
+}
+
+impl Change for Oversell {
+    fn allowed(&self, cell: &Cell, by: &UserName) -> Result<(), Rejection> {
+        let band = self.band;
+        cell.only_quota_granters(by, || format!("oversell {band}"))
+    }
+
+    fn apply(
+        &self,
+        cell: &mut Cell,
+        by: &UserName,
+        events: &mut Events,
+    ) -> Result<Reply, Rejection> {
+        let Self { band, percent } = *self;
+        let metering = &mut cell.quota.metering;
+        let kept = match band {
+            Band::BestEffortBatch => &mut metering.best_effort_batch_percent,
+            Band::Mid => &mut metering.mid_percent,
+            Band::Free | Band::Production | Band::Monitoring => {
+                let why = match band {
+                    Band::Free => "the free band is never charged: nothing is granted of it",
+                    _ => "production and monitoring are never oversold",
+                };
+                return Err(Rejection::Impossible(why.to_owned()));
+            }
+        };
+        if !(1..=OVERSELL_PERCENT_MAX).contains(&percent) {
+            let why =
+                format!("a band is granted to 1 to {OVERSELL_PERCENT_MAX} %, not {percent} %");
+            return Err(Rejection::Impossible(why));
+        }
+        if *kept != percent {
+            *kept = percent;
+            cell.used(by, model::Capability::GrantQuota, Subject::Cell, events);
+            events.add(Subject::Cell, EventKind::Oversell { band, percent });
+        }
+        Ok(Reply::Done)
+    }
+}
+
+/// Say whether what has no quota is refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MeterQuota {
+    /// Whether it is.
+    pub on: bool,
+}
+
+impl Change for MeterQuota {
+    fn allowed(&self, cell: &Cell, by: &UserName) -> Result<(), Rejection> {
+        cell.only_quota_granters(by, || "say whether quota is metered".to_owned())
+    }
+
+    fn apply(
+        &self,
+        cell: &mut Cell,
+        by: &UserName,
+        events: &mut Events,
+    ) -> Result<Reply, Rejection> {
+        let on = self.on;
+        if cell.quota.metering.on != on {
+            cell.used(by, model::Capability::GrantQuota, Subject::Cell, events);
+        }
+        cell.set_metering(on, events);
+        Ok(Reply::Done)
+    }
 }
 
 impl Cell {
@@ -111,106 +276,6 @@ impl Cell {
         }
     }
 
-    pub(super) fn grant_quota(
-        &mut self,
-        by: &UserName,
-        action: &GrantRequest<'_>,
-        events: &mut Events,
-    ) -> Result<Reply, Rejection> {
-        let GrantRequest { user, band, amount, until, .. } = *action;
-        self.only_quota_granters(by, || format!("grant quota to {user}"))?;
-        let from = action.from.unwrap_or(self.time).min(TIME_MAX);
-        judge_grant(action, from, self.time)?;
-        // What is refused changes nothing: the old ones are forgotten with the new one's coming.
-        let quota = self.quota.without_old_grants(self.time);
-        let of_user = Band::ALL.into_iter().map(|band| quota.of(user, band).count()).sum();
-        for (what, has, most) in [
-            ("grants".to_owned(), quota.grants.len(), GRANTS_MAX),
-            (format!("grants of {user}"), of_user, GRANTS_OF_A_USER_MAX),
-        ] {
-            if has >= most {
-                return Err(Rejection::Full { what, has: has as u64, most: most as u64 });
-            }
-        }
-        let (capacity, percent) = (self.capacity(), quota.metering.percent(band));
-        let most = quota.most_granted(judged_together(band), from, until);
-        let left = capacity.percent(percent).minus(most).resources();
-        if amount.first_above(&left).is_some() {
-            let capacity = capacity.resources();
-            let oversold = Oversold { band, asked: amount, left, capacity, percent };
-            return Err(Rejection::Oversold(Box::new(oversold)));
-        }
-        let last = quota.last_grant.0;
-        let id = last.checked_add(1).ok_or_else(|| ids_used_up("grant ids", last))?;
-        let (id, user, by_whom) = (GrantId(id), user.clone(), by.clone());
-        self.quota = Quota { last_grant: id, ..quota };
-        self.used(by, model::Capability::GrantQuota, Subject::Cell, events);
-        let grant = Arc::new(Grant { id, user, band, amount, from, until, by: by_whom });
-        events.add(Subject::Cell, EventKind::QuotaGranted(Arc::clone(&grant)));
-        self.quota.keep(grant);
-        Ok(Reply::Granted(id))
-    }
-
-    pub(super) fn revoke_quota(
-        &mut self,
-        by: &UserName,
-        id: GrantId,
-        events: &mut Events,
-    ) -> Result<Reply, Rejection> {
-        self.only_quota_granters(by, || format!("revoke grant {id}"))?;
-        let grant = self.quota.drop_grant(id).ok_or(Rejection::NoSuchGrant(id))?;
-        self.used(by, model::Capability::GrantQuota, Subject::Cell, events);
-        events.add(Subject::Cell, EventKind::QuotaRevoked(grant));
-        Ok(Reply::Done)
-    }
-
-    pub(super) fn oversell(
-        &mut self,
-        by: &UserName,
-        band: Band,
-        percent: u32,
-        events: &mut Events,
-    ) -> Result<Reply, Rejection> {
-        self.only_quota_granters(by, || format!("oversell {band}"))?;
-        let metering = &mut self.quota.metering;
-        let kept = match band {
-            Band::BestEffortBatch => &mut metering.best_effort_batch_percent,
-            Band::Mid => &mut metering.mid_percent,
-            Band::Free | Band::Production | Band::Monitoring => {
-                let why = match band {
-                    Band::Free => "the free band is never charged: nothing is granted of it",
-                    _ => "production and monitoring are never oversold",
-                };
-                return Err(Rejection::Impossible(why.to_owned()));
-            }
-        };
-        if !(1..=OVERSELL_PERCENT_MAX).contains(&percent) {
-            let why =
-                format!("a band is granted to 1 to {OVERSELL_PERCENT_MAX} %, not {percent} %");
-            return Err(Rejection::Impossible(why));
-        }
-        if *kept != percent {
-            *kept = percent;
-            self.used(by, model::Capability::GrantQuota, Subject::Cell, events);
-            events.add(Subject::Cell, EventKind::Oversell { band, percent });
-        }
-        Ok(Reply::Done)
-    }
-
-    pub(super) fn meter_quota(
-        &mut self,
-        by: &UserName,
-        on: bool,
-        events: &mut Events,
-    ) -> Result<Reply, Rejection> {
-        self.only_quota_granters(by, || "say whether quota is metered".to_owned())?;
-        if self.quota.metering.on != on {
-            self.used(by, model::Capability::GrantQuota, Subject::Cell, events);
-        }
-        self.set_metering(on, events);
-        Ok(Reply::Done)
-    }
-
     pub(super) fn set_metering(&mut self, on: bool, events: &mut Events) {
         if self.quota.metering.on != on {
             self.quota.metering.on = on;
@@ -240,16 +305,6 @@ impl Cell {
     }
 }
 
-/// What is to be granted; see [`crate::Mutation::GrantQuota`].
-#[derive(Clone, Copy)]
-pub(super) struct GrantRequest<'a> {
-    pub(super) user: &'a UserName,
-    pub(super) band: Band,
-    pub(super) amount: Resources,
-    pub(super) from: Option<Time>,
-    pub(super) until: Option<Time>,
-}
-
 /// The most that one grant can be of.
 pub(crate) fn amount_max() -> Resources {
     Resources::each(|dimension| match dimension {
@@ -259,7 +314,7 @@ pub(crate) fn amount_max() -> Resources {
 }
 
 /// Whether a grant means anything, whatever else there is.
-fn judge_grant(action: &GrantRequest<'_>, from: Time, now: Time) -> Result<(), Rejection> {
+fn judge_grant(action: &GrantQuota, from: Time, now: Time) -> Result<(), Rejection> {
     let most = amount_max();
     let why = if !action.band.is_charged() {
         "the free band is never charged: nothing is granted of it".to_owned()

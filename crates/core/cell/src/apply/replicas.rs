@@ -6,68 +6,105 @@ use std::sync::Arc;
 use model::{DirectoryId, Level, ReplicaId, UserName};
 
 use super::{Events, ids_used_up, texts};
+use crate::mutation::Change;
 use crate::state::FIRST;
 use crate::state::bounds::REPLICAS_MAX;
 use crate::{Cell, EventKind, Member, MemberChange, Rejection, Replica, Reply, Subject};
 
-impl Cell {
-    pub(super) fn add_replica(
-        &mut self,
-        by: &UserName,
-        address: &str,
+/// Add a replica of the Borgmaster. It waits until consensus takes it in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AddReplica {
+    /// Where it will answer, as `host:port`.
+    pub address: String,
+}
+
+impl Change for AddReplica {
+    fn allowed(&self, cell: &Cell, by: &UserName) -> Result<(), Rejection> {
+        let address = &self.address;
+        cell.only_administrators(by, || format!("add a replica at {}", address.escape_debug()))
+    }
+
+    fn within_bounds(&self) -> Result<(), Rejection> {
+        texts::replica_address(&self.address)
+    }
+
+    fn address(&self) -> Option<&str> {
+        Some(&self.address)
+    }
+
+    fn apply(
+        &self,
+        cell: &mut Cell,
+        _: &UserName,
         events: &mut Events,
     ) -> Result<Reply, Rejection> {
-        self.only_administrators(by, || format!("add a replica at {}", address.escape_debug()))?;
+        let address = self.address.as_str();
         texts::replica_address(address)?;
         let there = |replica: &&Replica| *replica.address == *address && !replica.leaving;
-        if let Some(other) = self.replicas().find(there) {
+        if let Some(other) = cell.replicas().find(there) {
             return Err(Rejection::ReplicaAddressTaken(other.id));
         }
         // The first one counts, whether it has described itself or not.
-        let (has, most) = (self.replicas().count().max(1), REPLICAS_MAX);
+        let (has, most) = (cell.replicas().count().max(1), REPLICAS_MAX);
         if has >= most {
             let (has, most) = (has as u64, most as u64);
             return Err(Rejection::Full { what: "replicas".to_owned(), has, most });
         }
-        let last = self.replicas.last.0;
+        let last = cell.replicas.last.0;
         let id = ReplicaId(last.checked_add(1).ok_or_else(|| ids_used_up("replica ids", last))?);
         // Who votes is in the records as soon as there is one. It can what the cell can.
-        self.record_first("", self.level, DirectoryId::default(), events);
-        self.replicas.last = id;
+        cell.record_first("", cell.level, DirectoryId::default(), events);
+        cell.replicas.last = id;
         let replica = Replica::new(id, address, Level(0), Member::Waiting);
         let address = Arc::clone(&replica.address);
-        self.replicas.records.insert(id, replica);
+        cell.replicas.records.insert(id, replica);
         events.add(Subject::Cell, EventKind::ReplicaAdded { replica: id, address });
         Ok(Reply::ReplicaAdded(id))
     }
+}
 
-    pub(super) fn remove_replica(
-        &mut self,
-        by: &UserName,
-        id: ReplicaId,
+/// Remove a replica: at once while it waits, else as soon as consensus has let it go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RemoveReplica {
+    /// Which one.
+    pub replica: ReplicaId,
+}
+
+impl Change for RemoveReplica {
+    fn allowed(&self, cell: &Cell, by: &UserName) -> Result<(), Rejection> {
+        let id = self.replica;
+        cell.only_administrators(by, || format!("remove replica {id}"))
+    }
+
+    fn apply(
+        &self,
+        cell: &mut Cell,
+        _: &UserName,
         events: &mut Events,
     ) -> Result<Reply, Rejection> {
-        self.only_administrators(by, || format!("remove replica {id}"))?;
-        let Some(replica) = self.replicas.records.get(&id) else {
-            let only = self.replicas.records.is_empty() && id == FIRST;
+        let id = self.replica;
+        let Some(replica) = cell.replicas.records.get(&id) else {
+            let only = cell.replicas.records.is_empty() && id == FIRST;
             let why = if only { Rejection::LastVoter } else { Rejection::NoSuchReplica };
             return Err(why(id));
         };
         if replica.leaving {
             return Ok(Reply::Done);
         }
-        if !self.replicas.vote_without(id) {
+        if !cell.replicas.vote_without(id) {
             return Err(Rejection::LastVoter(id));
         }
         if replica.member == Member::Waiting {
-            self.replicas.records.remove(&id);
-        } else if let Some(replica) = self.replicas.records.get_mut(&id) {
+            cell.replicas.records.remove(&id);
+        } else if let Some(replica) = cell.replicas.records.get_mut(&id) {
             replica.leaving = true;
         }
         events.add(Subject::Cell, EventKind::ReplicaRemoved { replica: id });
         Ok(Reply::Done)
     }
+}
 
+impl Cell {
     /// What is not the next step of the replica changes nothing.
     pub(super) fn change_member(&mut self, id: ReplicaId, to: MemberChange, events: &mut Events) {
         let Some(replica) = self.replicas.records.get_mut(&id) else { return };

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use model::{LogIndex, SessionId, UserName};
 
-use super::quota::GrantRequest;
 use super::{Events, ids_used_up};
 use crate::state::bounds::{SESSIONS_MAX, SESSIONS_OF_A_USER_MAX};
 use crate::{Cell, Mutation, Rejection, Reply, RequestId, Session};
@@ -64,7 +63,7 @@ impl Cell {
         if id.sequence <= session.forgotten {
             return Err(Rejection::AnswerForgotten { sequence: id.sequence });
         }
-        let answer = self.mutate(by, mutation, events);
+        let answer = self.mutate(by, mutation.change(), events);
         if let Some(mut session) = self.sessions.get(&id.session).cloned() {
             self.close_session(id.session);
             let changed = Arc::make_mut(&mut session);
@@ -73,59 +72,5 @@ impl Cell {
             self.keep_session(id.session, session);
         }
         answer
-    }
-
-    fn mutate(
-        &mut self,
-        by: &UserName,
-        mutation: &Mutation,
-        events: &mut Events,
-    ) -> Result<Reply, Rejection> {
-        if self.name.is_none() {
-            return Err(Rejection::NotBootstrapped);
-        }
-        match mutation {
-            Mutation::Submit(spec) => self.submit(by, spec, events),
-            Mutation::Kill(kill) => self.kill(by, kill, events),
-            Mutation::AddMachine { name, address } => self.add_machine(by, name, address, events),
-            Mutation::DrainMachine { machine, reason } => {
-                self.drain_machine(by, machine, reason, events)
-            }
-            Mutation::UndrainMachine { machine } => self.undrain_machine(by, machine, events),
-            Mutation::RemoveMachine { machine } => self.remove_machine(by, machine, events),
-            Mutation::SetAttributes { machine, changes } => {
-                self.set_attributes(by, machine, changes, events)
-            }
-            Mutation::SetPlatform { platform, factor } => {
-                self.set_platform(by, platform, *factor, events)
-            }
-            Mutation::AddUser { user, serial, validity } => {
-                self.add_user(by, user, (*serial, *validity), events)
-            }
-            Mutation::RevokeUser { user } => self.revoke_user(by, user, events),
-            Mutation::ResumeRescheduling => self.resume_rescheduling(by, events),
-            Mutation::GrantQuota { user, band, amount, from, until } => {
-                let (band, amount, from, until) = (*band, *amount, *from, *until);
-                self.grant_quota(by, &GrantRequest { user, band, amount, from, until }, events)
-            }
-            Mutation::RevokeQuota { grant } => self.revoke_quota(by, *grant, events),
-            Mutation::Oversell { band, percent } => self.oversell(by, *band, *percent, events),
-            Mutation::MeterQuota { on } => self.meter_quota(by, *on, events),
-            Mutation::UseCapability { capability, collection } => {
-                self.use_capability(by, *capability, *collection, events)
-            }
-            Mutation::SetCapability { user, capability, granted } => {
-                self.set_capability(by, user, *capability, *granted, events)
-            }
-            Mutation::IssueToken { machine, serial, validity } => {
-                self.issue_token(by, machine, (*serial, *validity), events)
-            }
-            Mutation::IssueReplicaToken { replica, serial, validity } => {
-                self.issue_replica_token(by, *replica, (*serial, *validity), events)
-            }
-            Mutation::RevokeMachine { machine } => self.revoke_machine(by, machine, events),
-            Mutation::AddReplica { address } => self.add_replica(by, address, events),
-            Mutation::RemoveReplica { replica } => self.remove_replica(by, *replica, events),
-        }
     }
 }

@@ -4,7 +4,32 @@
 use model::UserName;
 
 use super::Events;
+use crate::mutation::Change;
 use crate::{Cell, EventKind, Rejection, Reply, Rescheduling, Subject};
+
+/// Mark machines down again though many are silent, where the breaker has stopped it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ResumeRescheduling;
+
+impl Change for ResumeRescheduling {
+    fn allowed(&self, cell: &Cell, by: &UserName) -> Result<(), Rejection> {
+        cell.only_administrators(by, || "resume rescheduling".to_owned())
+    }
+
+    fn apply(
+        &self,
+        cell: &mut Cell,
+        by: &UserName,
+        events: &mut Events,
+    ) -> Result<Reply, Rejection> {
+        let Rescheduling::Stopped { .. } = cell.rescheduling else {
+            return Err(Rejection::NotStopped);
+        };
+        cell.rescheduling = Rescheduling::Resumed { since: cell.time, by: by.clone() };
+        events.add(Subject::Cell, EventKind::ReschedulingResumed);
+        Ok(Reply::Done)
+    }
+}
 
 impl Cell {
     pub(super) fn stop_rescheduling(&mut self, silent: u32, of: u32, events: &mut Events) {
@@ -21,19 +46,5 @@ impl Cell {
             self.rescheduling = Rescheduling::Allowed;
             events.add(Subject::Cell, EventKind::ReschedulingAllowed);
         }
-    }
-
-    pub(super) fn resume_rescheduling(
-        &mut self,
-        by: &UserName,
-        events: &mut Events,
-    ) -> Result<Reply, Rejection> {
-        self.only_administrators(by, || "resume rescheduling".to_owned())?;
-        let Rescheduling::Stopped { .. } = self.rescheduling else {
-            return Err(Rejection::NotStopped);
-        };
-        self.rescheduling = Rescheduling::Resumed { since: self.time, by: by.clone() };
-        events.add(Subject::Cell, EventKind::ReschedulingResumed);
-        Ok(Reply::Done)
     }
 }

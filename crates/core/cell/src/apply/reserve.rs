@@ -55,7 +55,7 @@ mod tests {
 
     use super::*;
     use crate::feasibility::testing::resources;
-    use crate::{Assignment, Mutation, Observation, Op, Outcome, RequestId};
+    use crate::{AddMachine, Assignment, Mutation, Observation, Op, Outcome, RequestId};
 
     const MIB: u64 = 1 << 20;
 
@@ -75,7 +75,8 @@ mod tests {
             incarnation.apply(&Op::Bootstrap { name, administrator: root.clone() });
             incarnation.apply(&Op::OpenSession { user: root });
             let name = MachineName::new("m1").expect("a name");
-            incarnation.ask(1, Mutation::AddMachine { name, address: "m1:1".to_owned() });
+            incarnation
+                .ask(1, Mutation::AddMachine(AddMachine { name, address: "m1:1".to_owned() }));
             let capacity = resources(1_000, 1_024 * MIB);
             let report = Arc::new(MachineReport { capacity, ..MachineReport::default() });
             incarnation.apply(&Op::DescribeMachine { machine: MachineId(1), report });

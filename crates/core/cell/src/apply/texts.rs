@@ -8,7 +8,7 @@ use spec::JobSpec;
 
 use super::cut;
 use crate::state::bounds::{ATTRIBUTE_CHARACTERS_MAX, ATTRIBUTES_MAX, REASON_CHARACTERS_MAX};
-use crate::{Mutation, Op, Rejection};
+use crate::{Op, Rejection};
 
 /// What the texts are called.
 const MACHINE_ADDRESS: &str = "a machine's address";
@@ -18,7 +18,7 @@ const CHANGES_MAX: usize = 2 * ATTRIBUTES_MAX;
 
 impl Op {
     /// Whether what it says in words is within the bounds that hold in every cell: see
-    /// [`Mutation::within_bounds`].
+    /// [`crate::Mutation::within_bounds`].
     ///
     /// # Errors
     /// With what is not, in words of bounded length.
@@ -28,44 +28,6 @@ impl Op {
             Self::Enrol { address, .. } => machine_address(address),
             // What the others say is the master's own, or names.
             _ => Ok(()),
-        }
-    }
-}
-
-impl Mutation {
-    /// Whether its texts, and its description, are within the bounds that hold in every cell.
-    ///
-    /// # Errors
-    /// With what is not, in words of bounded length. A cell would refuse it too, once it is in the log.
-    pub fn within_bounds(&self) -> Result<(), Rejection> {
-        match self {
-            Self::Submit(spec) => description(spec),
-            Self::AddMachine { address, .. } => machine_address(address),
-            Self::AddReplica { address } => replica_address(address),
-            Self::DrainMachine { reason, .. } => self::reason(reason),
-            Self::SetAttributes { machine, changes } => {
-                few(machine, changes)?;
-                attributes(changes)
-            }
-            Self::SetPlatform { platform, .. } => self::platform(platform),
-            // Names, numbers and digests are bounded by their types, ranges of tasks where they are asked
-            // for.
-            Self::Kill(_)
-            | Self::UndrainMachine { .. }
-            | Self::RemoveMachine { .. }
-            | Self::AddUser { .. }
-            | Self::RevokeUser { .. }
-            | Self::ResumeRescheduling
-            | Self::GrantQuota { .. }
-            | Self::RevokeQuota { .. }
-            | Self::Oversell { .. }
-            | Self::MeterQuota { .. }
-            | Self::UseCapability { .. }
-            | Self::SetCapability { .. }
-            | Self::IssueToken { .. }
-            | Self::IssueReplicaToken { .. }
-            | Self::RevokeMachine { .. }
-            | Self::RemoveReplica { .. } => Ok(()),
         }
     }
 }
@@ -107,7 +69,10 @@ pub(super) fn attributes(changes: &BTreeMap<String, Option<String>>) -> Result<(
 }
 
 /// A cell that is asked all the same takes more: most of them change nothing then.
-fn few(machine: &MachineName, changes: &BTreeMap<String, Option<String>>) -> Result<(), Rejection> {
+pub(super) fn few(
+    machine: &MachineName,
+    changes: &BTreeMap<String, Option<String>>,
+) -> Result<(), Rejection> {
     let said = changes.len();
     if said > CHANGES_MAX {
         return Err(Rejection::Impossible(format!(
@@ -134,7 +99,10 @@ mod tests {
     use spec::TaskSpec;
 
     use super::*;
-    use crate::{Cell, Outcome, RequestId};
+    use crate::{
+        AddMachine, AddReplica, Cell, DrainMachine, Mutation, Outcome, RequestId, SetAttributes,
+        SetPlatform,
+    };
 
     /// A cell of root's with machine m1.
     fn cell() -> Cell {
@@ -143,7 +111,7 @@ mod tests {
         let administrator = "root".parse().expect("a name");
         cell.apply(Time(1), &Op::Bootstrap { name, administrator });
         cell.apply(Time(3), &Op::OpenSession { user: "root".parse().expect("a name") });
-        let m1 = Mutation::AddMachine { name: machine(), address: "m1:1".to_owned() };
+        let m1 = Mutation::AddMachine(AddMachine { name: machine(), address: "m1:1".to_owned() });
         assert_eq!(apply(&mut cell, m1), Ok(crate::Reply::MachineAdded(MachineId(1))));
         cell
     }
@@ -169,23 +137,29 @@ mod tests {
     }
 
     fn drain(reason: String) -> Mutation {
-        Mutation::DrainMachine { machine: machine(), reason }
+        Mutation::DrainMachine(DrainMachine { machine: machine(), reason })
     }
 
     fn set(changes: impl IntoIterator<Item = (String, Option<String>)>) -> Mutation {
-        Mutation::SetAttributes { machine: machine(), changes: changes.into_iter().collect() }
+        Mutation::SetAttributes(SetAttributes {
+            machine: machine(),
+            changes: changes.into_iter().collect(),
+        })
     }
 
     fn platform(platform: String) -> Mutation {
-        Mutation::SetPlatform { platform, factor: GcuFactor::from_milli(2_000).expect("twice") }
+        Mutation::SetPlatform(SetPlatform {
+            platform,
+            factor: GcuFactor::from_milli(2_000).expect("twice"),
+        })
     }
 
     #[test]
     fn what_is_too_long_for_every_cell_is_told_before() {
         let long = |characters: usize| "x".repeat(characters);
         let named = |name: String| (name, None);
-        let at = |address: String| Mutation::AddMachine { name: machine(), address };
-        let replica = |address: String| Mutation::AddReplica { address };
+        let at = |address: String| Mutation::AddMachine(AddMachine { name: machine(), address });
+        let replica = |address: String| Mutation::AddReplica(AddReplica { address });
         let words = |what: &str, most| {
             format!("{what} must be 1 to {most} characters, none of them a control character")
         };
@@ -218,8 +192,8 @@ mod tests {
     fn what_is_as_long_as_it_may_be_is_taken() {
         let long = |characters: usize| "\u{e9}".repeat(characters);
         for mutation in [
-            Mutation::AddMachine { name: machine(), address: long(256) },
-            Mutation::AddReplica { address: long(256) },
+            Mutation::AddMachine(AddMachine { name: machine(), address: long(256) }),
+            Mutation::AddReplica(AddReplica { address: long(256) }),
             drain(long(1_000)),
             drain(String::new()),
             set((0..256).map(|number| (number.to_string(), Some(long(256))))),

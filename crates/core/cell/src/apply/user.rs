@@ -6,25 +6,42 @@ use std::sync::Arc;
 use model::{LogIndex, Serial, SessionId, Span, UserName};
 
 use super::Events;
+use crate::mutation::Change;
 use crate::state::bounds::{
     CERTIFICATE_VALIDITY_MAX, CERTIFICATE_VALIDITY_MIN, CERTIFICATES_OF_A_USER_MAX, USERS_MAX,
 };
 use crate::{Act, Cell, Certificate, EventKind, Rejection, Reply, Subject, User};
 
-impl Cell {
-    pub(super) fn add_user(
-        &mut self,
+/// Say that a certificate is issued to a user, who may be new.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AddUser {
+    /// Whom.
+    pub user: UserName,
+    /// The certificate's number.
+    pub serial: Serial,
+    /// How long it is valid, from the moment of this.
+    pub validity: Span,
+}
+
+impl Change for AddUser {
+    fn allowed(&self, cell: &Cell, by: &UserName) -> Result<(), Rejection> {
+        let name = &self.user;
+        cell.only_administrators(by, || format!("add user {name}"))
+    }
+
+    fn apply(
+        &self,
+        cell: &mut Cell,
         by: &UserName,
-        name: &UserName,
-        (serial, validity): (Serial, Span),
         events: &mut Events,
     ) -> Result<Reply, Rejection> {
-        self.only_administrators(by, || format!("add user {name}"))?;
+        let Self { user: name, serial, validity } = self;
+        let (serial, validity) = (*serial, *validity);
         if !(CERTIFICATE_VALIDITY_MIN..=CERTIFICATE_VALIDITY_MAX).contains(&validity) {
             return Err(Rejection::Validity(validity));
         }
-        let mut user = self.user_or_new(name)?;
-        let now = self.time;
+        let mut user = cell.user_or_new(name)?;
+        let now = cell.time;
         user.certificates.retain(|known| known.expires > now && known.serial != serial);
         let (has, most) = (user.certificates.len(), CERTIFICATES_OF_A_USER_MAX);
         if has >= most {
@@ -34,34 +51,50 @@ impl Cell {
         let certificate = Certificate { serial, issued: now, expires: now + validity };
         user.certificates.push(certificate);
         user.added.get_or_insert_with(|| Act { at: now, by: by.clone() });
-        self.users.insert(name.clone(), Arc::new(user));
+        cell.users.insert(name.clone(), Arc::new(user));
         events.add(Subject::Cell, EventKind::UserAdded { user: name.clone(), certificate });
         Ok(Reply::UserAdded(certificate))
     }
+}
 
-    pub(super) fn revoke_user(
-        &mut self,
+/// Refuse every certificate that a user has. What they run, runs on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RevokeUser {
+    /// Whose.
+    pub user: UserName,
+}
+
+impl Change for RevokeUser {
+    fn allowed(&self, cell: &Cell, by: &UserName) -> Result<(), Rejection> {
+        let name = &self.user;
+        cell.only_administrators(by, || format!("revoke user {name}"))
+    }
+
+    fn apply(
+        &self,
+        cell: &mut Cell,
         by: &UserName,
-        name: &UserName,
         events: &mut Events,
     ) -> Result<Reply, Rejection> {
-        self.only_administrators(by, || format!("revoke user {name}"))?;
+        let name = &self.user;
         if by == name {
             return Err(Rejection::RevokesOneself(name.clone()));
         }
-        let heard = |other: &&UserName| !self.users.get(*other).is_some_and(|u| u.is_shut_out());
-        if self.is_administrator(name) && !self.administrators().filter(heard).any(|a| a != name) {
+        let heard = |other: &&UserName| !cell.users.get(*other).is_some_and(|u| u.is_shut_out());
+        if cell.is_administrator(name) && !cell.administrators().filter(heard).any(|a| a != name) {
             return Err(Rejection::LastAdministrator(name.clone()));
         }
-        let known = self.knows(name);
-        let mut user = self.user_or_new(name)?;
+        let known = cell.knows(name);
+        let mut user = cell.user_or_new(name)?;
         user.certificates.clear();
-        user.revoked = Some(Act { at: self.time, by: by.clone() });
-        self.users.insert(name.clone(), Arc::new(user));
+        user.revoked = Some(Act { at: cell.time, by: by.clone() });
+        cell.users.insert(name.clone(), Arc::new(user));
         events.add(Subject::Cell, EventKind::UserRevoked { user: name.clone() });
         Ok(Reply::UserRevoked { known })
     }
+}
 
+impl Cell {
     /// What is known of a user, to be changed.
     fn user_or_new(&self, name: &UserName) -> Result<User, Rejection> {
         match self.users.get(name) {

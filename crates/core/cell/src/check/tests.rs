@@ -15,8 +15,8 @@ use spec::{JobSpec, TaskSpec};
 
 use crate::feasibility::testing::resources;
 use crate::{
-    Act, Assignment, Cell, Certificate, Job, JobState, Machine, MachineState, Mutation, Op,
-    RequestId, Rescheduling, Stages, TaskState, User,
+    Act, AddMachine, Assignment, Cell, Certificate, Job, JobState, Machine, MachineState, Mutation,
+    Op, RequestId, Rescheduling, Stages, TaskState, User,
 };
 
 const JOB: CollectionId = CollectionId(1);
@@ -72,7 +72,7 @@ fn sound() -> Cell {
     for op in [
         Op::Bootstrap { name: CellName::new("cc").expect("a name"), administrator: user("ana") },
         Op::OpenSession { user: user("ana") },
-        request(1, Mutation::AddMachine { name, address: "m1:1".to_owned() }),
+        request(1, Mutation::AddMachine(AddMachine { name, address: "m1:1".to_owned() })),
         Op::DescribeMachine { machine: MACHINE, report: Arc::new(report) },
         request(2, Mutation::Submit(Arc::new(spec))),
         Op::Assign(vec![assignment(0, 31_000), assignment(1, 31_001)]),

@@ -1,6 +1,6 @@
 //! Machines join with tokens, renew their certificates, and are revoked.
 
-use cell::{Actor, Cell, Mutation, Op, Outcome, Rejection, Reply, RequestId};
+use cell::{Actor, Cell, IssueToken, Mutation, Op, Outcome, Rejection, Reply, RequestId};
 use expect_test::expect;
 use model::{CellName, KeyDigest, MachineId, MachineName, Serial, SessionId, Span, Time};
 
@@ -513,7 +513,8 @@ fn bootstrapped() -> Cell {
 fn issue(cell: &mut Cell, at: u64, number: u64) -> Outcome {
     let id = RequestId { session: SessionId(1), sequence: cell.index().0 };
     let (machine, serial) = (name("m1"), serial(number));
-    let mutation = Mutation::IssueToken { machine, serial, validity: Span::from_secs(60) };
+    let mutation =
+        Mutation::IssueToken(IssueToken { machine, serial, validity: Span::from_secs(60) });
     cell.apply(Time(at * 1_000_000), &Op::Request { id, by: user("root"), mutation }).outcome
 }
 

@@ -6,7 +6,10 @@
 
 use std::collections::BTreeSet;
 
-use cell::{Assignment, Cell, DecisionChecker, Kill, Mutation, Observation, Op, RequestId};
+use cell::{
+    AddMachine, Assignment, Cell, DecisionChecker, DrainMachine, Kill, Mutation, Observation, Op,
+    RequestId, UndrainMachine,
+};
 use model::{
     CellName, CollectionId, End, Generation, InstanceId, JobName, MachineId, MachineName,
     SessionId, TaskIndex, TaskSelection, Time,
@@ -115,12 +118,12 @@ fn preempt(cell: &Cell, machine: u64) -> Option<Op> {
 
 fn drain(cell: &Cell, machine: u64) -> Option<Op> {
     let machine = cell.machine(MachineId(machine))?.name.clone();
-    Some(request(cell, Mutation::DrainMachine { machine, reason: String::new() }))
+    Some(request(cell, Mutation::DrainMachine(DrainMachine { machine, reason: String::new() })))
 }
 
 fn undrain(cell: &Cell, machine: u64) -> Option<Op> {
     let machine = cell.machine(MachineId(machine))?.name.clone();
-    Some(request(cell, Mutation::UndrainMachine { machine }))
+    Some(request(cell, Mutation::UndrainMachine(UndrainMachine { machine })))
 }
 
 fn observe(
@@ -140,7 +143,8 @@ fn begun() -> Cell {
     cell.apply(Time::ZERO, &Op::OpenSession { user: user("root") });
     for id in [1, 2] {
         let name = MachineName::new(&format!("m{id}")).expect("a name");
-        let add = request(&cell, Mutation::AddMachine { address: format!("{name}:1"), name });
+        let add =
+            request(&cell, Mutation::AddMachine(AddMachine { address: format!("{name}:1"), name }));
         cell.apply(Time::ZERO, &add);
         let report = report(&["ports=31000-31001"]);
         cell.apply(Time::ZERO, &Op::DescribeMachine { machine: MachineId(id), report });

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use cell::{
-    Act, Cell, Credentials, Death, Image, ImageError, Job, JobParts, JobState, Machine,
-    MachineState, Member, Mutation, Op, Outcome, PendingCause, Phase, Placement, Rejection,
-    Replica, Reply, RequestId, Submission, Task, TaskState, Token,
+    Act, AddMachine, AddReplica, Cell, Credentials, Death, Image, ImageError, Job, JobParts,
+    JobState, Machine, MachineState, Member, Mutation, Op, Outcome, PendingCause, Phase, Placement,
+    Rejection, Replica, Reply, RequestId, Submission, Task, TaskState, Token,
 };
 use model::{
     CellName, CollectionId, Generation, Level, MachineId, MachineName, ReplicaId, Serial,
@@ -245,7 +245,7 @@ fn one_replica_goes_on_alone_with_everything_else() {
         assert_eq!(Image { replicas, last_replica, ..after }, before, "nothing else changes");
 
         cell.apply(Time::ZERO, &Op::OpenSession { user: user("root") });
-        let add = Mutation::AddReplica { address: "h9:1".to_owned() };
+        let add = Mutation::AddReplica(AddReplica { address: "h9:1".to_owned() });
         let request = RequestId { session: SessionId(10), sequence: 1 };
         let add = Op::Request { id: request, by: user("root"), mutation: add };
         let added = Outcome::Request(Ok(Reply::ReplicaAdded(ReplicaId(next))));
@@ -285,9 +285,11 @@ fn a_cell_at_the_end_of_its_ids_gives_the_last_and_then_refuses() {
         mutation,
     };
     let submit = |name| Mutation::Submit(submitted(name, 1, &[]));
-    let add = |name: &str| Mutation::AddMachine {
-        name: MachineName::new(name).expect("a name"),
-        address: format!("{name}:1"),
+    let add = |name: &str| {
+        Mutation::AddMachine(AddMachine {
+            name: MachineName::new(name).expect("a name"),
+            address: format!("{name}:1"),
+        })
     };
     let full = |what: &str| {
         let (what, has) = (what.to_owned(), u64::MAX);
@@ -302,7 +304,7 @@ fn a_cell_at_the_end_of_its_ids_gives_the_last_and_then_refuses() {
     let last = Reply::MachineAdded(MachineId(u64::MAX));
     assert_eq!(apply(&request(3, add("m2"))), Outcome::Request(Ok(last)));
     assert_eq!(apply(&request(4, add("m3"))), full("machine ids"));
-    let add = |address: &str| Mutation::AddReplica { address: address.to_owned() };
+    let add = |address: &str| Mutation::AddReplica(AddReplica { address: address.to_owned() });
     let last = Reply::ReplicaAdded(ReplicaId(u64::MAX));
     assert_eq!(apply(&request(5, add("h2:1"))), Outcome::Request(Ok(last)));
     assert_eq!(apply(&request(6, add("h3:1"))), full("replica ids"));

@@ -4,8 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use cell::{
-    Applied, Assignment, Cell, DecisionChecker, Image, Job, Kill, Machine, MachineState,
-    MemberChange, Mutation, Observation, Op, Outcome, RequestId,
+    AddMachine, AddReplica, AddUser, Applied, Assignment, Cell, DecisionChecker, DrainMachine,
+    GrantQuota, Image, IssueReplicaToken, IssueToken, Job, Kill, Machine, MachineState,
+    MemberChange, MeterQuota, Mutation, Observation, Op, Outcome, Oversell, RemoveMachine,
+    RemoveReplica, RequestId, ResumeRescheduling, RevokeMachine, RevokeQuota, RevokeUser,
+    SetAttributes, SetCapability, SetPlatform, UndrainMachine, UseCapability,
 };
 use model::{
     Bytes, Capability, CellName, CollectionId, DirectoryId, End, Generation, GrantId, InstanceId,
@@ -108,38 +111,37 @@ fn mutation() -> impl Strategy<Value = Mutation> {
         TaskSelection::Some(ranges.into_iter().map(index).collect())
     });
     let tasks = prop_oneof![1 => Just(TaskSelection::All), 3 => ranges];
-    let names = ("m[1-4]", "m[1-4]:1").prop_map(|(name, address)| Mutation::AddMachine {
-        name: MachineName::new(&name).expect("a name"),
-        address,
+    let names = ("m[1-4]", "m[1-4]:1").prop_map(|(name, address)| {
+        Mutation::AddMachine(AddMachine { name: MachineName::new(&name).expect("a name"), address })
     });
     let name = || "m[1-3]".prop_map(|name| MachineName::new(&name).expect("a name"));
     let said =
         select(vec![("rack", Some("r1")), ("rack", None), ("platform", Some("p")), ("", None)]);
     let machines = prop_oneof![
-        2 => name().prop_map(|machine| Mutation::DrainMachine { machine, reason: String::new() }),
-        2 => name().prop_map(|machine| Mutation::UndrainMachine { machine }),
-        1 => name().prop_map(|machine| Mutation::RemoveMachine { machine }),
-        2 => (name(), said).prop_map(|(machine, (key, value))| Mutation::SetAttributes {
+        2 => name().prop_map(|machine| Mutation::DrainMachine(DrainMachine { machine, reason: String::new() })),
+        2 => name().prop_map(|machine| Mutation::UndrainMachine(UndrainMachine { machine })),
+        1 => name().prop_map(|machine| Mutation::RemoveMachine(RemoveMachine { machine })),
+        2 => (name(), said).prop_map(|(machine, (key, value))| Mutation::SetAttributes(SetAttributes {
             machine,
             changes: [(key.to_owned(), value.map(str::to_owned))].into(),
-        }),
-        1 => Just(Mutation::ResumeRescheduling),
+        })),
+        1 => Just(Mutation::ResumeRescheduling(ResumeRescheduling)),
         1 => (select(vec!["ana", "bob", "root"]), 0..4_u8, any::<u64>()).prop_map(
-            |(user, serial, validity)| Mutation::AddUser {
+            |(user, serial, validity)| Mutation::AddUser(AddUser {
                 user: user.parse().expect("a name"),
                 serial: Serial([serial; Serial::BYTES]),
                 validity: Span(validity >> 24),
-            }
+            })
         ),
         1 => select(vec!["ana", "bob", "root"])
-            .prop_map(|user| Mutation::RevokeUser { user: user.parse().expect("a name") }),
+            .prop_map(|user| Mutation::RevokeUser(RevokeUser { user: user.parse().expect("a name") })),
         1 => replicas(),
         1 => enrolment(),
         4 => quota(),
-        1 => select(vec!["0.5", "1", "2"]).prop_map(|factor| Mutation::SetPlatform {
+        1 => select(vec!["0.5", "1", "2"]).prop_map(|factor| Mutation::SetPlatform(SetPlatform {
             platform: "p".to_owned(),
             factor: factor.parse().expect("a factor"),
-        }),
+        })),
     ];
     prop_oneof![
         3 => (select(vec!["web", "db"]), 0..4_u64, options)
@@ -164,8 +166,8 @@ fn mutation() -> impl Strategy<Value = Mutation> {
 
 fn replicas() -> impl Strategy<Value = Mutation> {
     prop_oneof![
-        3 => "h[1-9]?".prop_map(|address| Mutation::AddReplica { address }),
-        1 => small_or_huge().prop_map(|id| Mutation::RemoveReplica { replica: ReplicaId(id) }),
+        3 => "h[1-9]?".prop_map(|address| Mutation::AddReplica(AddReplica { address })),
+        1 => small_or_huge().prop_map(|id| Mutation::RemoveReplica(RemoveReplica { replica: ReplicaId(id) })),
     ]
 }
 
@@ -188,11 +190,11 @@ fn named() -> impl Strategy<Value = MachineName> {
 fn enrolment() -> impl Strategy<Value = Mutation> {
     prop_oneof![
         4 => (named(), few(), seconds()).prop_map(
-            |(machine, serial, validity)| Mutation::IssueToken { machine, serial, validity }
+            |(machine, serial, validity)| Mutation::IssueToken(IssueToken { machine, serial, validity })
         ),
-        1 => named().prop_map(|machine| Mutation::RevokeMachine { machine }),
+        1 => named().prop_map(|machine| Mutation::RevokeMachine(RevokeMachine { machine })),
         2 => (2..6_u64, one(), seconds()).prop_map(|(replica, serial, validity)| {
-            Mutation::IssueReplicaToken { replica: ReplicaId(replica), serial, validity }
+            Mutation::IssueReplicaToken(IssueReplicaToken { replica: ReplicaId(replica), serial, validity })
         }),
     ]
 }
@@ -250,19 +252,19 @@ fn quota() -> impl Strategy<Value = Mutation> {
     });
     prop_oneof![
         6 => (who(), band(), amount, moment(), moment()).prop_map(
-            |(user, band, amount, from, until)| Mutation::GrantQuota {
+            |(user, band, amount, from, until)| Mutation::GrantQuota(GrantQuota {
                 user, band, amount, from, until,
-            }
+            })
         ),
-        2 => (0..5_u64).prop_map(|id| Mutation::RevokeQuota { grant: GrantId(id) }),
+        2 => (0..5_u64).prop_map(|id| Mutation::RevokeQuota(RevokeQuota { grant: GrantId(id) })),
         1 => (band(), small_or_huge_32())
-            .prop_map(|(band, percent)| Mutation::Oversell { band, percent }),
-        2 => prop::bool::weighted(0.8).prop_map(|on| Mutation::MeterQuota { on }),
+            .prop_map(|(band, percent)| Mutation::Oversell(Oversell { band, percent })),
+        2 => prop::bool::weighted(0.8).prop_map(|on| Mutation::MeterQuota(MeterQuota { on })),
         3 => (who(), select(Capability::ALL.to_vec()), prop::bool::weighted(0.7)).prop_map(
-            |(user, capability, granted)| Mutation::SetCapability { user, capability, granted }
+            |(user, capability, granted)| Mutation::SetCapability(SetCapability { user, capability, granted })
         ),
         1 => (select(Capability::ALL.to_vec()), small_or_huge()).prop_map(|(capability, id)| {
-            Mutation::UseCapability { capability, collection: CollectionId(id) }
+            Mutation::UseCapability(UseCapability { capability, collection: CollectionId(id) })
         }),
     ]
 }
@@ -430,7 +432,7 @@ fn begun() -> Cell {
     }
     for (sequence, name) in [(1, "m1"), (2, "m2")] {
         let name = MachineName::new(name).expect("a name");
-        let mutation = Mutation::AddMachine { address: format!("{name}:1"), name };
+        let mutation = Mutation::AddMachine(AddMachine { address: format!("{name}:1"), name });
         let id = RequestId { session: SessionId(3), sequence };
         cell.apply(Time::ZERO, &Op::Request { id, by: user("root"), mutation });
     }

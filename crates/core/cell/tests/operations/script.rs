@@ -68,8 +68,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cell::{
-    Assignment, Cell, DecisionChecker, Kill, MemberChange, Mutation, Observation, Op, Outcome,
-    Reply, RequestId,
+    AddMachine, AddReplica, AddUser, Assignment, Cell, DecisionChecker, DrainMachine, GrantQuota,
+    IssueReplicaToken, IssueToken, Kill, MemberChange, MeterQuota, Mutation, Observation, Op,
+    Outcome, Oversell, RemoveMachine, RemoveReplica, Reply, RequestId, ResumeRescheduling,
+    RevokeMachine, RevokeQuota, RevokeUser, SetAttributes, SetCapability, SetPlatform,
+    UndrainMachine, UseCapability,
 };
 use expect_test::Expect;
 use model::{
@@ -297,16 +300,21 @@ impl Script {
                 let Address { user: owner, job, tasks } = address;
                 Mutation::Kill(Kill { owner: owner.unwrap_or_else(|| user(by)), job, tasks })
             }
-            ["add", name, address] => Mutation::AddMachine {
+            ["add", name, address] => Mutation::AddMachine(AddMachine {
                 name: MachineName::new(name).expect("a machine's name"),
                 address: (*address).to_owned(),
-            },
-            ["drain", name, reason @ ..] => {
-                Mutation::DrainMachine { machine: machine_name(name), reason: reason.join(" ") }
+            }),
+            ["drain", name, reason @ ..] => Mutation::DrainMachine(DrainMachine {
+                machine: machine_name(name),
+                reason: reason.join(" "),
+            }),
+            ["undrain", name] => {
+                Mutation::UndrainMachine(UndrainMachine { machine: machine_name(name) })
             }
-            ["undrain", name] => Mutation::UndrainMachine { machine: machine_name(name) },
-            ["remove", name] => Mutation::RemoveMachine { machine: machine_name(name) },
-            ["say", name, changes @ ..] => Mutation::SetAttributes {
+            ["remove", name] => {
+                Mutation::RemoveMachine(RemoveMachine { machine: machine_name(name) })
+            }
+            ["say", name, changes @ ..] => Mutation::SetAttributes(SetAttributes {
                 machine: machine_name(name),
                 changes: changes
                     .iter()
@@ -315,52 +323,60 @@ impl Script {
                         None => ((*change).to_owned(), None),
                     })
                     .collect(),
-            },
-            ["resume"] => Mutation::ResumeRescheduling,
-            ["certify", name, serial, length @ ..] => Mutation::AddUser {
+            }),
+            ["resume"] => Mutation::ResumeRescheduling(ResumeRescheduling),
+            ["certify", name, serial, length @ ..] => Mutation::AddUser(AddUser {
                 user: user(name),
                 serial: self::serial(serial),
                 validity: match length {
                     [] => Span::from_secs(90 * 86_400),
                     length => validity(length),
                 },
-            },
-            ["revoke-user", name] => Mutation::RevokeUser { user: user(name) },
+            }),
+            ["revoke-user", name] => Mutation::RevokeUser(RevokeUser { user: user(name) }),
             ["grant", user, band, options @ ..] => grant(user, band, options),
-            ["revoke", id] => Mutation::RevokeQuota { grant: GrantId(number(id)) },
-            ["oversell", band, percent] => Mutation::Oversell {
+            ["revoke", id] => Mutation::RevokeQuota(RevokeQuota { grant: GrantId(number(id)) }),
+            ["oversell", band, percent] => Mutation::Oversell(Oversell {
                 band: band.parse().expect("a band"),
                 percent: u32::try_from(number(percent)).expect("percent"),
-            },
-            ["meter", on] => Mutation::MeterQuota { on: *on == "on" },
-            ["use", capability, job] => Mutation::UseCapability {
+            }),
+            ["meter", on] => Mutation::MeterQuota(MeterQuota { on: *on == "on" }),
+            ["use", capability, job] => Mutation::UseCapability(UseCapability {
                 capability: capability.parse().expect("a capability"),
                 collection: CollectionId(number(job)),
-            },
-            [what @ ("allow-to" | "forbid"), user, capability] => Mutation::SetCapability {
-                user: self::user(user),
-                capability: capability.parse().expect("a capability"),
-                granted: *what == "allow-to",
-            },
-            ["token", machine, serial, length @ ..] => Mutation::IssueToken {
+            }),
+            [what @ ("allow-to" | "forbid"), user, capability] => {
+                Mutation::SetCapability(SetCapability {
+                    user: self::user(user),
+                    capability: capability.parse().expect("a capability"),
+                    granted: *what == "allow-to",
+                })
+            }
+            ["token", machine, serial, length @ ..] => Mutation::IssueToken(IssueToken {
                 machine: machine_name(machine),
                 serial: self::serial(serial),
                 validity: validity(length),
-            },
-            ["replica-token", id, serial, length @ ..] => Mutation::IssueReplicaToken {
-                replica: replica(id),
-                serial: self::serial(serial),
-                validity: validity(length),
-            },
-            ["revoke-machine", machine] => {
-                Mutation::RevokeMachine { machine: machine_name(machine) }
+            }),
+            ["replica-token", id, serial, length @ ..] => {
+                Mutation::IssueReplicaToken(IssueReplicaToken {
+                    replica: replica(id),
+                    serial: self::serial(serial),
+                    validity: validity(length),
+                })
             }
-            ["add-replica", address @ ..] => Mutation::AddReplica { address: address.concat() },
-            ["remove-replica", id] => Mutation::RemoveReplica { replica: replica(id) },
-            ["platform", platform, factor] => Mutation::SetPlatform {
+            ["revoke-machine", machine] => {
+                Mutation::RevokeMachine(RevokeMachine { machine: machine_name(machine) })
+            }
+            ["add-replica", address @ ..] => {
+                Mutation::AddReplica(AddReplica { address: address.concat() })
+            }
+            ["remove-replica", id] => {
+                Mutation::RemoveReplica(RemoveReplica { replica: replica(id) })
+            }
+            ["platform", platform, factor] => Mutation::SetPlatform(SetPlatform {
                 platform: (*platform).to_owned(),
                 factor: factor.parse().expect("a factor"),
-            },
+            }),
             _ => panic!("{words:?} is not a request"),
         }
     }
@@ -426,7 +442,7 @@ fn grant(user: &str, band: &str, options: &[&str]) -> Mutation {
         }
     }
     let (user, band) = (self::user(user), band.parse().expect("a band"));
-    Mutation::GrantQuota { user, band, amount, from, until }
+    Mutation::GrantQuota(GrantQuota { user, band, amount, from, until })
 }
 
 /// An hour, unless it is said otherwise.

@@ -29,7 +29,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use borglet::{Borglet, Effect, Input};
-use cell::{Assignment, Mutation, RequestId};
+use cell::{AddMachine, Assignment, Mutation, RequestId};
 use expect_test::Expect;
 use model::{
     CellName, Random, ReplicaId, SessionId, Stamp, TaskIndex, TaskSelection, Term, UserName,
@@ -214,7 +214,10 @@ impl Cluster {
         self.propose(Op::OpenSession { user: ana });
         for number in 1..=machines {
             let address = format!("m{number}:1");
-            self.request(Mutation::AddMachine { name: name(&format!("m{number}")), address });
+            self.request(Mutation::AddMachine(AddMachine {
+                name: name(&format!("m{number}")),
+                address,
+            }));
             let report = machine_report();
             let borglet = borglet::Settings::default();
             let borglet =

@@ -2,6 +2,7 @@
 //!
 //! [`Cluster`]: super::cluster::Cluster
 
+use cell::AddMachine;
 use expect_test::expect;
 
 use super::cluster::session;
@@ -307,7 +308,7 @@ fn of_many_machines_that_are_taken_over_so_many_are_polled_at_once() {
     let mut world = World::new();
     for number in 2..=1_200 {
         let name = MachineName::new(&format!("m{number}")).expect("a name");
-        world.request(Mutation::AddMachine { name, address: format!("h:{number}") });
+        world.request(Mutation::AddMachine(AddMachine { name, address: format!("h:{number}") }));
     }
     world.actions.clear();
     let begun = world.now;

@@ -1,6 +1,7 @@
 //! Proposals of a link shard: repeated if lost, and none from what it cannot judge yet.
 
 use super::*;
+use cell::DrainMachine;
 
 impl World {
     /// The proposals so far as text; all of them are lost.
@@ -151,7 +152,7 @@ fn a_shard_concludes_nothing_from_a_report_that_is_ahead_of_its_cell() {
     let kill = kill("web", TaskSelection::All);
     let drain = || {
         let name = MachineName::new("m1").expect("a name");
-        Mutation::DrainMachine { machine: name, reason: String::new() }
+        Mutation::DrainMachine(DrainMachine { machine: name, reason: String::new() })
     };
     let more = {
         let mut report = MachineReport::clone(&machine());

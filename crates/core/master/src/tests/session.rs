@@ -23,7 +23,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use borglet::{TaskReport, TaskStatus};
-use cell::{Assignment, Mutation, Outcome, RequestId, Rescheduling};
+use cell::{
+    AddMachine, Assignment, Mutation, Outcome, RemoveMachine, RequestId, Rescheduling,
+    ResumeRescheduling,
+};
 use expect_test::Expect;
 use model::{
     Bytes, CellName, InstanceId, MachineReport, MilliCores, PortRange, Resources, SessionId, Stamp,
@@ -125,8 +128,10 @@ impl World {
             ["silent", ref machines @ ..] => self.silence(machines, true),
             ["answer", ref machines @ ..] => self.silence(machines, false),
             ["for", seconds] => self.pass(Span::from_secs(number(seconds))),
-            ["resume"] => self.request(Mutation::ResumeRescheduling),
-            ["remove", machine] => self.request(Mutation::RemoveMachine { machine: name(machine) }),
+            ["resume"] => self.request(Mutation::ResumeRescheduling(ResumeRescheduling)),
+            ["remove", machine] => {
+                self.request(Mutation::RemoveMachine(RemoveMachine { machine: name(machine) }))
+            }
             ["lead"] => self.lead(),
             ["restart"] => self.restart(),
             ["show"] => self.show(),
@@ -147,7 +152,10 @@ impl World {
         let report = machine_report();
         for number in 1..=machines {
             let address = format!("m{number}:1");
-            self.request(Mutation::AddMachine { name: name(&format!("m{number}")), address });
+            self.request(Mutation::AddMachine(AddMachine {
+                name: name(&format!("m{number}")),
+                address,
+            }));
             let machine = MachineId(number.into());
             self.apply(&Op::DescribeMachine { machine, report: Arc::clone(&report) });
             self.borglets.insert(machine, Borglet::default());

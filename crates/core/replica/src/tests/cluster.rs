@@ -7,7 +7,10 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use borglet::Report;
-use cell::{LEVEL, MachineState, Member, Mutation, Op, Outcome, Reply, RequestId, TEST_LEVEL};
+use cell::{
+    AddMachine, AddReplica, LEVEL, MachineState, Member, Mutation, Op, Outcome, RemoveReplica,
+    Reply, RequestId, TEST_LEVEL,
+};
 use master::{Answer, Poll};
 use model::{
     CellName, DirectoryId, Level, LogIndex, MachineId, MachineName, MachineReport, PortRange,
@@ -150,7 +153,8 @@ impl Cluster {
     /// Adds a replica with an empty disk, and waits until it is a voter.
     fn grow(&mut self, number: u64) {
         let leader = self.leader().expect("somebody leads");
-        let added = self.change(leader, Mutation::AddReplica { address: address(id(number)) });
+        let added =
+            self.change(leader, Mutation::AddReplica(AddReplica { address: address(id(number)) }));
         assert_eq!(added, Some(Ok(Reply::ReplicaAdded(id(number)))));
         self.start(id(number), self.level);
         self.until("it votes", |cluster| {
@@ -327,7 +331,7 @@ impl Cluster {
         let name = MachineName::new(name).expect("a name");
         let address = format!("{name}:1");
         matches!(
-            self.change(at, Mutation::AddMachine { name, address }),
+            self.change(at, Mutation::AddMachine(AddMachine { name, address })),
             Some(Ok(Reply::MachineAdded(_)))
         )
     }
@@ -347,12 +351,13 @@ impl Cluster {
 #[test]
 fn one_that_was_added_and_does_not_run_gets_no_vote() {
     let mut cluster = Cluster::bootstrapped(LEVEL);
-    let added = cluster.change(id(1), Mutation::AddReplica { address: address(id(2)) });
+    let added = cluster.change(id(1), Mutation::AddReplica(AddReplica { address: address(id(2)) }));
     assert_eq!(added, Some(Ok(Reply::ReplicaAdded(id(2)))));
     cluster.run(500);
     assert_eq!(cluster.cell(id(1)).replica(id(2)).map(|r| r.member), Some(Member::Learner));
     let name = MachineName::new("m9").expect("a name");
-    let added = cluster.change(id(1), Mutation::AddMachine { name, address: "m9:1".to_owned() });
+    let added = cluster
+        .change(id(1), Mutation::AddMachine(AddMachine { name, address: "m9:1".to_owned() }));
     assert!(matches!(added, Some(Ok(Reply::MachineAdded(_)))), "{added:?}");
     cluster.start(id(2), LEVEL);
     cluster.until("it votes", |cluster| {
@@ -479,7 +484,7 @@ fn what_waits_to_be_said_for_a_disk_that_takes_nothing_is_bounded() {
 #[test]
 fn a_snapshot_that_is_refused_does_not_displace_one_that_was_taken() {
     let mut cluster = Cluster::of(2);
-    let added = cluster.change(id(1), Mutation::AddReplica { address: address(id(3)) });
+    let added = cluster.change(id(1), Mutation::AddReplica(AddReplica { address: address(id(3)) }));
     assert_eq!(added, Some(Ok(Reply::ReplicaAdded(id(3)))));
     cluster.run(50);
     let older = cluster.cell(id(1)).clone();
@@ -542,7 +547,7 @@ fn the_leader_hands_over_and_can_be_removed() {
     cluster.until("the other leads", |cluster| cluster.leader() == Some(id(2)));
     assert!(cluster.add_machine(id(2), "m1"));
     // The leader is removed: it transfers leadership first.
-    let removed = cluster.change(id(2), Mutation::RemoveReplica { replica: id(2) });
+    let removed = cluster.change(id(2), Mutation::RemoveReplica(RemoveReplica { replica: id(2) }));
     assert_eq!(removed, Some(Ok(Reply::Done)));
     cluster.until("it is gone", |cluster| {
         cluster.leader().is_some_and(|leader| cluster.cell(leader).replica(id(2)).is_none())

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use cell::{EventKind, EvictionCause, Mutation};
+use cell::{EventKind, EvictionCause, Mutation, ResumeRescheduling, SetAttributes};
 use model::{InstanceId, Span, TaskId, Time};
 use replica::Codec;
 use spec::{Constraint, Relation};
@@ -72,8 +72,8 @@ pub(super) fn flapping<C: Codec>(cast: Cast<C>) -> Stage<C> {
 fn special(machine: &str) -> Mutation {
     let changes = [("special".to_owned(), Some("yes".to_owned()))].into();
     match model::MachineName::new(machine) {
-        Ok(machine) => Mutation::SetAttributes { machine, changes },
-        Err(_) => Mutation::ResumeRescheduling,
+        Ok(machine) => Mutation::SetAttributes(SetAttributes { machine, changes }),
+        Err(_) => Mutation::ResumeRescheduling(ResumeRescheduling),
     }
 }
 
@@ -190,7 +190,7 @@ pub(super) fn half<C: Codec>(cast: Cast<C>) -> Stage<C> {
     stage.passes(Span::from_secs(60));
     let moved = stage.moved(begin);
     stage.figure("tasks that were moved before somebody said so", moved, 0);
-    stage.world.ask(ROOT, Mutation::ResumeRescheduling);
+    stage.world.ask(ROOT, Mutation::ResumeRescheduling(ResumeRescheduling));
     stage
         .comes("seconds until all of them run elsewhere", 15, |cell| all(cell) && down(cell) == 20);
     let busiest = stage.busiest(begin, failed_machine);

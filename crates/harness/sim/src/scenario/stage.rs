@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use cell::{Cell, EventKind, EvictionCause, Job, Kill, Mutation, TaskState};
+use cell::{
+    Cell, DrainMachine, EventKind, EvictionCause, Job, Kill, Mutation, TaskState, UndrainMachine,
+};
 use model::{
     Bytes, InstanceId, JobName, MachineName, MilliCores, Priority, Resources, Span, TaskSelection,
     Time, UserName,
@@ -174,8 +176,8 @@ impl<C: Codec> Stage<C> {
         self.world.ask(
             who,
             match drained {
-                true => Mutation::DrainMachine { machine, reason },
-                false => Mutation::UndrainMachine { machine },
+                true => Mutation::DrainMachine(DrainMachine { machine, reason }),
+                false => Mutation::UndrainMachine(UndrainMachine { machine }),
             },
         );
     }

@@ -1,6 +1,6 @@
 //! What goes wrong with the replicas of the Borgmaster: their processes, their disks, and who they are.
 
-use cell::{Cell, Mutation};
+use cell::{Cell, Mutation, RemoveReplica};
 use model::{ReplicaId, Span};
 use replica::{Codec, Input};
 
@@ -146,7 +146,7 @@ impl<C: Codec> World<C> {
         let can = self.can_lose(host);
         if can {
             let replica: ReplicaId = self.masters[host].id();
-            self.ask(0, Mutation::RemoveReplica { replica });
+            self.ask(0, Mutation::RemoveReplica(RemoveReplica { replica }));
         }
         can
     }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use cell::{Applied, Cell, EventKind, Member, MemberChange, Mutation};
+use cell::{AddReplica, Applied, Cell, EventKind, Member, MemberChange, Mutation, RemoveReplica};
 use model::{DirectoryId, LogIndex, Random, ReplicaId, Span, Term};
 use replica::{Body, Codec, Input, Message, Snapshot};
 
@@ -103,7 +103,7 @@ impl Operator {
 
 /// Whether somebody asks for something of replicas.
 fn of_replicas(mutation: &Mutation) -> bool {
-    matches!(mutation, Mutation::AddReplica { .. } | Mutation::RemoveReplica { .. })
+    matches!(mutation, Mutation::AddReplica(_) | Mutation::RemoveReplica(_))
 }
 
 /// How long it takes to move a cell.
@@ -319,7 +319,7 @@ impl<C: Codec> World<C> {
         }
         for _ in 1..self.operator.wanted {
             let address = self.operator.address();
-            self.ask(0, Mutation::AddReplica { address });
+            self.ask(0, Mutation::AddReplica(AddReplica { address }));
         }
         self.agenda.at(self.now + LOOK, Event::OperatorLooks);
         self.agenda.at(self.now, Event::Reads);
@@ -341,12 +341,12 @@ impl<C: Codec> World<C> {
             .iter()
             .find(|id| self.place_of(**id).is_some_and(|place| self.masters[place].gone));
         let mutation = if let Some(lost) = lost {
-            Mutation::RemoveReplica { replica: *lost }
+            Mutation::RemoveReplica(RemoveReplica { replica: *lost })
         } else if stay.len() < self.operator.wanted {
-            Mutation::AddReplica { address: self.operator.address() }
+            Mutation::AddReplica(AddReplica { address: self.operator.address() })
         } else if stay.len() > self.operator.wanted && stay.len() > 1 {
             let Some(replica) = self.operator.random.one_of(&stay).copied() else { return };
-            Mutation::RemoveReplica { replica }
+            Mutation::RemoveReplica(RemoveReplica { replica })
         } else {
             return;
         };

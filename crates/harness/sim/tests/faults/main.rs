@@ -7,7 +7,7 @@ mod table;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use cell::{Cell, Mutation};
+use cell::{Cell, DrainMachine, Mutation, UndrainMachine};
 use model::{JobName, MachineName, Priority, Random, Span, Time, UserName};
 use sim::{
     Action, Checking, Commands, Crash, Disturbance, Fault, FaultKind, Load, Node, Nodes, Setting,
@@ -24,9 +24,13 @@ impl Filling {
     fn new() -> Self {
         let others = ["m2", "m3"].map(|name| MachineName::new(name).expect("a name"));
         let drain = |machine: MachineName| {
-            Action::Request(0, Mutation::DrainMachine { machine, reason: String::new() })
+            Action::Request(
+                0,
+                Mutation::DrainMachine(DrainMachine { machine, reason: String::new() }),
+            )
         };
-        let undrain = |machine| Action::Request(0, Mutation::UndrainMachine { machine });
+        let undrain =
+            |machine| Action::Request(0, Mutation::UndrainMachine(UndrainMachine { machine }));
         let drained = others.clone().map(drain).to_vec();
         Self([drained, vec![service()], others.map(undrain).to_vec()].into())
     }

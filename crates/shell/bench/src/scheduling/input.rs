@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context;
-use cell::{Cell, Mutation, Op, Outcome, Reply, RequestId, Reservation, attribute};
+use cell::{AddMachine, Cell, Mutation, Op, Outcome, Reply, RequestId, Reservation, attribute};
 use clap::Args;
 use model::{
     CellName, CollectionId, Generation, MachineId, MachineReport, SessionId, TaskId, TaskIndex,
@@ -137,7 +137,7 @@ impl Maker {
     fn machine(&mut self, machine: &trace::Machine) -> anyhow::Result<()> {
         let (name, by) = (machine.name.clone(), self.root.clone());
         let address = format!("{name}:1");
-        let added = self.request(&by, Mutation::AddMachine { name, address })?;
+        let added = self.request(&by, Mutation::AddMachine(AddMachine { name, address }))?;
         let Reply::MachineAdded(id) = added else { anyhow::bail!("{added:?}") };
         let report = MachineReport {
             capacity: machine.capacity,

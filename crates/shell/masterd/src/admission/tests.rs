@@ -1,6 +1,6 @@
 //! The policy as a table, and a core whose queue is held as full as each line says.
 
-use cell::{Kill, Op};
+use cell::{AddMachine, GrantQuota, Kill, MeterQuota, Op};
 use model::{
     Bytes, MachineId, MachineReport, MilliCores, PortRange, Resources, SessionId, TaskSelection,
 };
@@ -124,15 +124,21 @@ fn cell_with_a_grant() -> Cell {
         Op::Request { id, by: root.clone(), mutation }
     };
     let (name, address) = ("m1".parse().expect("a name"), "127.0.0.1:1".to_owned());
-    apply(request(Mutation::AddMachine { name, address }));
+    apply(request(Mutation::AddMachine(AddMachine { name, address })));
     let amount = Resources { cpu: MilliCores(1_000), ram: Bytes(1 << 30), ..<_>::default() };
     let (ports, attributes) = (PortRange::default(), <_>::default());
     let report =
         Arc::new(MachineReport { capacity: amount, ports, attributes, ..MachineReport::default() });
     apply(Op::DescribeMachine { machine: MachineId(1), report });
     let (user, band) = ("ana".parse().expect("a name"), Band::Production);
-    apply(request(Mutation::GrantQuota { user, band, amount, from: None, until: None }));
-    apply(request(Mutation::MeterQuota { on: true }));
+    apply(request(Mutation::GrantQuota(GrantQuota {
+        user,
+        band,
+        amount,
+        from: None,
+        until: None,
+    })));
+    apply(request(Mutation::MeterQuota(MeterQuota { on: true })));
     assert_eq!(cell.grants().count(), 1);
     cell
 }

@@ -3,7 +3,7 @@
 use std::pin::Pin;
 use std::task::Poll;
 
-use cell::Kill;
+use cell::{AddMachine, AddReplica, DrainMachine, Kill, SetAttributes, SetPlatform};
 use model::{GcuFactor, KeyDigest, MachineName, ReplicaId, Serial, SessionId, Span, TaskSelection};
 use spec::{JobSpec, TaskSpec};
 
@@ -83,7 +83,7 @@ async fn a_request_counts_for_what_its_message_takes() {
     for (bytes, counts) in [(10, SMALL_BYTES), (3 << 20, 3 << 20)] {
         let (service, by) = (held.service.clone(), Caller::of("root"));
         let (machine, reason) = ("m1".parse().expect("a name"), "soon".to_owned());
-        let drain = Mutation::DrainMachine { machine, reason };
+        let drain = Mutation::DrainMachine(DrainMachine { machine, reason });
         let id = id();
         let mut asking: Asking = Box::pin(async move {
             let (index, reply) = service.mutate(id, by, drain, bytes).await?;
@@ -101,11 +101,15 @@ async fn what_no_cell_takes_is_refused_before_it_is_proposed() {
     held.elect(Some(ReplicaId(1)));
     let long = |characters: usize| "x".repeat(characters);
     let machine = || -> MachineName { "m1".parse().expect("a name") };
-    let at = |address: &str| Mutation::AddMachine { name: machine(), address: address.to_owned() };
-    let replica = |address: &str| Mutation::AddReplica { address: address.to_owned() };
-    let set = |changes: &[(String, Option<String>)]| Mutation::SetAttributes {
-        machine: machine(),
-        changes: changes.iter().cloned().collect(),
+    let at = |address: &str| {
+        Mutation::AddMachine(AddMachine { name: machine(), address: address.to_owned() })
+    };
+    let replica = |address: &str| Mutation::AddReplica(AddReplica { address: address.to_owned() });
+    let set = |changes: &[(String, Option<String>)]| {
+        Mutation::SetAttributes(SetAttributes {
+            machine: machine(),
+            changes: changes.iter().cloned().collect(),
+        })
     };
     let many: Vec<_> = (0..100_000).map(|number| (number.to_string(), None)).collect();
     let (name, priority) = ("web".parse().expect("a name"), "free".parse().expect("one"));
@@ -125,7 +129,7 @@ async fn what_no_cell_takes_is_refused_before_it_is_proposed() {
         (at("https://m2:7801"), "it has more than a host and a port"),
         (at("m2"), "it has no host or no valid port"),
         (
-            Mutation::DrainMachine { machine: machine(), reason: megabytes.clone() },
+            Mutation::DrainMachine(DrainMachine { machine: machine(), reason: megabytes.clone() }),
             "a reason must be 1 to 1000 characters",
         ),
         (set(&[(megabytes.clone(), None)]), "an attribute's name must be 1 to 256 characters"),
@@ -135,7 +139,10 @@ async fn what_no_cell_takes_is_refused_before_it_is_proposed() {
         ),
         (set(&many), "100000 attributes of m1 are said at once: say at most 512"),
         (
-            Mutation::SetPlatform { platform: megabytes.clone(), factor: GcuFactor::ONE },
+            Mutation::SetPlatform(SetPlatform {
+                platform: megabytes.clone(),
+                factor: GcuFactor::ONE,
+            }),
             "a platform must be 1 to 256 characters",
         ),
         (Mutation::Submit(Arc::new(job)), "the job description is not valid: cmd: has"),

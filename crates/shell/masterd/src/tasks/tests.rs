@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use cell::{Assignment, Mutation, Observation, Op, RequestId};
+use cell::{AddMachine, AddUser, Assignment, Mutation, Observation, Op, RequestId, RevokeUser};
 use model::{
     Band, Bytes, Capability, CellName, End, JobName, KernelFeature, MachineId, MachineReport,
     MilliCores, PortRange, Resources, SessionId,
@@ -52,7 +52,11 @@ impl Told {
             Resources { cpu: MilliCores(9_000), ram: Bytes(9 << 30), ..Resources::default() };
         for (id, name) in [(1, "m1"), (2, "m2")] {
             let address = "m:1".to_owned();
-            told.request(1, "root", Mutation::AddMachine { name: machine(name), address });
+            told.request(
+                1,
+                "root",
+                Mutation::AddMachine(AddMachine { name: machine(name), address }),
+            );
             let ports = PortRange { first: 31_000, last: 31_009 };
             let report = MachineReport { capacity, ports, ..MachineReport::default() };
             let op = Op::DescribeMachine { machine: MachineId(id), report: Arc::new(report) };
@@ -145,7 +149,7 @@ fn a_key_is_certified_for_what_is_placed_on_the_very_machine_and_wants_it() {
     for nobody in ["1-0-2", "1-1-1", "3-0-1"] {
         assert_eq!(told.asked("m1", nobody), Some(Cause::Ended), "{nobody}");
     }
-    told.request(20, "root", Mutation::RevokeUser { user: user("ana") });
+    told.request(20, "root", Mutation::RevokeUser(RevokeUser { user: user("ana") }));
     assert_eq!(told.asked("m1", "1-0-1"), None, "what she runs, runs on");
     told.ends(30, "1-0-1", End::Exited { code: 0 });
     assert_eq!(told.asked("m1", "1-0-1"), Some(Cause::Ended));
@@ -171,13 +175,13 @@ fn a_certificate_is_accepted_as_long_as_its_life_is_placed() {
 #[test]
 fn a_certificate_falls_with_those_of_its_user() {
     let mut told = Told::new();
-    told.request(20, "root", Mutation::RevokeUser { user: user("ana") });
+    told.request(20, "root", Mutation::RevokeUser(RevokeUser { user: user("ana") }));
     for issued in [11, 20, 21] {
         assert_eq!(told.shown("ana", "1-0-1", issued), Some(Cause::Revoked), "{issued}");
     }
     let serial = Serial::from_bytes(&[9]).expect("a number");
     let validity = model::Span::from_secs(3_600);
-    told.request(30, "root", Mutation::AddUser { user: user("ana"), serial, validity });
+    told.request(30, "root", Mutation::AddUser(AddUser { user: user("ana"), serial, validity }));
     for (issued, cause) in [(11, Some(Cause::Revoked)), (20, Some(Cause::Revoked)), (21, None)] {
         assert_eq!(told.shown("ana", "1-0-1", issued), cause, "{issued}");
     }

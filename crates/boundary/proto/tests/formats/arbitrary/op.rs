@@ -4,8 +4,11 @@ use std::sync::Arc;
 
 use cell::feasibility::{CountedAt, NotGiven, UnschedulableReason};
 use cell::{
-    Assignment, Kill, Mutation, Observation, Op, Oversold, Rejection, Reply, RequestId,
-    Reservation, Shortfall, Submission,
+    AddMachine, AddReplica, AddUser, Assignment, DrainMachine, GrantQuota, IssueReplicaToken,
+    IssueToken, Kill, MeterQuota, Mutation, Observation, Op, Oversell, Oversold, Rejection,
+    RemoveMachine, RemoveReplica, Reply, RequestId, Reservation, ResumeRescheduling, RevokeMachine,
+    RevokeQuota, RevokeUser, SetAttributes, SetCapability, SetPlatform, Shortfall, Submission,
+    UndrainMachine, UseCapability,
 };
 use model::{
     Capability, CollectionId, Dimension, DirectoryId, GrantId, Level, SessionId, TaskId, TaskIndex,
@@ -31,32 +34,31 @@ fn mutation() -> BoxedStrategy<Mutation> {
             tasks
         })),
         (name(), any::<String>())
-            .prop_map(|(name, address)| Mutation::AddMachine { name, address }),
+            .prop_map(|(name, address)| Mutation::AddMachine(AddMachine { name, address })),
         (name(), any::<String>())
-            .prop_map(|(machine, reason)| Mutation::DrainMachine { machine, reason }),
-        name().prop_map(|machine| Mutation::UndrainMachine { machine }),
-        name().prop_map(|machine| Mutation::RemoveMachine { machine }),
-        (name(), btree_map(any::<String>(), of(any::<String>()), 0..4))
-            .prop_map(|(machine, changes)| Mutation::SetAttributes { machine, changes }),
+            .prop_map(|(machine, reason)| Mutation::DrainMachine(DrainMachine { machine, reason })),
+        name().prop_map(|machine| Mutation::UndrainMachine(UndrainMachine { machine })),
+        name().prop_map(|machine| Mutation::RemoveMachine(RemoveMachine { machine })),
+        (name(), btree_map(any::<String>(), of(any::<String>()), 0..4)).prop_map(
+            |(machine, changes)| Mutation::SetAttributes(SetAttributes { machine, changes })
+        ),
         (any::<String>(), factor())
-            .prop_map(|(platform, factor)| Mutation::SetPlatform { platform, factor }),
-        Just(Mutation::ResumeRescheduling),
-        (name(), serial(), any_span()).prop_map(|(user, serial, validity)| Mutation::AddUser {
-            user,
-            serial,
-            validity
-        }),
-        name().prop_map(|user| Mutation::RevokeUser { user }),
+            .prop_map(|(platform, factor)| Mutation::SetPlatform(SetPlatform { platform, factor })),
+        Just(Mutation::ResumeRescheduling(ResumeRescheduling)),
+        (name(), serial(), any_span()).prop_map(|(user, serial, validity)| Mutation::AddUser(
+            AddUser { user, serial, validity }
+        )),
+        name().prop_map(|user| Mutation::RevokeUser(RevokeUser { user })),
         of_quota(),
-        any::<String>().prop_map(|address| Mutation::AddReplica { address }),
-        replica().prop_map(|replica| Mutation::RemoveReplica { replica }),
+        any::<String>().prop_map(|address| Mutation::AddReplica(AddReplica { address })),
+        replica().prop_map(|replica| Mutation::RemoveReplica(RemoveReplica { replica })),
         (replica(), serial(), any_span()).prop_map(|(replica, serial, validity)| {
-            Mutation::IssueReplicaToken { replica, serial, validity }
+            Mutation::IssueReplicaToken(IssueReplicaToken { replica, serial, validity })
         }),
         (name(), serial(), any_span()).prop_map(|(machine, serial, validity)| {
-            Mutation::IssueToken { machine, serial, validity }
+            Mutation::IssueToken(IssueToken { machine, serial, validity })
         }),
-        name().prop_map(|machine| Mutation::RevokeMachine { machine }),
+        name().prop_map(|machine| Mutation::RevokeMachine(RevokeMachine { machine })),
     ]
     .boxed()
 }
@@ -65,22 +67,27 @@ fn of_quota() -> BoxedStrategy<Mutation> {
     let moment = || of(any::<u64>().prop_map(Time));
     prop_oneof![
         (name(), band(), resources(), moment(), moment()).prop_map(
-            |(user, band, amount, from, until)| Mutation::GrantQuota {
+            |(user, band, amount, from, until)| Mutation::GrantQuota(GrantQuota {
                 user,
                 band,
                 amount,
                 from,
                 until,
-            }
+            })
         ),
-        any::<u64>().prop_map(|id| Mutation::RevokeQuota { grant: GrantId(id) }),
-        (band(), any::<u32>()).prop_map(|(band, percent)| Mutation::Oversell { band, percent }),
-        any::<bool>().prop_map(|on| Mutation::MeterQuota { on }),
+        any::<u64>().prop_map(|id| Mutation::RevokeQuota(RevokeQuota { grant: GrantId(id) })),
+        (band(), any::<u32>())
+            .prop_map(|(band, percent)| Mutation::Oversell(Oversell { band, percent })),
+        any::<bool>().prop_map(|on| Mutation::MeterQuota(MeterQuota { on })),
         (name(), select(&Capability::ALL[..]), any::<bool>()).prop_map(
-            |(user, capability, granted)| Mutation::SetCapability { user, capability, granted }
+            |(user, capability, granted)| Mutation::SetCapability(SetCapability {
+                user,
+                capability,
+                granted
+            })
         ),
         (select(&Capability::ALL[..]), collection()).prop_map(|(capability, collection)| {
-            Mutation::UseCapability { capability, collection }
+            Mutation::UseCapability(UseCapability { capability, collection })
         }),
     ]
     .boxed()

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use cell::{
-    Act, Credentials, EventKind, Image, Mutation, Op, Rejection, ReplicaToken, Reply, Token,
-    TokenUse,
+    Act, Credentials, EventKind, Image, IssueReplicaToken, IssueToken, Mutation, Op, Rejection,
+    ReplicaToken, Reply, RevokeMachine, Token, TokenUse,
 };
 use model::{KeyDigest, MachineId, ReplicaId, Serial, Span, Time};
 
@@ -31,9 +31,9 @@ pub(super) fn ops() -> Vec<Op> {
 pub(super) fn requests() -> Vec<Mutation> {
     let (serial, validity) = (serial(7), Span::from_secs(3_600));
     vec![
-        Mutation::IssueToken { machine: name("m1"), serial, validity },
-        Mutation::RevokeMachine { machine: name("m1") },
-        Mutation::IssueReplicaToken { replica: ReplicaId(2), serial, validity },
+        Mutation::IssueToken(IssueToken { machine: name("m1"), serial, validity }),
+        Mutation::RevokeMachine(RevokeMachine { machine: name("m1") }),
+        Mutation::IssueReplicaToken(IssueReplicaToken { replica: ReplicaId(2), serial, validity }),
     ]
 }
 

@@ -1,6 +1,9 @@
 //! Replicas, and what happens to them.
 
-use cell::{EventKind, Image, Member, MemberChange, Mutation, Op, Rejection, Replica, Reply};
+use cell::{
+    AddReplica, EventKind, Image, Member, MemberChange, Mutation, Op, Rejection, RemoveReplica,
+    Replica, Reply,
+};
 use model::{DirectoryId, Level, ReplicaId};
 
 /// A new change does not compile until it is here, and then wants an example.
@@ -26,8 +29,8 @@ pub(super) fn ops() -> Vec<Op> {
 
 pub(super) fn requests() -> Vec<Mutation> {
     vec![
-        Mutation::AddReplica { address: "10.0.0.2:4700".to_owned() },
-        Mutation::RemoveReplica { replica: ReplicaId(2) },
+        Mutation::AddReplica(AddReplica { address: "10.0.0.2:4700".to_owned() }),
+        Mutation::RemoveReplica(RemoveReplica { replica: ReplicaId(2) }),
     ]
 }
 

@@ -3,7 +3,10 @@
 use model::{KeyDigest, Span};
 
 use super::*;
-use crate::{Applied, Credentials, DecisionChecker, Event, EventKind, Subject, Token};
+use crate::{
+    Applied, Credentials, DecisionChecker, Event, EventKind, IssueToken, RevokeMachine, Subject,
+    Token,
+};
 
 fn serial(number: u8) -> Serial {
     Serial([number; Serial::BYTES])
@@ -22,12 +25,14 @@ fn enrol(token: u8) -> Op {
 /// Machine m1 has used token 1, token 2 is unused, and m9 is a revoked name.
 fn enrolled() -> Cell {
     let mut cell = sound();
-    let issue = |token| Mutation::IssueToken {
-        machine: name("m1"),
-        serial: serial(token),
-        validity: Span::from_secs(60),
+    let issue = |token| {
+        Mutation::IssueToken(IssueToken {
+            machine: name("m1"),
+            serial: serial(token),
+            validity: Span::from_secs(60),
+        })
     };
-    let revoke = Mutation::RevokeMachine { machine: name("m9") };
+    let revoke = Mutation::RevokeMachine(RevokeMachine { machine: name("m9") });
     for (sequence, mutation) in (10..).zip([issue(1), issue(2), revoke]) {
         let id = RequestId { session: SessionId(1), sequence };
         cell.apply(Time(9), &Op::Request { id, by: user("ana"), mutation });

@@ -6,7 +6,7 @@ use spec::limits::{BYTES_MAX, CPU_MILLI_MAX};
 use super::*;
 use crate::state::Grant;
 use crate::state::bounds::TIME_MAX;
-use crate::{Applied, DecisionChecker};
+use crate::{Applied, DecisionChecker, GrantQuota, SetCapability};
 
 const GRANT: GrantId = GrantId(1);
 const MID: GrantId = GrantId(2);
@@ -18,7 +18,7 @@ fn request(sequence: u64, mutation: Mutation) -> Op {
 fn grant(whose: &str, band: Band, cpu: u64, until: Option<u64>) -> Mutation {
     let amount = resources(cpu, 256 << 20);
     let until = until.map(|seconds| Time(seconds * 1_000_000));
-    Mutation::GrantQuota { user: user(whose), band, amount, from: None, until }
+    Mutation::GrantQuota(GrantQuota { user: user(whose), band, amount, from: None, until })
 }
 
 fn submit(name: &str, cpu: u64) -> Mutation {
@@ -47,7 +47,11 @@ fn with_quota() -> Cell {
         request(4, grant("bob", Band::Mid, 1_500, Some(10))),
         request(
             5,
-            Mutation::SetCapability { user: user("bob"), capability: drains, granted: true },
+            Mutation::SetCapability(SetCapability {
+                user: user("bob"),
+                capability: drains,
+                granted: true,
+            }),
         ),
     ] {
         cell.apply(Time::ZERO, &op);

@@ -1,0 +1,226 @@
+//! What users change, as the log and requests hold it: `log.proto`.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use cell::{
+    AddMachine, AddReplica, AddUser, DrainMachine, GrantQuota, IssueReplicaToken, IssueToken, Kill,
+    MeterQuota, Mutation, Oversell, RemoveMachine, RemoveReplica, ResumeRescheduling,
+    RevokeMachine, RevokeQuota, RevokeUser, SetAttributes, SetCapability, SetPlatform,
+    UndrainMachine, UseCapability,
+};
+use model::{CollectionId, GrantId, ReplicaId, Time};
+
+use crate::error::{At, Fault, Malformed};
+use crate::{credential, read, v1};
+use v1::op;
+use v1::op::request::Mutation as MutationMessage;
+
+impl From<&Mutation> for MutationMessage {
+    fn from(mutation: &Mutation) -> Self {
+        match mutation {
+            Mutation::Submit(spec) => Self::Submit(spec.as_ref().into()),
+            Mutation::Kill(Kill { owner, job, tasks }) => Self::Kill(op::Kill {
+                owner: owner.to_string(),
+                job: job.to_string(),
+                tasks: Some(tasks.into()),
+            }),
+            Mutation::AddMachine(AddMachine { name, address }) => {
+                Self::AddMachine(op::AddMachine {
+                    name: name.to_string(),
+                    address: address.clone(),
+                })
+            }
+            Mutation::DrainMachine(DrainMachine { machine, reason }) => {
+                Self::DrainMachine(op::DrainMachine {
+                    machine: machine.to_string(),
+                    reason: reason.clone(),
+                })
+            }
+            Mutation::UndrainMachine(UndrainMachine { machine }) => {
+                Self::UndrainMachine(op::UndrainMachine { machine: machine.to_string() })
+            }
+            Mutation::RemoveMachine(RemoveMachine { machine }) => {
+                Self::RemoveMachine(op::RemoveMachine { machine: machine.to_string() })
+            }
+            Mutation::SetAttributes(SetAttributes { machine, changes }) => {
+                let set = |(name, value): (&String, &Option<String>)| {
+                    value.as_ref().map(|value| (name.clone(), value.clone()))
+                };
+                let unset = changes.iter().filter(|(_, value)| value.is_none());
+                Self::SetAttributes(op::SetAttributes {
+                    machine: machine.to_string(),
+                    set: changes.iter().filter_map(set).collect(),
+                    unset: unset.map(|(name, _)| name.clone()).collect(),
+                })
+            }
+            Mutation::SetPlatform(SetPlatform { platform, factor }) => {
+                Self::SetPlatform(op::SetPlatform {
+                    platform: platform.clone(),
+                    factor_milli: factor.milli(),
+                })
+            }
+            Mutation::AddUser(AddUser { user, serial, validity }) => Self::AddUser(op::AddUser {
+                user: user.to_string(),
+                serial: serial.to_string(),
+                validity: Some(crate::duration(*validity)),
+            }),
+            Mutation::RevokeUser(RevokeUser { user }) => {
+                Self::RevokeUser(op::RevokeUser { user: user.to_string() })
+            }
+            Mutation::ResumeRescheduling(ResumeRescheduling) => {
+                Self::ResumeRescheduling(v1::Nothing {})
+            }
+            Mutation::GrantQuota(GrantQuota { user, band, amount, from, until }) => {
+                Self::GrantQuota(op::GrantQuota {
+                    user: user.to_string(),
+                    band: band.to_string(),
+                    amount: Some(amount.into()),
+                    from: from.map(|from| from.0),
+                    until: until.map(|until| until.0),
+                })
+            }
+            Mutation::RevokeQuota(RevokeQuota { grant }) => Self::RevokeQuota(grant.0),
+            Mutation::Oversell(Oversell { band, percent }) => {
+                Self::Oversell(op::Oversell { band: band.to_string(), percent: *percent })
+            }
+            Mutation::MeterQuota(MeterQuota { on }) => Self::MeterQuota(*on),
+            Mutation::UseCapability(UseCapability { capability, collection }) => {
+                let (capability, collection) = (capability.to_string(), collection.0);
+                Self::UseCapability(op::UseCapability { capability, collection })
+            }
+            Mutation::SetCapability(SetCapability { user, capability, granted }) => {
+                Self::SetCapability(op::SetCapability {
+                    user: user.to_string(),
+                    capability: capability.to_string(),
+                    granted: *granted,
+                })
+            }
+            Mutation::IssueToken(IssueToken { machine, serial, validity }) => {
+                Self::IssueToken(v1::IssueToken {
+                    machine: machine.to_string(),
+                    serial: serial.to_string(),
+                    validity: Some(crate::duration(*validity)),
+                })
+            }
+            Mutation::IssueReplicaToken(IssueReplicaToken { replica, serial, validity }) => {
+                Self::IssueReplicaToken(v1::IssueReplicaToken {
+                    replica: replica.0,
+                    serial: serial.to_string(),
+                    validity: Some(crate::duration(*validity)),
+                })
+            }
+            Mutation::RevokeMachine(RevokeMachine { machine }) => {
+                Self::RevokeMachine(machine.to_string())
+            }
+            Mutation::AddReplica(AddReplica { address }) => {
+                Self::AddReplica(op::AddReplica { address: address.clone() })
+            }
+            Mutation::RemoveReplica(RemoveReplica { replica }) => Self::RemoveReplica(replica.0),
+        }
+    }
+}
+
+impl TryFrom<MutationMessage> for Mutation {
+    type Error = Malformed;
+
+    fn try_from(mutation: MutationMessage) -> Result<Self, Malformed> {
+        Ok(match mutation {
+            MutationMessage::Submit(spec) => {
+                Self::Submit(Arc::new(spec.try_into().field("submit")?))
+            }
+            MutationMessage::Kill(kill) => Self::Kill(Kill {
+                owner: read::name(&kill.owner, "owner").field("kill")?,
+                job: read::name(&kill.job, "job").field("kill")?,
+                tasks: read::message(kill.tasks, "tasks").field("kill")?,
+            }),
+            MutationMessage::AddMachine(add) => Self::AddMachine(AddMachine {
+                name: read::name(&add.name, "name").field("addMachine")?,
+                address: add.address,
+            }),
+            MutationMessage::DrainMachine(drain) => Self::DrainMachine(DrainMachine {
+                machine: read::name(&drain.machine, "machine").field("drainMachine")?,
+                reason: drain.reason,
+            }),
+            MutationMessage::UndrainMachine(undrain) => Self::UndrainMachine(UndrainMachine {
+                machine: read::name(&undrain.machine, "machine").field("undrainMachine")?,
+            }),
+            MutationMessage::RemoveMachine(remove) => Self::RemoveMachine(RemoveMachine {
+                machine: read::name(&remove.machine, "machine").field("removeMachine")?,
+            }),
+            MutationMessage::SetAttributes(set) => Self::SetAttributes(SetAttributes {
+                machine: read::name(&set.machine, "machine").field("setAttributes")?,
+                changes: changes(set.set, set.unset).field("setAttributes")?,
+            }),
+            MutationMessage::SetPlatform(set) => Self::SetPlatform(SetPlatform {
+                platform: set.platform,
+                factor: read::factor(set.factor_milli).field("factorMilli").field("setPlatform")?,
+            }),
+            MutationMessage::AddUser(add) => Self::AddUser(AddUser {
+                user: read::name(&add.user, "user").field("addUser")?,
+                serial: read::serial(&add.serial, "serial").field("addUser")?,
+                validity: read::span(add.validity, "validity").field("addUser")?,
+            }),
+            MutationMessage::RevokeUser(revoke) => Self::RevokeUser(RevokeUser {
+                user: read::name(&revoke.user, "user").field("revokeUser")?,
+            }),
+            MutationMessage::ResumeRescheduling(v1::Nothing {}) => {
+                Self::ResumeRescheduling(ResumeRescheduling)
+            }
+            MutationMessage::GrantQuota(grant) => Self::GrantQuota(GrantQuota {
+                user: read::name(&grant.user, "user").field("grantQuota")?,
+                band: read::band(&grant.band, "band").field("grantQuota")?,
+                amount: read::message(grant.amount, "amount").field("grantQuota")?,
+                from: grant.from.map(Time),
+                until: grant.until.map(Time),
+            }),
+            MutationMessage::IssueToken(issue) => {
+                credential::issue_of(&issue).field("issueToken")?
+            }
+            MutationMessage::IssueReplicaToken(issue) => {
+                credential::issue_replica_of(&issue).field("issueReplicaToken")?
+            }
+            MutationMessage::RevokeMachine(machine) => Self::RevokeMachine(RevokeMachine {
+                machine: read::name(&machine, "revokeMachine")?,
+            }),
+            MutationMessage::AddReplica(add) => {
+                Self::AddReplica(AddReplica { address: add.address })
+            }
+            MutationMessage::RemoveReplica(id) => {
+                Self::RemoveReplica(RemoveReplica { replica: ReplicaId(id) })
+            }
+            MutationMessage::RevokeQuota(id) => {
+                Self::RevokeQuota(RevokeQuota { grant: GrantId(id) })
+            }
+            MutationMessage::Oversell(oversell) => Self::Oversell(Oversell {
+                band: read::band(&oversell.band, "band").field("oversell")?,
+                percent: oversell.percent,
+            }),
+            MutationMessage::MeterQuota(on) => Self::MeterQuota(MeterQuota { on }),
+            MutationMessage::UseCapability(used) => Self::UseCapability(UseCapability {
+                capability: read::word(&used.capability, "capability").field("useCapability")?,
+                collection: CollectionId(used.collection),
+            }),
+            MutationMessage::SetCapability(set) => Self::SetCapability(SetCapability {
+                user: read::name(&set.user, "user").field("setCapability")?,
+                capability: read::word(&set.capability, "capability").field("setCapability")?,
+                granted: set.granted,
+            }),
+        })
+    }
+}
+
+/// What is said of a machine, and what is said no more; no attribute is both, or the latter twice.
+fn changes(
+    set: BTreeMap<String, String>,
+    unset: Vec<String>,
+) -> Result<BTreeMap<String, Option<String>>, Malformed> {
+    let mut changes: BTreeMap<_, _> =
+        set.into_iter().map(|(name, value)| (name, Some(value))).collect();
+    for (position, name) in unset.into_iter().enumerate() {
+        if changes.insert(name, None).is_some() {
+            return Err(Fault::Twice).element(position).field("unset");
+        }
+    }
+    Ok(changes)
+}

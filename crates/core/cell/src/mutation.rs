@@ -1,0 +1,222 @@
+//! What users can change: one type for each mutation, in the file of what it changes, with its bounds,
+//! its level, who may do it, and what it does.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use model::{Level, UserName};
+use spec::JobSpec;
+
+use crate::apply::Events;
+use crate::{
+    AddMachine, AddReplica, AddUser, Cell, DrainMachine, GrantQuota, IssueReplicaToken, IssueToken,
+    Kill, MeterQuota, Oversell, Rejection, RemoveMachine, RemoveReplica, Reply, ResumeRescheduling,
+    RevokeMachine, RevokeQuota, RevokeUser, SetAttributes, SetCapability, SetPlatform,
+    UndrainMachine, UseCapability,
+};
+
+/// A mutation.
+pub(crate) trait Change: Debug {
+    /// The level of the state machine that it takes to read it; see [`crate::Op::needs`].
+    fn needs(&self) -> Level {
+        Level(1)
+    }
+
+    /// Whether its texts are within the bounds that hold in every cell, whatever is in it.
+    fn within_bounds(&self) -> Result<(), Rejection> {
+        Ok(())
+    }
+
+    /// The address of a process that it names, which somebody will connect to.
+    fn address(&self) -> Option<&str> {
+        None
+    }
+
+    /// Whether a user may do it, as far as that does not depend on whose a job is.
+    fn allowed(&self, cell: &Cell, by: &UserName) -> Result<(), Rejection>;
+
+    /// Does it, for a user who may; or refuses, and changes nothing.
+    fn apply(
+        &self,
+        cell: &mut Cell,
+        by: &UserName,
+        events: &mut Events,
+    ) -> Result<Reply, Rejection>;
+}
+
+impl Cell {
+    pub(crate) fn mutate(
+        &mut self,
+        by: &UserName,
+        change: &dyn Change,
+        events: &mut Events,
+    ) -> Result<Reply, Rejection> {
+        if self.name.is_none() {
+            return Err(Rejection::NotBootstrapped);
+        }
+        let (needs, is) = (change.needs(), self.level);
+        if needs > is {
+            let why = format!("that needs a cell at level {needs}, and this one is at level {is}");
+            return Err(Rejection::Impossible(why));
+        }
+        change.allowed(self, by)?;
+        change.apply(self, by, events)
+    }
+}
+
+/// Makes the enum of all mutations, and the way from each to what it does.
+macro_rules! mutations {
+    ($($(#[$doc:meta])* $name:ident($type:ty),)*) => {
+        /// What a user can change.
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub enum Mutation {
+            $($(#[$doc])* $name($type),)*
+        }
+
+        impl Mutation {
+            /// Each by its name, in the order of the enum.
+            pub const NAMES: &'static [&'static str] = &[$(stringify!($name)),*];
+
+            /// Its name.
+            #[must_use]
+            pub fn name(&self) -> &'static str {
+                match self {
+                    $(Self::$name(_) => stringify!($name),)*
+                }
+            }
+
+            pub(crate) fn change(&self) -> &dyn Change {
+                match self {
+                    $(Self::$name(change) => change,)*
+                }
+            }
+        }
+
+        $(impl From<$type> for Mutation {
+            fn from(change: $type) -> Self {
+                Self::$name(change)
+            }
+        })*
+    };
+}
+
+mutations! {
+    /// Submit a job.
+    Submit(Arc<JobSpec>),
+    /// Kill a job, or some of its tasks.
+    Kill(Kill),
+    /// Add a machine by its name and the address of its Borglet.
+    AddMachine(AddMachine),
+    /// Empty a machine.
+    DrainMachine(DrainMachine),
+    /// Use a machine again that was drained.
+    UndrainMachine(UndrainMachine),
+    /// Remove a machine on which nothing is placed.
+    RemoveMachine(RemoveMachine),
+    /// Say something of a machine that goes before what it says itself.
+    SetAttributes(SetAttributes),
+    /// Say how much the cores of a platform do; 1 says nothing of it any more.
+    SetPlatform(SetPlatform),
+    /// Say that a certificate is issued to a user, who may be new.
+    AddUser(AddUser),
+    /// Refuse every certificate that a user has.
+    RevokeUser(RevokeUser),
+    /// Mark machines down again though many are silent, where the breaker has stopped it.
+    ResumeRescheduling(ResumeRescheduling),
+    /// Grant quota.
+    GrantQuota(GrantQuota),
+    /// Revoke a grant.
+    RevokeQuota(RevokeQuota),
+    /// Say how much of a band may be granted.
+    Oversell(Oversell),
+    /// Say whether what has no quota is refused.
+    MeterQuota(MeterQuota),
+    /// Record that a user does something with another's job.
+    UseCapability(UseCapability),
+    /// Let a user do something beyond what is their own, or no longer.
+    SetCapability(SetCapability),
+    /// Add a replica of the Borgmaster.
+    AddReplica(AddReplica),
+    /// Issue a token with which a machine, which may be new, joins once.
+    IssueToken(IssueToken),
+    /// Issue a token with which a replica's process joins once, in place of one that was not used.
+    IssueReplicaToken(IssueReplicaToken),
+    /// Refuse every certificate that a machine has, and every token for it.
+    RevokeMachine(RevokeMachine),
+    /// Remove a replica.
+    RemoveReplica(RemoveReplica),
+}
+
+impl Mutation {
+    /// The level of the state machine that it takes to read it: see [`crate::Op::needs`].
+    #[must_use]
+    pub fn needs(&self) -> Level {
+        self.change().needs()
+    }
+
+    /// Whether its texts, and its description, are within the bounds that hold in every cell.
+    ///
+    /// # Errors
+    /// With what is not, in words of bounded length. A cell would refuse it too, once it is in the log.
+    pub fn within_bounds(&self) -> Result<(), Rejection> {
+        self.change().within_bounds()
+    }
+
+    /// The address of a process that it names, as `host:port`, which somebody will connect to. The cell
+    /// does not look into it.
+    #[must_use]
+    pub fn address(&self) -> Option<&str> {
+        self.change().address()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Op, TEST_LEVEL};
+    use model::Time;
+
+    /// What a later build may bring.
+    #[derive(Debug)]
+    struct Later;
+
+    impl Change for Later {
+        fn needs(&self) -> Level {
+            TEST_LEVEL
+        }
+
+        fn allowed(&self, cell: &Cell, by: &UserName) -> Result<(), Rejection> {
+            cell.only_administrators(by, || "do what is new".to_owned())
+        }
+
+        fn apply(&self, cell: &mut Cell, _: &UserName, _: &mut Events) -> Result<Reply, Rejection> {
+            cell.platforms.insert("new".to_owned(), model::GcuFactor::ONE);
+            Ok(Reply::Done)
+        }
+    }
+
+    #[test]
+    fn what_needs_a_higher_level_changes_nothing_before_the_cell_is_at_it() {
+        let user = |name: &str| name.parse::<UserName>().expect("a name");
+        let mut cell = Cell::empty();
+        let mutate =
+            |cell: &mut Cell, by: &str| cell.mutate(&user(by), &Later, &mut Events::default());
+        assert_eq!(mutate(&mut cell, "root"), Err(Rejection::NotBootstrapped));
+        let (name, administrator) = ("lab".parse().expect("a name"), user("root"));
+        cell.apply(Time(1), &Op::Bootstrap { name, administrator });
+        let early = "that needs a cell at level 1000000, and this one is at level 1".to_owned();
+        for by in ["root", "ana"] {
+            assert_eq!(mutate(&mut cell, by), Err(Rejection::Impossible(early.clone())), "{by}");
+        }
+        assert_eq!(cell.platforms().count(), 0);
+        cell.apply(Time(2), &Op::RaiseLevel { to: TEST_LEVEL });
+        let not = Rejection::NotAllowed {
+            by: user("ana"),
+            what: "do what is new".to_owned(),
+            who: "an administrator".to_owned(),
+        };
+        assert_eq!(mutate(&mut cell, "ana"), Err(not));
+        assert_eq!(mutate(&mut cell, "root"), Ok(Reply::Done));
+        assert_eq!(cell.platforms().count(), 1);
+    }
+}
