@@ -193,7 +193,7 @@ fn what_needs_a_higher_level_than_the_cells_is_refused_until_it_is_raised() {
         Output::Refused(Ticket(1), refusal) => Some(refusal.to_string()),
         _ => None,
     });
-    let says = "the cell is at level 1 of the state machine, and the request needs level 2: try \
+    let says = "the cell is at level 1 of the state machine, and the request needs level 1000000: try \
                 again when every replica runs a build that supports it";
     assert_eq!(refused.as_deref(), Some(says));
     world.settle(vec![]);

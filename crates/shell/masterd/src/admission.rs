@@ -15,12 +15,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use cell::{Cell, Mutation, Total};
-use model::{Band, Serial, Time, UserName};
+use model::{Band, Time, UserName};
 use spec::JobSpec;
 use tonic::Status;
 
-use super::core::Request;
-use super::tally::Tally;
+use crate::request::{Principal, Request};
+use crate::tally::Tally;
 use rpc::metadata::RETRY_AFTER;
 
 /// How much may wait.
@@ -53,15 +53,6 @@ impl Load {
             bytes: self.bytes.saturating_sub(less.bytes),
         }
     }
-}
-
-/// Whose requests count together.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Principal {
-    /// A user's, and those of tasks of theirs.
-    User(UserName),
-    /// Those with one certificate: a join token's, or a machine's that renews it.
-    Certificate(Serial),
 }
 
 /// What is asked, by how important it is.

@@ -16,8 +16,8 @@ use rpc::{Expect, Identity, Rotating};
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 
-use super::core::Message;
-use super::metrics::Metrics;
+use crate::message::Message;
+use crate::metrics::Metrics;
 
 /// How long an answer may take beyond the time for which it may be held back.
 const PATIENCE: Duration = Duration::from_secs(3);

@@ -3,7 +3,7 @@
 
 use cell::Op;
 
-use super::core::Request;
+use crate::request::Request;
 
 /// Why a question is not proposed, if it is not.
 pub(super) fn check(ask: &Request) -> Result<(), String> {

@@ -1,8 +1,8 @@
 //! The core: one thread that takes every step of the replica. Whatever waits is drained before a
 //! step, so that it becomes durable together; a view of the cell is published after it.
 
-#[cfg(test)]
-mod stalled;
+mod batcher;
+mod rescheduling;
 mod standing;
 
 use std::collections::HashMap;
@@ -10,130 +10,35 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use cell::{Assignment, Cell, Mutation, Op, Outcome, RequestId, Rescheduling};
+use cell::Rescheduling;
 use checkpoint::Origin;
-use model::{LogIndex, ReplicaId, Term};
+use model::{ReplicaId, Term};
 use process::clock::Clock;
-use replica::{Bootstrap, Input, LogEntry, Output, Recovered, Refusal, Replica, Settings, Ticket};
+use replica::{Bootstrap, Input, LogEntry, Output, Recovered, Replica, Settings, Ticket};
 use tokio::sync::{mpsc, oneshot, watch};
 
+use self::batcher::Batcher;
 use self::standing::Standing;
-use super::admission::{Admission, Asked, Counted, Principal, Shed};
-use super::batcher::Batcher;
-use super::checkpointer::{Checkpoints, Written};
-use super::events::Recorder;
-use super::itself::Dismissed;
-use super::log::{Task, ToLog};
-use super::metrics::Metrics;
-pub(crate) use super::records::Records;
-use super::threads::Component;
-use super::users::Caller;
-pub(crate) use super::view::View;
-use super::{agents, bounds, peers, rescheduling};
-
-/// Something for the core.
-pub(crate) enum Message {
-    /// For the replica.
-    Input(Input),
-    /// Somebody asks and waits.
-    Request(Request, Asker),
-    /// Somebody waits until the view has all that was acknowledged anywhere before.
-    Read(oneshot::Sender<()>),
-    /// Somebody wants to follow the cell.
-    Follow(oneshot::Sender<Following>),
-    /// A checkpoint was written, or not.
-    Checkpointed(anyhow::Result<Written>),
-    /// The cell was looked at, and contradicted itself in so many places.
-    Checked(u64),
-    /// A replica says that the cell was restored, and goes on without this one: why.
-    Superseded(ReplicaId, String),
-    /// The process cannot go on.
-    Fail(anyhow::Error),
-    /// The process ends.
-    Stop,
-}
-
-/// What somebody asks.
-#[derive(Clone, Debug)]
-pub(crate) enum Request {
-    /// A session.
-    OpenSession(Caller),
-    /// A request in a session.
-    Mutate(RequestId, Caller, Mutation),
-    /// What a machine asks that joins or renews its certificate, or a replica that joins.
-    Enrolment(Op),
-    /// That assignments are judged.
-    Propose(Vec<Assignment>),
-}
-
-impl Request {
-    /// Whose it is; nobody's where it is a scheduler's.
-    fn by(&self) -> Option<Principal> {
-        match self {
-            Self::OpenSession(by) | Self::Mutate(_, by, _) => {
-                Some(Principal::User(by.user.clone()))
-            }
-            Self::Enrolment(
-                Op::Enrol { token: serial, .. }
-                | Op::JoinReplica { token: serial, .. }
-                | Op::RenewMachine { old: serial, .. },
-            ) => Some(Principal::Certificate(*serial)),
-            Self::Enrolment(_) | Self::Propose(_) => None,
-        }
-    }
-}
-
-/// Who asked, and counts among those who wait for as long.
-pub(crate) struct Asker {
-    answer: oneshot::Sender<Answered>,
-    /// Shared with whoever asks, where that may ask again.
-    counted: Arc<Counted>,
-    since: Instant,
-}
-
-/// The answer, with the index at which it was given.
-pub(crate) type Answered = Result<(LogIndex, Outcome), Refusal>;
-
-/// The cell at an index, and every record after it. The channel is closed on a follower that
-/// falls too far behind.
-pub(crate) struct Following {
-    pub(crate) cell: Cell,
-    pub(crate) entries: mpsc::Receiver<LogEntry>,
-}
+use crate::admission::Admission;
+use crate::disk::checkpointer::Checkpoints;
+use crate::disk::events::Recorder;
+use crate::disk::log::{Task, ToLog};
+use crate::handle::Core;
+use crate::itself::Dismissed;
+use crate::message::{Answered, Asker, Following, Message, Written};
+use crate::metrics::Metrics;
+use crate::records::Records;
+use crate::request::Request;
+use crate::threads::Component;
+use crate::view::View;
+use crate::{agents, peers};
 
 /// How far a follower may be behind, in records.
 const FOLLOWER_QUEUE: usize = 16_384;
-/// How often whoever waits for an answer looks whether the disk is full.
-const TROUBLE_LOOK: Duration = Duration::from_millis(200);
-/// For how long a leader that stops waits for another to lead.
-const HAND_OVER: Duration = Duration::from_secs(2);
 /// How old a view gets while it shows all but how far the others are.
 const VIEW_AGE: Duration = Duration::from_millis(50);
 /// How many messages are taken into one step.
 const STEP_MAX: usize = 4_096;
-
-/// A handle on the core.
-#[derive(Clone, Debug)]
-pub(crate) struct Core {
-    to_core: mpsc::Sender<Message>,
-    view: watch::Receiver<Arc<View>>,
-    ended: watch::Receiver<Option<Arc<anyhow::Error>>>,
-    to_log: ToLog,
-    admission: Arc<Admission>,
-}
-
-/// Why the core does not take a question.
-#[derive(Debug)]
-pub(crate) enum NotTaken {
-    /// Too much waits for it already.
-    Overloaded(Shed),
-    /// Nothing can be made durable now.
-    NoRoom(String),
-    /// It is refused whatever is in the cell.
-    Invalid(String),
-    /// The process ends.
-    Stopping,
-}
 
 pub(crate) struct Components {
     pub(crate) settings: Settings,
@@ -148,185 +53,6 @@ pub(crate) struct Components {
     pub(super) recorder: Recorder,
     pub(crate) admission: Arc<Admission>,
     pub(crate) metrics: Arc<Metrics>,
-}
-
-impl Core {
-    /// The newest view.
-    pub(crate) fn view(&self) -> Arc<View> {
-        Arc::clone(&self.view.borrow())
-    }
-
-    /// A receiver that sees every change of the view, or the newest of several.
-    pub(crate) fn watch(&self) -> watch::Receiver<Arc<View>> {
-        self.view.clone()
-    }
-
-    /// Asks by a message of so many bytes, unless the core has too much to do.
-    pub(crate) async fn ask(&self, ask: Request, bytes: usize) -> Result<Answered, NotTaken> {
-        let counted = self.count(&ask, bytes)?;
-        self.ask_counted(ask, counted).await
-    }
-
-    /// The same for what counts already. All that anybody asks comes this way, and nothing is proposed
-    /// that is refused here.
-    pub(super) async fn ask_counted(
-        &self,
-        ask: Request,
-        counted: Arc<Counted>,
-    ) -> Result<Answered, NotTaken> {
-        if let Some(why) = self.to_log.trouble() {
-            return Err(NotTaken::NoRoom(why));
-        }
-        bounds::check(&ask).map_err(NotTaken::Invalid)?;
-        let asked = counted.asked();
-        let (answer, mut answered) = oneshot::channel();
-        let asker = Asker { answer, counted, since: Instant::now() };
-        self.to_core.try_send(Message::Request(ask, asker)).map_err(|error| match error {
-            mpsc::error::TrySendError::Full(_) => {
-                NotTaken::Overloaded(self.admission.shed(asked, None, 1))
-            }
-            mpsc::error::TrySendError::Closed(_) => NotTaken::Stopping,
-        })?;
-        loop {
-            tokio::select! {
-                answered = &mut answered => return answered.map_err(|_| NotTaken::Stopping),
-                () = tokio::time::sleep(TROUBLE_LOOK) => {}
-            }
-            // The disk was full when it came to this one: it is in the queue, and nobody knows for
-            // how long.
-            if let Some(why) = self.to_log.trouble() {
-                let why = format!("{why}. What was asked may still be done when there is room");
-                return Err(NotTaken::NoRoom(why));
-            }
-        }
-    }
-
-    /// Counts a question of so many bytes among what waits, for as long as what is given lives.
-    pub(super) fn count(&self, ask: &Request, bytes: usize) -> Result<Arc<Counted>, NotTaken> {
-        let view = self.view();
-        let asked = Asked::of(ask, &view.cell, view.now());
-        self.count_as(asked, ask.by(), bytes)
-    }
-
-    /// The same before it is known what exactly is asked.
-    pub(super) fn count_as(
-        &self,
-        asked: Asked,
-        by: Option<Principal>,
-        bytes: usize,
-    ) -> Result<Arc<Counted>, NotTaken> {
-        let counted = self.admission.admit(asked, by, bytes);
-        counted.map(Arc::new).map_err(|shed| match self.to_log.trouble() {
-            // What waits does so for the disk.
-            Some(why) => NotTaken::NoRoom(why),
-            None => NotTaken::Overloaded(shed),
-        })
-    }
-
-    /// Hands something over, as soon as there is room for it.
-    pub(super) async fn tell(&self, message: Message) -> Result<(), ()> {
-        self.to_core.send(message).await.map_err(drop)
-    }
-
-    /// Waits until the newest view has all that was acknowledged anywhere before this was called.
-    pub(super) async fn read(&self) -> Option<()> {
-        let (answer, answered) = oneshot::channel();
-        self.tell(Message::Read(answer)).await.ok()?;
-        answered.await.ok()
-    }
-
-    /// Follows the cell.
-    pub(crate) async fn follow(&self) -> Option<Following> {
-        let (answer, answered) = oneshot::channel();
-        self.to_core.send(Message::Follow(answer)).await.ok()?;
-        answered.await.ok()
-    }
-
-    /// Waits until the cell is what the whole log gives: from then on it can be read. Whether that
-    /// came to be before the core ended.
-    pub(crate) async fn caught_up(&self) -> bool {
-        let mut view = self.view.clone();
-        view.wait_for(|view| view.caught_up).await.is_ok()
-    }
-
-    /// Whether the cell is that already.
-    pub(crate) fn has_caught_up(&self) -> bool {
-        self.view.borrow().caught_up
-    }
-
-    /// Waits until this replica has heard of no leader for so long: what it knows may be old, and
-    /// others may go on without it.
-    pub(super) async fn led_by_nobody(&self, time: Duration) {
-        let mut view = self.view.clone();
-        loop {
-            let left = view.wait_for(|view| view.leader.is_none()).await.is_ok();
-            let led = async { view.wait_for(|view| view.leader.is_some()).await.is_ok() };
-            match tokio::time::timeout(time, led).await {
-                Ok(true) if left => {}
-                // The core has ended, and with it all that anybody follows.
-                Ok(_) => std::future::pending().await,
-                Err(_) => return,
-            }
-        }
-    }
-
-    /// Before an orderly end: lets another replica lead, where this one does and there is another.
-    pub(crate) async fn hand_over(&self) {
-        let view = self.view();
-        if view.leads.is_none() || view.cell.voters().count() < 2 {
-            return;
-        }
-        let _gone = self.tell(Message::Input(Input::Transfer(None))).await;
-        let mut view = self.view.clone();
-        let led = view.wait_for(|view| view.leads.is_none());
-        let _in_vain = tokio::time::timeout(HAND_OVER, led).await;
-    }
-
-    /// How much waits in its queue, and for how much there is room.
-    pub(super) fn queue(&self) -> (usize, usize) {
-        let most = self.to_core.max_capacity();
-        (most.saturating_sub(self.to_core.capacity()), most)
-    }
-
-    /// Whether its queue and what waits for an answer leave room for more, and why not.
-    pub(super) fn has_room(&self) -> Result<(), String> {
-        let (used, most) = self.queue();
-        match used < most && self.admission.has_room() {
-            true => Ok(()),
-            false => Err(format!(
-                "{used} of {most} places are taken, and {} requests wait",
-                self.admission.waiting().0
-            )),
-        }
-    }
-
-    /// Why nothing can be made durable now, where that is so.
-    pub(super) fn trouble(&self) -> Option<String> {
-        self.to_log.trouble()
-    }
-
-    pub(super) fn admission(&self) -> &Admission {
-        &self.admission
-    }
-
-    /// Waits until the core has ended by itself.
-    pub(crate) async fn stopped(&self) {
-        let mut ended = self.ended.clone();
-        let _gone = ended.wait_for(Option::is_some).await;
-    }
-
-    /// Ends the core; the error with which it had ended by itself, if it had.
-    pub(crate) fn stop(self) -> anyhow::Result<()> {
-        let _gone = self.to_core.blocking_send(Message::Stop);
-        let ended = self.ended.borrow().clone();
-        match ended {
-            Some(error) => Err(match error.downcast_ref::<Dismissed>() {
-                Some(dismissed) => dismissed.clone().into(),
-                None => anyhow::anyhow!("{error:#}"),
-            }),
-            None => Ok(()),
-        }
-    }
 }
 
 /// The read that this replica asks for itself, to know when it has caught up.
@@ -385,7 +111,7 @@ pub(crate) fn start(parts: Components) -> anyhow::Result<Core> {
     let (view, views) = watch::channel(Arc::new(first));
     let (ended, has_ended) = watch::channel(None);
     let log = to_log.clone();
-    let core = Core { to_core, view: views, ended: has_ended, to_log: log, admission };
+    let core = Core::new(to_core, views, has_ended, log, admission);
     let thread = Thread {
         clock,
         replica,

@@ -12,7 +12,7 @@ use replication::v1::replication_client::ReplicationClient;
 use rpc::{Expect, Role, Rotating};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::itself::{Dismissed, Itself};
+use crate::itself::{Dismissed, Itself};
 
 /// For how long the former replicas are asked: as long as one that starts may take to find a leader.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -18,11 +18,13 @@ use spec::JobSpec;
 use store::{DataDirectory, Retention};
 use tokio::sync::mpsc;
 
-use super::core::{Core, Message, Request};
-use super::metrics::Metrics;
-use super::recover;
-use super::users::Caller;
-use super::{CORE_QUEUE, WAITING_BYTES, admission, agents, checkpointer, core, events, log, peers};
+use crate::caller::Caller;
+use crate::disk::{checkpointer, events, log};
+use crate::handle::Core;
+use crate::message::Message;
+use crate::metrics::Metrics;
+use crate::request::Request;
+use crate::{CORE_QUEUE, WAITING_BYTES, admission, agents, core, peers, recover};
 
 /// The replicas, all in this process.
 pub struct InProcessCluster(Vec<Replica>);

@@ -3,57 +3,39 @@
 //! Threads (design, section 2): `core` takes every step of the replica; `log` writes and syncs its
 //! records; `agents` polls the machines; `serve` answers requests from views of the cell. The
 //! queues between them are bounded; what does not fit is refused to whoever asks.
+//!
+//! From the bottom up, each module uses only those before it: `caller` says who asks, `request` and
+//! `message` what the core is told, `admission` how much of it is accepted; `metrics` counts, `view` is
+//! what is read; `disk`, `agents` and `peers` are the core's threads for the disk, the machines and the
+//! other replicas; `handle` is the core as others have it, and `core` its thread; `reads` makes answers
+//! of a cell, and `service` serves all of it.
 
 mod admission;
 mod agents;
 mod arguments;
-mod asking;
-mod batcher;
 mod bounds;
-mod changes;
-mod checkpointer;
+mod caller;
 mod core;
-mod enrolment;
-mod events;
-mod following;
+mod disk;
 mod former;
-mod front;
-mod gate;
-mod health;
+mod handle;
 pub mod in_process;
 pub mod itself;
-mod log;
-mod logs;
-mod machines;
+mod message;
 mod metrics;
 pub mod past;
 mod peers;
-mod quota;
+mod pieces;
 mod reads;
 mod records;
 pub mod recover;
-mod rejections;
-mod replicas;
-mod replication;
-mod rescheduling;
+mod request;
 mod restarts;
-mod routes;
-mod saving;
-mod scheduling;
 mod service;
-mod settling;
 mod silence;
-mod streams;
-mod summary;
 mod tally;
-mod tasks;
-#[cfg(test)]
-mod test_services;
 mod threads;
-mod users;
 mod view;
-mod views;
-mod watching;
 
 use std::net::TcpListener;
 use std::path::PathBuf;
@@ -61,6 +43,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
+use disk::{checkpointer, events, log};
 use itself::Itself;
 use model::{DirectoryId, Level, LogIndex};
 use process::joining::{Given, Joining};
@@ -192,11 +175,11 @@ fn run(options: &Options, listener: TcpListener) -> anyhow::Result<()> {
         (agents.handle(), peers.handle()),
         (Arc::clone(&authority), options.validity),
         past::Past::of(directory.path()),
-        watching::EventSource::new(&directory.events(), keeper.kept()),
+        service::watching::EventSource::new(&directory.events(), keeper.kept()),
         refusals.clone(),
         metrics,
     );
-    let replicas = replication::Replicas::server(service.clone(), directory.checkpoints());
+    let replicas = service::replication::Replicas::server(service.clone(), directory.checkpoints());
     let routes = service.routes(replicas)?;
     let limits = rpc::transport::Limits { drain: Duration::from_millis(200), ..Default::default() };
     let served = serve.block_on(async {

@@ -27,8 +27,8 @@ use tokio::process::{Child, ChildStdout};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tonic::{Code, Status};
 
-use super::reads::Reads;
-use super::saving;
+use crate::pieces;
+use crate::reads::Reads;
 
 /// The name of the hidden command that the child runs.
 pub const COMMAND: &str = "answer-from-the-past";
@@ -96,7 +96,7 @@ impl Past {
         while let Some(answer) = in_time(next(&mut answers)).await? {
             match answered_or_refused(Some(answer))? {
                 Answer::Checkpoint(piece) => {
-                    if !saving::send(to_client, piece).await {
+                    if !pieces::send(to_client, piece).await {
                         return Ok(());
                     }
                 }
@@ -170,7 +170,7 @@ pub fn answer(directory: &Path) -> anyhow::Result<()> {
     let answer = match answered(directory, question) {
         Ok(Answered::Whole(answer)) => *answer,
         Ok(Answered::Pieces(cell, origin)) => {
-            return saving::pieces(&cell, origin, |piece| {
+            return pieces::pieces(&cell, origin, |piece| {
                 say(Answer::Checkpoint(v1::SaveCheckpointResponse { piece: Some(piece) }))
             });
         }

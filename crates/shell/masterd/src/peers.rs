@@ -23,10 +23,12 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
 use tonic::{Code, Status};
 
-use super::core::Message;
-use super::itself::Dismissed;
-use super::replication::SUPERSEDED;
+use crate::itself::Dismissed;
+use crate::message::Message;
 
+/// How a replica says to one of before a restoration that the cell goes on without it. Whoever is of a
+/// cell that lives does not believe it.
+pub(super) const SUPERSEDED: Code = Code::Aborted;
 /// How many messages may wait for a replica.
 const QUEUE: usize = 4_096;
 /// How many messages go together at most, and how many bytes of records; one message's more, but

@@ -1,6 +1,10 @@
 //! What is read of a cell, from whichever moment it is: the serving view, or one that was rebuilt from
 //! the kept past. The answers are functions of the cell, of who asks, and of a time.
 
+pub(crate) mod rejections;
+pub(crate) mod settling;
+pub(crate) mod views;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -9,10 +13,9 @@ use model::{JobName, LabelQuery, TaskIndex, TaskSelection, Time, UserName};
 use proto::v1;
 use tonic::Status;
 
-use super::rejections::{no_such_job, no_such_machine};
-use super::users::Caller;
-use super::view::View;
-use super::views;
+use self::rejections::{no_such_job, no_such_machine};
+use crate::caller::Caller;
+use crate::view::View;
 
 /// The jobs or machines that a request may name.
 const NAMES_MAX: usize = 1_000;

@@ -3,7 +3,7 @@
 use cell::{Applied, Cell, Op};
 use model::Time;
 
-use super::events;
+use crate::disk::events;
 
 /// The form of operations in the log: protobuf.
 pub struct Records;

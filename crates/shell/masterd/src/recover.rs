@@ -9,7 +9,7 @@ use replica::{HardState, LogEntry, Recovered};
 use store::DataDirectory;
 use store::log::{Kind, Log, Options, RecordRef, Repair};
 
-use super::itself::Dismissed;
+use crate::itself::Dismissed;
 
 /// Reads the newest checkpoint that is whole, and the log after it.
 ///

@@ -1,6 +1,31 @@
 //! What the master serves to users and tools. Reads are answered from the newest view, with its
 //! index; mutations go through the core and are answered when they are committed.
 
+mod asking;
+mod changes;
+mod enrolment;
+mod following;
+mod front;
+mod gate;
+mod health;
+mod logs;
+mod machines;
+mod quota;
+mod replicas;
+pub(crate) mod replication;
+mod rescheduling;
+mod routes;
+mod saving;
+mod scheduling;
+mod serving;
+mod streams;
+mod summary;
+mod tasks;
+#[cfg(test)]
+mod test_services;
+mod users;
+pub(crate) mod watching;
+
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,18 +46,19 @@ use tokio_stream::Stream;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 
-use super::core::{self, Core};
-use super::logs::{newest_life, relay, say_not_kept};
-use super::metrics::{Metrics, Requests};
-use super::past::Past;
-use super::reads::{Reads, few, job_address, selection, selection_of};
-use super::rejections::rejected;
-use super::streams::{Streams, holding};
-use super::summary::Summary;
-use super::tasks::{self, split};
-use super::users::Caller;
-use super::watching::EventSource;
-use super::{agents, changes, following, gate, peers, quota, routes};
+use self::logs::{newest_life, relay, say_not_kept};
+use self::streams::{Streams, holding};
+use self::summary::Summary;
+use self::tasks::split;
+use self::watching::EventSource;
+use crate::caller::Caller;
+use crate::caller::tasks::{may_submit, may_touch};
+use crate::handle::Core;
+use crate::metrics::{Metrics, Requests};
+use crate::past::Past;
+use crate::reads::rejections::rejected;
+use crate::reads::{Reads, few, job_address, selection, selection_of};
+use crate::{agents, peers, request};
 
 /// The services of a master.
 #[derive(Clone)]
@@ -100,7 +126,12 @@ impl Service {
     ) -> Self {
         let cell = authority.cell().to_owned();
         let requests = routes::requests();
-        let registry = Arc::new(metrics.registry(core.clone(), refusals, Arc::clone(&requests)));
+        let registry = Arc::new(serving::registry(
+            Arc::clone(&metrics),
+            core.clone(),
+            refusals,
+            Arc::clone(&requests),
+        ));
         Self {
             core,
             peers,
@@ -208,7 +239,7 @@ impl Borgmaster for Service {
         request: Request<v1::OpenSessionRequest>,
     ) -> Answer<v1::OpenSessionResponse> {
         let by = self.anyone(&request).await?;
-        match self.ask(core::Request::OpenSession(by), SMALL_BYTES).await?.1 {
+        match self.ask(request::Request::OpenSession(by), SMALL_BYTES).await?.1 {
             Outcome::Request(Ok(Reply::Session(session))) => {
                 Ok(Response::new(v1::OpenSessionResponse { session: session.0 }))
             }
@@ -224,7 +255,7 @@ impl Borgmaster for Service {
         let (v1::SubmitRequest { id, spec }, asked) = split(request);
         let spec = spec.ok_or_else(|| Status::invalid_argument("no job description"))?;
         let spec: spec::JobSpec = spec.try_into().map_err(|error| malformed(&error))?;
-        self.own(&by, &asked, || tasks::may_submit(&user, &spec))?;
+        self.own(&by, &asked, || may_submit(&user, &spec))?;
         let view = self.core.view();
         let before = view.cell.job_named(&user, &spec.name).filter(|job| job.is_alive());
         let changes = before.map(|job| changes::changes(&job.spec, &spec)).unwrap_or_default();
@@ -255,7 +286,7 @@ impl Borgmaster for Service {
         let (v1::KillRequest { id, job, tasks }, asked) = split(request);
         let tasks = selection(tasks)?;
         let (owner, job) = job_address(&by.user, &job.unwrap_or_default())?;
-        self.own(&by, &asked, || tasks::may_touch(&by.user, &owner, &job))?;
+        self.own(&by, &asked, || may_touch(&by.user, &owner, &job))?;
         let user = owner.to_string();
         let kill = Kill { owner, job, tasks };
         self.change((id, by, bytes), kill, |index, reply| match reply {
@@ -535,7 +566,7 @@ impl Borgmaster for Service {
         let view = self.core.view();
         let reads = Reads::of(&view, &caller);
         let job = reads.find(&asked.job.clone().unwrap_or_default())?;
-        self.own(&caller, &asks, || tasks::may_touch(user, &job.owner, &job.spec.name))?;
+        self.own(&caller, &asks, || may_touch(user, &job.owner, &job.spec.name))?;
         if job.owner != *user && !caller.administers_jobs(&view.cell) {
             return Err(Status::permission_denied(format!(
                 "{user} may not read the logs of {}/{}: {}, an administrator or a user with the \

@@ -65,6 +65,11 @@ impl View {
         Self::first(cell, origin, ReplicaId(1), Clock::start())
     }
 
+    /// The replica that leads, where it is not this one.
+    pub(super) fn leads_elsewhere(&self) -> Option<ReplicaId> {
+        self.leader.filter(|leader| *leader != self.me)
+    }
+
     /// Now, as the cell counts time: ages are told by it.
     pub(crate) fn now(&self) -> Time {
         self.clock.now()

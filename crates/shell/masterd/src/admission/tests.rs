@@ -2,15 +2,17 @@
 
 use cell::{AddMachine, GrantQuota, Kill, MeterQuota, Op};
 use model::{
-    Bytes, MachineId, MachineReport, MilliCores, PortRange, Resources, SessionId, TaskSelection,
+    Bytes, MachineId, MachineReport, MilliCores, PortRange, Resources, Serial, SessionId,
+    TaskSelection,
 };
 use replica::Input;
 use spec::{JobSpec, TaskSpec};
 use tokio::sync::mpsc::Receiver;
 
-use super::super::core::{Core, Message, NotTaken};
-use super::super::users::Caller;
 use super::*;
+use crate::caller::Caller;
+use crate::handle::{Core, NotTaken};
+use crate::message::Message;
 
 const BATCH: Asked = Asked::Submission(Band::BestEffortBatch);
 const FREE: Asked = Asked::Submission(Band::Free);

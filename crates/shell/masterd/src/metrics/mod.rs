@@ -1,25 +1,20 @@
 //! What a master counts, and its registry: one for each master, of which a process may have several.
 //!
 //! The threads count in [`Metrics`], by atomics alone. What the newest view, the queues and admission
-//! hold is looked up by `serving` when somebody scrapes.
+//! hold is looked up by `service::serving` when somebody scrapes.
 
 mod requests;
-mod serving;
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use process::metrics::{Durations, Process, Sizes};
+use process::metrics::{Durations, Sizes};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
-use rpc::transport::Refusals;
 
-use super::core::Core;
-use super::threads::Threads;
+use crate::threads::Threads;
 
-pub(super) use requests::{Requests, measure};
-use serving::Serving;
+pub(crate) use requests::{Requests, measure};
 
 /// A number that goes up and down.
 pub(super) type Value = Gauge<u64, AtomicU64>;
@@ -99,25 +94,14 @@ pub(super) struct EventMetrics {
 }
 
 impl Metrics {
-    /// Everything that a master exports.
-    pub(super) fn registry(
-        self: &Arc<Self>,
-        core: Core,
-        refusals: Refusals,
-        requests: Arc<Requests>,
-    ) -> Registry {
-        let mut registry = Registry::default();
-        registry.register_collector(Box::new(Process::this()));
-        self.register_core(&mut registry);
-        self.register_log(&mut registry);
-        self.register_kept(&mut registry);
+    /// Adds what the threads count.
+    pub(crate) fn register(&self, registry: &mut Registry) {
+        self.register_core(registry);
+        self.register_log(registry);
+        self.register_kept(registry);
         let restarts = self.restarts.clone();
         let help = "How often the master of this data directory was started again";
         registry.register("bourg_restarts", help, restarts);
-        registry.register_collector(Box::new(requests));
-        let serving = Serving { core, refusals, metrics: Arc::clone(self) };
-        registry.register_collector(Box::new(serving));
-        registry
     }
 
     fn register_core(&self, registry: &mut Registry) {

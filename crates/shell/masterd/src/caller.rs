@@ -1,0 +1,59 @@
+//! Who asks, and whether their certificate is accepted still.
+
+pub(crate) mod tasks;
+
+use cell::Cell;
+use model::{Capability, Serial, Time, UserName};
+use rpc::transport::Cause;
+use tasks::Denied;
+
+/// Who asks, and with which certificate.
+#[derive(Clone, Debug)]
+pub(crate) struct Caller {
+    pub(crate) user: UserName,
+    pub(super) serial: Serial,
+    /// When the certificate was issued, where it is a task of theirs that asks.
+    pub(super) task: Option<Time>,
+}
+
+#[cfg(test)]
+impl Caller {
+    /// A user with some certificate.
+    pub(super) fn of(name: &str) -> Self {
+        let user = UserName::new(name).unwrap_or_else(|error| unreachable!("{error}"));
+        let serial = Serial::from_bytes(&[1]).unwrap_or_else(|| unreachable!("one byte"));
+        Self { user, serial, task: None }
+    }
+
+    /// A task of theirs.
+    pub(super) fn task_of(name: &str) -> Self {
+        Self { task: Some(Time(1)), ..Self::of(name) }
+    }
+}
+
+impl Caller {
+    /// Whether they may act on everybody's jobs as the owner can. A task never may, whoever its user is.
+    pub(super) fn administers_jobs(&self, cell: &Cell) -> bool {
+        self.task.is_none() && cell.may(&self.user, Capability::AdministerJobs)
+    }
+
+    /// Whether their certificate is accepted in a cell, at some moment.
+    pub(super) fn accepted(&self, cell: &Cell, now: Time) -> Result<(), Denied> {
+        match self.task {
+            Some(issued) => tasks::accepted(cell, &self.user, self.serial, issued, now).map(drop),
+            None if cell.accepts(&self.user, self.serial) => Ok(()),
+            None => Err(Denied { cause: Cause::Revoked, why: revoked(cell, &self.user, now) }),
+        }
+    }
+}
+
+/// What a user is told whose certificate is not accepted any more.
+pub(super) fn revoked(cell: &Cell, user: &UserName, now: Time) -> String {
+    let revoked = cell.user(user).and_then(|known| known.revoked.as_ref());
+    let since = revoked.map(|act| format!(" {} ago by {}", now.since(act.at), act.by));
+    format!(
+        "the certificates that {user} had were revoked{}: ask an administrator of the cell for a new \
+         one (bourg user add {user})",
+        since.unwrap_or_default()
+    )
+}

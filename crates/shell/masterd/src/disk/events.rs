@@ -1,0 +1,375 @@
+//! Keeping the events: a thread of its own appends what the operations caused to the files of
+//! `store::events`, and syncs them before a checkpoint counts. The core never waits for it: what the
+//! thread has no time for waits in a bounded place, and what does not fit there is stated as lost.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, mpsc};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use anyhow::Context;
+use cell::{Applied, Cell};
+use model::{LogIndex, Time};
+use prost::encoding::{decode_varint, encode_varint};
+use store::Retention;
+use store::events::{Event, Events, Options};
+use tokio::sync::{mpsc as async_mpsc, watch};
+
+use crate::message::Message;
+use crate::metrics::Metrics;
+use crate::threads::Component;
+
+/// How many steps' events may wait for the thread.
+pub(crate) const QUEUE: usize = 256;
+/// How many bytes of events may wait in all; a step's more, but not two.
+const WAITING_BYTES_MAX: usize = 64 << 20;
+/// How long the thread waits before it tries again on a full disk.
+const FULL_DISK_WAIT: Duration = Duration::from_secs(1);
+
+/// The events of an operation, each preceded by its length, as they wait and are kept.
+pub(crate) fn encode(cell: &Cell, applied: &Applied) -> Vec<u8> {
+    let mut all = Vec::new();
+    if applied.events.is_empty() {
+        return all;
+    }
+    let mut one = Vec::with_capacity(256);
+    proto::event::encode_all(cell, applied, &mut one, |_, event| {
+        encode_varint(event.len() as u64, &mut all);
+        all.extend_from_slice(event);
+    });
+    all
+}
+
+/// How many events of an operation wait.
+fn count(mut encoded: &[u8]) -> u64 {
+    let mut events = 0;
+    while let Ok(length) = decode_varint(&mut encoded)
+        && let Some((_, others)) =
+            usize::try_from(length).ok().and_then(|length| encoded.split_at_checked(length))
+    {
+        (events, encoded) = (events + 1, others);
+    }
+    events
+}
+
+/// Something for the thread.
+enum Work {
+    Append {
+        index: LogIndex,
+        at: Time,
+        events: Vec<u8>,
+    },
+    /// Every event from this operation on follows; what is before it and missing is lost.
+    Resume(LogIndex),
+    /// Make durable that all up to this operation is there, and say so.
+    Sync(LogIndex, mpsc::Sender<()>),
+}
+
+/// The core's end.
+pub(crate) struct Recorder {
+    /// What comes up to this operation is there from before the start: replay makes it again, faster than
+    /// anything could look at it.
+    there: LogIndex,
+    to_thread: SyncSender<Vec<Work>>,
+    waiting: Vec<Work>,
+    bytes: usize,
+    /// How many bytes the thread has not done with yet.
+    handed_over: Arc<AtomicUsize>,
+    metrics: Arc<Metrics>,
+}
+
+impl Recorder {
+    /// Takes the events of an operation. They go to the thread with [`Recorder::flush`].
+    pub(crate) fn record(&mut self, index: LogIndex, at: Time, events: Vec<u8>) {
+        if events.is_empty() || index <= self.there {
+            return;
+        }
+        if self.bytes + self.handed_over.load(Ordering::Relaxed) > WAITING_BYTES_MAX {
+            tracing::error!(
+                "events before operation {index} could not be kept: the disk is too slow"
+            );
+            for work in &self.waiting {
+                if let Work::Append { events, .. } = work {
+                    self.metrics.events.lost.inc_by(count(events));
+                    self.metrics.events.waiting_bytes.dec_by(events.len() as u64);
+                }
+            }
+            self.waiting.retain(|work| matches!(work, Work::Sync(..)));
+            // In front: what is synced says then that they are lost.
+            self.waiting.insert(0, Work::Resume(index));
+            self.bytes = 0;
+        }
+        self.bytes += events.len();
+        self.metrics.events.recorded.set(at.0);
+        self.metrics.events.waiting_bytes.inc_by(events.len() as u64);
+        self.waiting.push(Work::Append { index, at, events });
+    }
+
+    /// Every event from an operation on follows; what is missing before it is not to be had here.
+    pub(crate) fn resume(&mut self, index: LogIndex) {
+        self.waiting.push(Work::Resume(index));
+    }
+
+    /// Asks that all events up to an operation become durable; the answer says when they are.
+    pub(crate) fn sync(&mut self, through: LogIndex) -> Receiver<()> {
+        let (answer, answered) = mpsc::channel();
+        self.waiting.push(Work::Sync(through, answer));
+        answered
+    }
+
+    /// Hands over what waits, as far as the thread has room.
+    pub(crate) fn flush(&mut self) {
+        if self.waiting.is_empty() {
+            return;
+        }
+        self.handed_over.fetch_add(self.bytes, Ordering::Relaxed);
+        self.metrics.events.queue.inc();
+        match self.to_thread.try_send(std::mem::take(&mut self.waiting)) {
+            // One that has ended has said why.
+            Ok(()) | Err(TrySendError::Disconnected(_)) => self.bytes = 0,
+            Err(TrySendError::Full(waiting)) => {
+                self.handed_over.fetch_sub(self.bytes, Ordering::Relaxed);
+                self.metrics.events.queue.dec();
+                self.waiting = waiting;
+            }
+        }
+    }
+}
+
+/// The thread, and how to see what it has kept.
+pub(crate) struct Keeper {
+    thread: JoinHandle<()>,
+    stopping: Arc<AtomicBool>,
+    kept: watch::Receiver<u64>,
+}
+
+impl Keeper {
+    /// Counts up whenever there is more to read.
+    pub(crate) fn kept(&self) -> watch::Receiver<u64> {
+        self.kept.clone()
+    }
+
+    /// Waits until all that was handed over is kept, once the core has ended.
+    pub(crate) fn join(self) -> anyhow::Result<()> {
+        self.stopping.store(true, Ordering::Relaxed);
+        self.thread.join().map_err(|_| anyhow::anyhow!("the thread that keeps events panicked"))
+    }
+}
+
+/// Opens the files of a directory and starts the thread; the first operation to come is `next`.
+pub(crate) fn start(
+    directory: &Path,
+    next: LogIndex,
+    retention: Retention,
+    to_core: async_mpsc::Sender<Message>,
+    metrics: Arc<Metrics>,
+) -> anyhow::Result<(Recorder, Keeper)> {
+    let (mut events, opened) = Events::open(directory, Options::default())?;
+    for damage in &opened.damage {
+        tracing::error!("events are lost: {damage}");
+    }
+    if events.resume(next.0)? {
+        tracing::warn!("events before operation {next} are not all there");
+    }
+    let there = LogIndex(events.complete_through());
+    let (to_thread, from_core) = sync_channel(QUEUE);
+    let (tell, kept) = watch::channel(0);
+    let stopping = Arc::new(AtomicBool::new(false));
+    let handed_over = Arc::new(AtomicUsize::new(0));
+    let thread = Thread {
+        events,
+        retention,
+        tell,
+        stopping: Arc::clone(&stopping),
+        handed_over: Arc::clone(&handed_over),
+        newest: Time(0),
+        metrics: Arc::clone(&metrics),
+    };
+    let alive = metrics.threads.alive(Component::Events);
+    let run = move || {
+        let _alive = alive;
+        if let Err(error) = thread.run(&from_core) {
+            let _gone = to_core.blocking_send(Message::Fail(error));
+        }
+    };
+    let thread = std::thread::Builder::new().name("events".to_owned()).spawn(run)?;
+    let waiting = Vec::new();
+    let recorder = Recorder { there, to_thread, waiting, bytes: 0, handed_over, metrics };
+    Ok((recorder, Keeper { thread, stopping, kept }))
+}
+
+struct Thread {
+    events: Events,
+    retention: Retention,
+    tell: watch::Sender<u64>,
+    stopping: Arc<AtomicBool>,
+    handed_over: Arc<AtomicUsize>,
+    newest: Time,
+    metrics: Arc<Metrics>,
+}
+
+impl Thread {
+    fn run(mut self, from_core: &Receiver<Vec<Work>>) -> anyhow::Result<()> {
+        while let Ok(works) = from_core.recv() {
+            self.metrics.events.queue.dec();
+            for work in works {
+                match work {
+                    Work::Append { index, at, events } => {
+                        if self.append(index, at, &events)?.is_none() {
+                            return Ok(());
+                        }
+                        self.handed_over.fetch_sub(events.len(), Ordering::Relaxed);
+                        self.metrics.events.kept.set(at.0);
+                        self.metrics.events.waiting_bytes.dec_by(events.len() as u64);
+                    }
+                    Work::Resume(index) => {
+                        if self.patiently(|events| events.resume(index.0))?.is_none() {
+                            return Ok(());
+                        }
+                    }
+                    // Whoever waits is told nothing where it cannot be done any more.
+                    Work::Sync(through, answer) => {
+                        if self.patiently(|events| events.sync(through.0))?.is_none() {
+                            return Ok(());
+                        }
+                        let _gone = answer.send(());
+                        if let Err(error) = self.events.retain(&self.retention, self.newest.0) {
+                            tracing::error!("old events could not be deleted: {error}");
+                        }
+                    }
+                }
+            }
+            self.tell.send_modify(|kept| *kept += 1);
+        }
+        Ok(())
+    }
+
+    fn append(
+        &mut self,
+        index: LogIndex,
+        at: Time,
+        encoded: &[u8],
+    ) -> anyhow::Result<Option<usize>> {
+        let mut rest = encoded;
+        let mut batch = Vec::new();
+        for sub in 0.. {
+            if rest.is_empty() {
+                break;
+            }
+            let length = usize::try_from(decode_varint(&mut rest)?)?;
+            let (payload, others) =
+                rest.split_at_checked(length).context("an event is shorter than it says")?;
+            batch.push(Event { index: index.0, sub, time_us: at.0, payload });
+            rest = others;
+        }
+        self.newest = at;
+        let appended = self.patiently(|events| events.append(&batch))?;
+        self.metrics.events.written.inc_by(appended.unwrap_or(0) as u64);
+        Ok(appended)
+    }
+
+    /// Does it as soon as there is room on the disk. When the process ends it is given up, and with it
+    /// all that comes after: the events are made again from the log at the next start.
+    fn patiently<T>(
+        &mut self,
+        mut what: impl FnMut(&mut Events) -> store::Result<T>,
+    ) -> anyhow::Result<Option<T>> {
+        loop {
+            match what(&mut self.events) {
+                Ok(done) => return Ok(Some(done)),
+                Err(store::Error::NoRoom { .. }) if self.stopping.load(Ordering::Relaxed) => {
+                    return Ok(None);
+                }
+                Err(store::Error::NoRoom { .. }) => std::thread::sleep(FULL_DISK_WAIT),
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An event of so many bytes, as it waits.
+    fn one_of(bytes: usize) -> Vec<u8> {
+        let mut encoded = Vec::new();
+        encode_varint(bytes as u64, &mut encoded);
+        encoded.resize(encoded.len() + bytes, 0);
+        encoded
+    }
+
+    /// More than may wait, made in one step of a replay.
+    #[test]
+    fn events_that_are_there_from_before_a_start_wait_for_nothing_and_are_not_lost() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let retention = Retention::new(1 << 30, Duration::from_secs(1));
+        let (to_core, _core) = async_mpsc::channel(1);
+        let begin = |metrics: &Arc<Metrics>| {
+            let (path, to_core) = (directory.path(), to_core.clone());
+            start(path, LogIndex(1), retention, to_core, Arc::clone(metrics)).expect("it opens")
+        };
+        let end = |recorder, keeper: Keeper| {
+            drop(recorder);
+            keeper.join().expect("it ends well");
+        };
+        let (bytes, first) = (store::events::MAX_EVENT_BYTES, Arc::<Metrics>::default());
+        let (mut recorder, keeper) = begin(&first);
+        let most = (WAITING_BYTES_MAX / bytes) as u64 + 1;
+        for index in 1..=most {
+            let synced = recorder.sync(LogIndex(index - 1));
+            recorder.record(LogIndex(index), Time(index), one_of(bytes));
+            recorder.flush();
+            synced.recv().expect("it keeps up");
+        }
+        end(recorder, keeper);
+        let written = |metrics: &Arc<Metrics>| metrics.events.written.get();
+        assert_eq!((written(&first), first.events.lost.get()), (most, 0));
+
+        let second = Arc::<Metrics>::default();
+        let (mut recorder, keeper) = begin(&second);
+        for index in 1..=most + 1 {
+            recorder.record(LogIndex(index), Time(index), one_of(bytes));
+        }
+        assert_eq!(second.events.lost.get(), 0);
+        recorder.flush();
+        end(recorder, keeper);
+        // Of the last operation that was there, all may not be.
+        assert_eq!((written(&second), second.events.lost.get()), (1, 0));
+    }
+
+    /// What did not fit is stated before anything later counts as durable.
+    #[test]
+    fn events_that_do_not_fit_are_stated_as_lost_before_what_is_synced() {
+        // A thread that takes nothing.
+        let (to_thread, _from_core) = sync_channel(0);
+        let handed_over = Arc::new(AtomicUsize::new(0));
+        let metrics = Arc::<Metrics>::default();
+        let counted = Arc::clone(&metrics);
+        let (there, waiting) = (LogIndex(0), Vec::new());
+        let mut recorder = Recorder { there, to_thread, waiting, bytes: 0, handed_over, metrics };
+        // One event each.
+        let large = one_of(WAITING_BYTES_MAX / 2);
+        for index in 1..=2 {
+            recorder.record(LogIndex(index), Time(index), large.clone());
+            recorder.flush();
+        }
+        let _answer = recorder.sync(LogIndex(2));
+        recorder.record(LogIndex(3), Time(3), vec![0]);
+        let kept: Vec<String> = recorder
+            .waiting
+            .iter()
+            .map(|work| match work {
+                Work::Append { index, .. } => format!("append {index}"),
+                Work::Resume(index) => format!("resume {index}"),
+                Work::Sync(index, _) => format!("sync {index}"),
+            })
+            .collect();
+        assert_eq!(kept, ["resume 3", "sync 2", "append 3"]);
+        assert_eq!(recorder.bytes, 1);
+        let (lost, waits) = (counted.events.lost.get(), counted.events.waiting_bytes.get());
+        assert_eq!((lost, waits), (2, 1));
+    }
+}

@@ -1,0 +1,294 @@
+//! The thread that writes the log. It takes whatever waits, appends it with one write and makes it
+//! durable with one fsync: the longer the disk takes, the more goes into one go.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use model::LogIndex;
+use replica::{HardState, Input, Persist};
+use store::LogBegins;
+use store::log::{Kind, Log, RecordRef};
+use tokio::sync::mpsc;
+
+use crate::message::Message;
+use crate::metrics::{LogMetrics, Metrics};
+use crate::recover;
+use crate::threads::Component;
+
+/// Something for the log's thread.
+pub(crate) enum Task {
+    /// Make records durable.
+    Persist(Persist),
+    /// Append this when nothing else waits, without making it durable: it vouches for what was
+    /// written before it, and says how much of that is committed.
+    Note(HardState),
+    /// Delete segments whose records are all covered by a checkpoint.
+    Truncate(LogIndex),
+}
+
+/// How to hand records to the log's thread, and how the disk is.
+#[derive(Clone, Debug)]
+pub(crate) struct ToLog {
+    tasks: SyncSender<Task>,
+    trouble: Arc<Trouble>,
+    metrics: Arc<Metrics>,
+}
+
+/// What is wrong with the disk, if anything is.
+#[derive(Debug, Default)]
+pub(crate) struct Trouble {
+    there: AtomicBool,
+    text: Mutex<String>,
+}
+
+/// How much may wait for the thread.
+pub(crate) const QUEUE: usize = 65_536;
+/// How many bytes are made durable together; one record's more, but not two.
+const BYTES_AT_ONCE: usize = 64 << 20;
+/// How long after a disk was full it is tried again.
+const RETRY: Duration = Duration::from_millis(100);
+
+impl ToLog {
+    /// Hands something over. Does not wait: the log's thread may wait for whoever hands it over.
+    ///
+    /// # Errors
+    /// Where so much waits already that the process had better begin anew, from what is durable.
+    pub(crate) fn send(&self, task: Task) -> anyhow::Result<()> {
+        match self.tasks.try_send(task) {
+            Ok(()) => {
+                self.metrics.log.queue.inc();
+                Ok(())
+            }
+            Err(TrySendError::Full(_)) => {
+                let why = self.trouble().unwrap_or_else(|| "the disk is too slow".to_owned());
+                anyhow::bail!("{QUEUE} writes of the log wait: {why}")
+            }
+            // The thread ends only after everyone who could send.
+            Err(TrySendError::Disconnected(_)) => Ok(()),
+        }
+    }
+
+    /// Why nothing can be made durable now, where that is so.
+    pub(crate) fn trouble(&self) -> Option<String> {
+        let there = self.trouble.there.load(Ordering::Acquire);
+        there.then(|| self.trouble.text.lock().map(|text| text.clone()).unwrap_or_default())
+    }
+}
+
+#[cfg(test)]
+impl ToLog {
+    /// To a log that is not there.
+    pub(crate) fn idle() -> Self {
+        Self { tasks: sync_channel(0).0, trouble: Arc::default(), metrics: Arc::default() }
+    }
+}
+
+impl Trouble {
+    fn set(&self, text: Option<String>) {
+        let there = text.is_some();
+        if let (Some(text), Ok(mut kept)) = (text, self.text.lock()) {
+            *kept = text;
+        }
+        self.there.store(there, Ordering::Release);
+    }
+}
+
+/// Starts the thread. Where `begins` is given, the log has no record yet, and that it has one is noted
+/// with the first.
+pub(crate) fn start(
+    mut log: Log,
+    mut begins: Option<LogBegins>,
+    to_core: mpsc::Sender<Message>,
+    metrics: Arc<Metrics>,
+) -> anyhow::Result<(ToLog, JoinHandle<()>)> {
+    let (tasks, waiting) = sync_channel(QUEUE);
+    let trouble = Arc::new(Trouble::default());
+    let to_log = ToLog { tasks, trouble: Arc::clone(&trouble), metrics: Arc::clone(&metrics) };
+    let alive = metrics.threads.alive(Component::Log);
+    let write = move || {
+        let _alive = alive;
+        if log.last_index().is_some() {
+            note_begun(&mut begins);
+        }
+        let metrics = &metrics.log;
+        if let Err(error) = write(&mut log, begins, &waiting, &trouble, &to_core, metrics) {
+            trouble.set(Some(error.to_string()));
+            let _gone = to_core.blocking_send(Message::Fail(error));
+        }
+    };
+    let thread = std::thread::Builder::new().name("log".to_owned()).spawn(write);
+    Ok((to_log, thread.context("cannot start the thread that writes the log")?))
+}
+
+fn write(
+    log: &mut Log,
+    mut begins: Option<LogBegins>,
+    waiting: &Receiver<Task>,
+    trouble: &Trouble,
+    to_core: &mpsc::Sender<Message>,
+    metrics: &LogMetrics,
+) -> anyhow::Result<()> {
+    measure(log, metrics);
+    let mut waiting = Waiting { queue: waiting, taken: VecDeque::new() };
+    while let Some(first) = waiting.next() {
+        let (mut persists, mut bytes, mut task) = (Vec::new(), 0, Some(first));
+        let mut noted = None;
+        while let Some(this) = task {
+            metrics.queue.dec();
+            match this {
+                Task::Persist(persist) => {
+                    bytes += persist.entries.iter().map(|entry| entry.data.len()).sum::<usize>();
+                    persists.push(persist);
+                    // It may promise something newer.
+                    noted = None;
+                }
+                Task::Note(state) => noted = Some(state),
+                Task::Truncate(index) => truncate(log, index),
+            }
+            task = if bytes < BYTES_AT_ONCE { waiting.next_that_is_there() } else { None };
+        }
+        let Some(last) = persists.last().map(|persist| persist.number) else {
+            note(log, noted)?;
+            continue;
+        };
+        append(log, &persists, &mut waiting, trouble, to_core)?;
+        let appended = Instant::now();
+        log.sync()?;
+        metrics.fsync.add(appended.elapsed());
+        note_begun(&mut begins);
+        metrics.records.inc_by(persists.iter().map(|persist| persist.entries.len() as u64).sum());
+        metrics.written_bytes.inc_by(bytes as u64);
+        measure(log, metrics);
+        if to_core.blocking_send(Message::Input(Input::Persisted(last))).is_err() {
+            break;
+        }
+        note(log, noted)?;
+    }
+    // What is noted last is durable after an orderly end.
+    Ok(log.sync()?)
+}
+
+/// Notes that the log has a record. Where that fails, as on a full disk, the next start does it.
+fn note_begun(begins: &mut Option<LogBegins>) {
+    if let Some(Err(error)) = begins.take().map(LogBegins::note) {
+        tracing::warn!("it is not noted that the log has begun: {error}");
+    }
+}
+
+/// Appends what is to be noted. On a full disk it goes unsaid.
+fn note(log: &mut Log, noted: Option<HardState>) -> anyhow::Result<()> {
+    let Some(state) = noted else { return Ok(()) };
+    let (kind, term, payload) = (Kind::HardState, state.term.0, &state.to_bytes());
+    match log.append(&[RecordRef { kind, term, index: 0, level: 0, payload }]) {
+        Err(error) if !error.is_no_room() => Err(error.into()),
+        _ => Ok(()),
+    }
+}
+
+/// What waits for the thread.
+struct Waiting<'a> {
+    queue: &'a Receiver<Task>,
+    /// What was taken from the queue while there was no room for what came before it.
+    taken: VecDeque<Task>,
+}
+
+impl Waiting<'_> {
+    /// The next, once there is one; nothing when nobody sends any more.
+    fn next(&mut self) -> Option<Task> {
+        self.taken.pop_front().or_else(|| self.queue.recv().ok())
+    }
+
+    fn next_that_is_there(&mut self) -> Option<Task> {
+        self.taken.pop_front().or_else(|| self.queue.try_recv().ok())
+    }
+
+    /// Deletes what a checkpoint covers by now, without its turn: this may be the room for all that
+    /// waits before it.
+    fn make_room(&mut self, log: &mut Log) {
+        let most = QUEUE.saturating_sub(self.taken.len());
+        self.taken.extend(self.queue.try_iter().take(most));
+        for task in &self.taken {
+            if let Task::Truncate(index) = task {
+                truncate(log, *index);
+            }
+        }
+    }
+}
+
+/// Deletes the segments before a record. What stays goes with the next checkpoint.
+fn truncate(log: &mut Log, index: LogIndex) {
+    if let Err(error) = log.truncate_prefix(index.0) {
+        tracing::error!("old parts of the log could not be deleted: {error}");
+    }
+}
+
+/// How large the log is now.
+fn measure(log: &Log, metrics: &LogMetrics) {
+    metrics.bytes.set(log.segments().map(|segment| u64::from(segment.end)).sum());
+    metrics.segments.set(log.segments().count() as u64);
+}
+
+/// Appends, and waits for room where the disk is full. Requests are refused meanwhile, and another
+/// replica had better lead.
+fn append(
+    log: &mut Log,
+    persists: &[Persist],
+    waiting: &mut Waiting<'_>,
+    trouble: &Trouble,
+    to_core: &mpsc::Sender<Message>,
+) -> anyhow::Result<()> {
+    let states: Vec<_> = persists.iter().map(|persist| persist.hard_state).collect();
+    let bytes: Vec<_> = states.iter().map(|state| state.map(HardState::to_bytes)).collect();
+    let mut records = Vec::new();
+    for ((persist, state), bytes) in persists.iter().zip(&states).zip(&bytes) {
+        if let Some((index, term)) = persist.restart {
+            let (kind, term, index) = (Kind::Restart, term.0, index.0);
+            records.push(RecordRef { kind, term, index, level: 0, payload: &[] });
+        }
+        if let (Some(state), Some(bytes)) = (state, bytes) {
+            let (kind, term) = (Kind::HardState, state.term.0);
+            records.push(RecordRef { kind, term, index: 0, level: 0, payload: bytes });
+        }
+        records.extend(persist.entries.iter().map(recover::record));
+    }
+    let mut rest = records.as_slice();
+    while !rest.is_empty() {
+        let mut bytes = 0;
+        let fits = |record: &&RecordRef<'_>| {
+            let before = bytes;
+            bytes += record.payload.len();
+            before < BYTES_AT_ONCE
+        };
+        let (now, later) = rest.split_at(rest.iter().take_while(fits).count());
+        match log.append(now) {
+            Ok(()) => {
+                trouble.set(None);
+                rest = later;
+            }
+            // Nobody is told any more what becomes of it.
+            Err(error) if error.is_no_room() && to_core.is_closed() => return Err(error.into()),
+            Err(error) if error.is_no_room() => {
+                let known = trouble.there.load(Ordering::Acquire);
+                trouble.set(Some(error.to_string()));
+                if known {
+                    tracing::debug!("still no room: {error}");
+                } else {
+                    tracing::error!("{error}: nothing can be changed until there is room");
+                    let _gone = to_core.blocking_send(Message::Input(Input::Transfer(None)));
+                }
+                std::thread::sleep(RETRY);
+                waiting.make_room(log);
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,236 @@
+//! The core as the other threads have it: its newest view, and its queue.
+
+#[cfg(test)]
+mod stalled;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use replica::Input;
+use tokio::sync::{mpsc, oneshot, watch};
+
+use crate::admission::{Admission, Asked, Counted, Shed};
+use crate::bounds;
+use crate::disk::log::ToLog;
+use crate::itself::Dismissed;
+use crate::message::{Answered, Asker, Following, Message};
+use crate::request::{Principal, Request};
+use crate::view::View;
+
+/// How often whoever waits for an answer looks whether the disk is full.
+const TROUBLE_LOOK: Duration = Duration::from_millis(200);
+/// For how long a leader that stops waits for another to lead.
+const HAND_OVER: Duration = Duration::from_secs(2);
+
+/// A handle on the core.
+#[derive(Clone, Debug)]
+pub(crate) struct Core {
+    to_core: mpsc::Sender<Message>,
+    view: watch::Receiver<Arc<View>>,
+    ended: watch::Receiver<Option<Arc<anyhow::Error>>>,
+    to_log: ToLog,
+    admission: Arc<Admission>,
+}
+
+/// Why the core does not take a question.
+#[derive(Debug)]
+pub(crate) enum NotTaken {
+    /// Too much waits for it already.
+    Overloaded(Shed),
+    /// Nothing can be made durable now.
+    NoRoom(String),
+    /// It is refused whatever is in the cell.
+    Invalid(String),
+    /// The process ends.
+    Stopping,
+}
+
+impl Core {
+    /// A handle on the core whose thread takes from that queue and publishes those views.
+    pub(crate) fn new(
+        to_core: mpsc::Sender<Message>,
+        view: watch::Receiver<Arc<View>>,
+        ended: watch::Receiver<Option<Arc<anyhow::Error>>>,
+        to_log: ToLog,
+        admission: Arc<Admission>,
+    ) -> Self {
+        Self { to_core, view, ended, to_log, admission }
+    }
+
+    /// The newest view.
+    pub(crate) fn view(&self) -> Arc<View> {
+        Arc::clone(&self.view.borrow())
+    }
+
+    /// A receiver that sees every change of the view, or the newest of several.
+    pub(crate) fn watch(&self) -> watch::Receiver<Arc<View>> {
+        self.view.clone()
+    }
+
+    /// Asks by a message of so many bytes, unless the core has too much to do.
+    pub(crate) async fn ask(&self, ask: Request, bytes: usize) -> Result<Answered, NotTaken> {
+        let counted = self.count(&ask, bytes)?;
+        self.ask_counted(ask, counted).await
+    }
+
+    /// The same for what counts already. All that anybody asks comes this way, and nothing is proposed
+    /// that is refused here.
+    pub(super) async fn ask_counted(
+        &self,
+        ask: Request,
+        counted: Arc<Counted>,
+    ) -> Result<Answered, NotTaken> {
+        if let Some(why) = self.to_log.trouble() {
+            return Err(NotTaken::NoRoom(why));
+        }
+        bounds::check(&ask).map_err(NotTaken::Invalid)?;
+        let asked = counted.asked();
+        let (answer, mut answered) = oneshot::channel();
+        let asker = Asker { answer, counted, since: Instant::now() };
+        self.to_core.try_send(Message::Request(ask, asker)).map_err(|error| match error {
+            mpsc::error::TrySendError::Full(_) => {
+                NotTaken::Overloaded(self.admission.shed(asked, None, 1))
+            }
+            mpsc::error::TrySendError::Closed(_) => NotTaken::Stopping,
+        })?;
+        loop {
+            tokio::select! {
+                answered = &mut answered => return answered.map_err(|_| NotTaken::Stopping),
+                () = tokio::time::sleep(TROUBLE_LOOK) => {}
+            }
+            // The disk was full when it came to this one: it is in the queue, and nobody knows for
+            // how long.
+            if let Some(why) = self.to_log.trouble() {
+                let why = format!("{why}. What was asked may still be done when there is room");
+                return Err(NotTaken::NoRoom(why));
+            }
+        }
+    }
+
+    /// Counts a question of so many bytes among what waits, for as long as what is given lives.
+    pub(super) fn count(&self, ask: &Request, bytes: usize) -> Result<Arc<Counted>, NotTaken> {
+        let view = self.view();
+        let asked = Asked::of(ask, &view.cell, view.now());
+        self.count_as(asked, ask.by(), bytes)
+    }
+
+    /// The same before it is known what exactly is asked.
+    pub(super) fn count_as(
+        &self,
+        asked: Asked,
+        by: Option<Principal>,
+        bytes: usize,
+    ) -> Result<Arc<Counted>, NotTaken> {
+        let counted = self.admission.admit(asked, by, bytes);
+        counted.map(Arc::new).map_err(|shed| match self.to_log.trouble() {
+            // What waits does so for the disk.
+            Some(why) => NotTaken::NoRoom(why),
+            None => NotTaken::Overloaded(shed),
+        })
+    }
+
+    /// Hands something over, as soon as there is room for it.
+    pub(super) async fn tell(&self, message: Message) -> Result<(), ()> {
+        self.to_core.send(message).await.map_err(drop)
+    }
+
+    /// Waits until the newest view has all that was acknowledged anywhere before this was called.
+    pub(super) async fn read(&self) -> Option<()> {
+        let (answer, answered) = oneshot::channel();
+        self.tell(Message::Read(answer)).await.ok()?;
+        answered.await.ok()
+    }
+
+    /// Follows the cell.
+    pub(crate) async fn follow(&self) -> Option<Following> {
+        let (answer, answered) = oneshot::channel();
+        self.to_core.send(Message::Follow(answer)).await.ok()?;
+        answered.await.ok()
+    }
+
+    /// Waits until the cell is what the whole log gives: from then on it can be read. Whether that
+    /// came to be before the core ended.
+    pub(crate) async fn caught_up(&self) -> bool {
+        let mut view = self.view.clone();
+        view.wait_for(|view| view.caught_up).await.is_ok()
+    }
+
+    /// Whether the cell is that already.
+    pub(crate) fn has_caught_up(&self) -> bool {
+        self.view.borrow().caught_up
+    }
+
+    /// Waits until this replica has heard of no leader for so long: what it knows may be old, and
+    /// others may go on without it.
+    pub(super) async fn led_by_nobody(&self, time: Duration) {
+        let mut view = self.view.clone();
+        loop {
+            let left = view.wait_for(|view| view.leader.is_none()).await.is_ok();
+            let led = async { view.wait_for(|view| view.leader.is_some()).await.is_ok() };
+            match tokio::time::timeout(time, led).await {
+                Ok(true) if left => {}
+                // The core has ended, and with it all that anybody follows.
+                Ok(_) => std::future::pending().await,
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// Before an orderly end: lets another replica lead, where this one does and there is another.
+    pub(crate) async fn hand_over(&self) {
+        let view = self.view();
+        if view.leads.is_none() || view.cell.voters().count() < 2 {
+            return;
+        }
+        let _gone = self.tell(Message::Input(Input::Transfer(None))).await;
+        let mut view = self.view.clone();
+        let led = view.wait_for(|view| view.leads.is_none());
+        let _in_vain = tokio::time::timeout(HAND_OVER, led).await;
+    }
+
+    /// How much waits in its queue, and for how much there is room.
+    pub(super) fn queue(&self) -> (usize, usize) {
+        let most = self.to_core.max_capacity();
+        (most.saturating_sub(self.to_core.capacity()), most)
+    }
+
+    /// Whether its queue and what waits for an answer leave room for more, and why not.
+    pub(super) fn has_room(&self) -> Result<(), String> {
+        let (used, most) = self.queue();
+        match used < most && self.admission.has_room() {
+            true => Ok(()),
+            false => Err(format!(
+                "{used} of {most} places are taken, and {} requests wait",
+                self.admission.waiting().0
+            )),
+        }
+    }
+
+    /// Why nothing can be made durable now, where that is so.
+    pub(super) fn trouble(&self) -> Option<String> {
+        self.to_log.trouble()
+    }
+
+    pub(super) fn admission(&self) -> &Admission {
+        &self.admission
+    }
+
+    /// Waits until the core has ended by itself.
+    pub(crate) async fn stopped(&self) {
+        let mut ended = self.ended.clone();
+        let _gone = ended.wait_for(Option::is_some).await;
+    }
+
+    /// Ends the core; the error with which it had ended by itself, if it had.
+    pub(crate) fn stop(self) -> anyhow::Result<()> {
+        let _gone = self.to_core.blocking_send(Message::Stop);
+        let ended = self.ended.borrow().clone();
+        match ended {
+            Some(error) => Err(match error.downcast_ref::<Dismissed>() {
+                Some(dismissed) => dismissed.clone().into(),
+                None => anyhow::anyhow!("{error:#}"),
+            }),
+            None => Ok(()),
+        }
+    }
+}

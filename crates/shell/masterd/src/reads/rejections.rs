@@ -1,0 +1,82 @@
+//! What a client is told of a request that was refused: the cell's words, with names where it has
+//! only ids, and with the nearest name where there is no such thing.
+
+use cell::{Cell, Rejection, RejectionClass};
+use model::{JobName, UserName};
+use tonic::{Code, Status};
+
+use crate::reads::views;
+
+/// The answer to a request that was rejected: its class is the cell's, its words have names.
+pub(crate) fn rejected(cell: &Cell, rejection: &Rejection) -> Status {
+    let code = match rejection.class() {
+        RejectionClass::InvalidArgument => Code::InvalidArgument,
+        RejectionClass::NotFound => Code::NotFound,
+        RejectionClass::PermissionDenied => Code::PermissionDenied,
+        RejectionClass::FailedPrecondition => Code::FailedPrecondition,
+        RejectionClass::Unavailable => Code::Unavailable,
+    };
+    Status::new(code, in_words(cell, rejection))
+}
+
+fn in_words(cell: &Cell, rejection: &Rejection) -> String {
+    let text = rejection.to_string();
+    match rejection {
+        Rejection::NoSuchJob { user, name } => missing_job(cell, user, name),
+        Rejection::NoSuchMachine(name) => text + &nearest_machine(cell, name.as_str()),
+        Rejection::Quota(short) => short.said(&cell.grantable(short.band)),
+        Rejection::WouldNotFit { task, machine, unschedulable_reason } => {
+            let (job, index) = (views::job_name(cell, task.collection), task.index);
+            let in_alloc = cell.job(task.collection).is_some_and(|job| job.alloc_set.is_some());
+            let place = if in_alloc { "with what shares it, its alloc on " } else { "" };
+            format!(
+                "{job}/{index} would no longer fit where it runs: {place}{machine} {unschedulable_reason}; nothing \
+                 was changed"
+            )
+        }
+        Rejection::AllocTooSmall { alloc, dimension, asked, used } => {
+            let (set, index) = (views::job_name(cell, alloc.collection), alloc.index);
+            let (asked, used) = (dimension.show(*asked), dimension.show(*used));
+            format!(
+                "alloc {set}/{index} would have {asked} of {dimension}, and the tasks in it take \
+                 {used}; nothing was changed"
+            )
+        }
+        Rejection::NoSuchReference { user, name, dead: false, .. } => {
+            text + &views::nearest_job(cell, user, name)
+        }
+        Rejection::PredecessorEnded { user, name } => {
+            format!("{text} (how it ended: bourg status {user}/{name})")
+        }
+        _ => text,
+    }
+}
+
+/// The status for a job that does not exist.
+pub(crate) fn no_such_job(cell: &Cell, user: &UserName, name: &JobName) -> Status {
+    Status::not_found(missing_job(cell, user, name))
+}
+
+/// That a job does not exist, with the nearest name. A repeated request is answered as it was first:
+/// meanwhile there may be a job of this name.
+fn missing_job(cell: &Cell, user: &UserName, name: &JobName) -> String {
+    if cell.job_named(user, name).is_some() {
+        return format!(
+            "there was no job {user}/{name} when this was requested for the first time"
+        );
+    }
+    let near = views::nearest_job(cell, user, name);
+    format!("there is no job {user}/{name}{near}")
+}
+
+/// That there is no such machine, with the nearest name.
+pub(crate) fn no_such_machine(cell: &Cell, wanted: &str) -> Status {
+    let near = nearest_machine(cell, wanted);
+    Status::not_found(format!("there is no machine {wanted}{near}"))
+}
+
+fn nearest_machine(cell: &Cell, wanted: &str) -> String {
+    let names = cell.machines().map(|machine| machine.name.as_str());
+    let near = views::nearest(wanted, names);
+    near.map(|near| format!("; the nearest is {near}")).unwrap_or_default()
+}

@@ -1,0 +1,455 @@
+//! What is shown of a cell: messages made from a view.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use cell::{
+    Cell, Death, EvictionCause, Health, Job, JobState, KillReason, Machine, MachineState,
+    PendingCause, Phase, Rescheduling, StopReason, TaskState,
+};
+use model::{
+    CollectionId, InstanceId, JobName, Resources, TaskIndex, TaskSelection, Time, UserName,
+};
+use proto::v1;
+use proto::v1::state_reason::Reason;
+use scheduler::why::Group;
+
+use crate::reads::settling;
+
+/// Among how many of a user's jobs, and how many of others', a nearest name is looked for.
+const NEAREST_AMONG: usize = 500;
+
+/// A job at a time, with its tasks or without, and without its description: [`Reads::job`] adds that, as
+/// whoever asks may see it.
+///
+/// [`Reads::job`]: super::reads::Reads::job
+pub(crate) fn job_status(cell: &Cell, job: &Job, with_tasks: bool, now: Time) -> v1::JobStatus {
+    let mut counts = v1::JobCounts { tasks: job.spec.tasks, ..v1::JobCounts::default() };
+    for (index, task) in job.tasks() {
+        count(&mut counts, job, index, &task.state, now);
+    }
+    let state = match &job.state {
+        JobState::Queued => v1::JobState::Queued,
+        JobState::Pending => v1::JobState::Pending,
+        // It ran before: a job that has begun does not go back, and its tasks do.
+        JobState::Running if counts.scheduled == 0 => v1::JobState::Pending,
+        JobState::Running => v1::JobState::Running,
+        JobState::Dead { death, .. } => death.into(),
+    };
+    let killed = match &job.state {
+        JobState::Dead { death: Death::Killed(why), .. } => Some(why),
+        _ => None,
+    };
+    let mut tasks: Vec<v1::TaskStatus> = match with_tasks {
+        true => job.tasks().map(|(index, _)| task_status(cell, job, index, now)).collect(),
+        false => Vec::new(),
+    };
+    let inside = || cell.children(job.id).filter_map(|id| cell.job(id));
+    let inside: Vec<&Arc<Job>> = match job.spec.kind.is_alloc_set() {
+        true => inside().filter(|other| other.alloc_set == Some(job.id)).collect(),
+        false => Vec::new(),
+    };
+    show_inside(&inside, &mut tasks);
+    v1::JobStatus {
+        collection: job.id.0,
+        user: job.owner.to_string(),
+        spec: None,
+        submitted: job.submitted.0,
+        state: state.into(),
+        counts: Some(counts),
+        tasks,
+        waits_for: waits_for(cell, job),
+        reason: killed.map(|why| kill_reason(cell, why)).unwrap_or_default(),
+        state_reason: killed.map(|why| state_reason(Reason::Killed(why.into()))),
+        alloc_set: job.alloc_set.map(|set| job_name(cell, set)).unwrap_or_default(),
+        jobs: inside.iter().map(|job| format!("{}/{}", job.owner, job.spec.name)).collect(),
+    }
+}
+
+/// Says of each alloc which tasks of those jobs are in it.
+fn show_inside(jobs: &[&Arc<Job>], allocs: &mut [v1::TaskStatus]) {
+    for job in jobs {
+        for (index, task) in job.tasks() {
+            if let TaskState::Running(placement) = &task.state
+                && let Some(alloc) =
+                    placement.alloc().and_then(|id| usize::try_from(id.index.0).ok())
+                && let Some(alloc) = allocs.get_mut(alloc)
+            {
+                alloc.inside.push(format!("{}/{}/{index}", job.owner, job.spec.name));
+            }
+        }
+    }
+}
+
+/// The jobs that a job waits for.
+fn waits_for(cell: &Cell, job: &Job) -> Vec<String> {
+    job.waits_for.iter().map(|id| job_name(cell, *id)).collect()
+}
+
+/// `ana/web`.
+pub(crate) fn job_name(cell: &Cell, id: CollectionId) -> String {
+    match cell.job(id) {
+        Some(job) => format!("{}/{}", job.owner, job.spec.name),
+        None => format!("job {id}"),
+    }
+}
+
+fn task_name(cell: &Cell, id: InstanceId) -> String {
+    format!("{}/{}", job_name(cell, id.collection), id.index)
+}
+
+fn count(counts: &mut v1::JobCounts, job: &Job, index: TaskIndex, state: &TaskState, now: Time) {
+    match state {
+        TaskState::Queued { .. } => counts.queued += 1,
+        TaskState::Pending { .. } => counts.pending += 1,
+        TaskState::Running(placement) => {
+            counts.scheduled += 1;
+            if let Phase::Started { .. } = placement.phase {
+                counts.running += 1;
+                let health = settling::shown(job, index, placement, now);
+                counts.healthy += u32::from(health == Health::Healthy);
+            }
+        }
+        TaskState::Dead { death, .. } => match death {
+            Death::Finished => counts.finished += 1,
+            Death::Failed => counts.failed += 1,
+            Death::Killed(_) => counts.killed += 1,
+        },
+    }
+}
+
+fn state_reason(reason: Reason) -> v1::StateReason {
+    v1::StateReason { reason: Some(reason) }
+}
+
+fn task_status(cell: &Cell, job: &Job, index: TaskIndex, now: Time) -> v1::TaskStatus {
+    let mut status = v1::TaskStatus { index: index.0, ..v1::TaskStatus::default() };
+    let Some(task) = job.task(index) else { return status };
+    status.generation = task.generation.0;
+    status.failures = task.failures;
+    if let Some(incarnation) = &task.last_incarnation {
+        status.last_end = Some((&incarnation.end).into());
+        status.last_end_text = incarnation.end.to_string();
+        status.machine = machine_name(cell, incarnation.machine);
+    }
+    match &task.state {
+        TaskState::Queued { since } => {
+            status.set_state(v1::TaskState::Queued);
+            status.since = since.0;
+        }
+        TaskState::Pending { since, not_before, cause } => {
+            status.set_state(v1::TaskState::Pending);
+            status.reason = pending_cause(cell, *cause);
+            status.state_reason = Some(state_reason(Reason::Pending(cause.into())));
+            status.since = since.0;
+            status.not_before = if not_before > since { not_before.0 } else { 0 };
+        }
+        TaskState::Running(placement) => {
+            let (state, since) = match placement.phase {
+                _ if placement.stop.is_some() => (v1::TaskState::Stopping, placement.since),
+                Phase::Starting => (v1::TaskState::Starting, placement.since),
+                Phase::Started { at, .. } => (v1::TaskState::Running, at),
+            };
+            status.set_state(state);
+            status.since = since.0;
+            let stop = placement.stop.as_deref();
+            let silent = cell
+                .machine(placement.machine)
+                .is_some_and(|machine| matches!(machine.state, MachineState::Unreachable { .. }));
+            let (reason, text) = match stop {
+                Some(why) => (Some(Reason::Stopping(why.into())), stop_reason(cell, why)),
+                None if silent => {
+                    let text = "its machine is unreachable".to_owned();
+                    (Some(Reason::MachineUnreachable(v1::Nothing {})), text)
+                }
+                None => (None, String::new()),
+            };
+            status.state_reason = reason.map(state_reason);
+            status.reason = text;
+            status.machine = machine_name(cell, placement.machine);
+            status.alloc =
+                placement.alloc().map(|alloc| task_name(cell, alloc)).unwrap_or_default();
+            if job.spec.kind.is_alloc_set() {
+                let taken = job.instance(index).and_then(|alloc| {
+                    cell.machine(placement.machine).and_then(|machine| machine.used(alloc))
+                });
+                status.limit = Some((&job.limit(index)).into());
+                status.taken = Some((&taken.unwrap_or_default()).into());
+            }
+            status.host = cell
+                .machine(placement.machine)
+                .and_then(|machine| machine.address.rsplit_once(':'))
+                .map(|(host, _)| host.to_owned())
+                .unwrap_or_default();
+            let names = job.ports(index);
+            let ports = names.iter().cloned().zip(placement.ports.iter().copied());
+            status.ports = ports
+                .map(|(name, port)| v1::NamedPort { name: name.to_string(), port: port.into() })
+                .collect::<Vec<_>>();
+            if let Phase::Started { .. } = placement.phase {
+                status.health = match settling::shown(job, index, placement, now) {
+                    Health::Unknown => v1::Health::Unknown,
+                    Health::Healthy => v1::Health::Healthy,
+                    Health::Unhealthy => v1::Health::Unhealthy,
+                }
+                .into();
+            }
+        }
+        TaskState::Dead { at, death: how } => {
+            status.set_state(how.into());
+            status.since = at.0;
+            if let Death::Killed(why) = how {
+                status.state_reason = Some(state_reason(Reason::Killed(why.into())));
+                status.reason = kill_reason(cell, why);
+            }
+        }
+    }
+    status
+}
+
+/// Why a task is being stopped, with the names of jobs and tasks in place of their ids.
+fn stop_reason(cell: &Cell, why: &StopReason) -> String {
+    match why {
+        StopReason::Kill(KillReason::User(user)) => format!("killed by {user}"),
+        StopReason::Kill(why) => format!("killed: {}", kill_reason(cell, why)),
+        StopReason::Evict(cause) => format!("evicted: {}", eviction_cause(cell, *cause)),
+    }
+}
+
+fn kill_reason(cell: &Cell, why: &KillReason) -> String {
+    match why {
+        KillReason::User(user) => format!("by {user}"),
+        KillReason::ParentEnded(parent) => {
+            format!("its parent {} ended", job_name(cell, *parent))
+        }
+        KillReason::AllocSetEnded(set) => {
+            format!("the alloc set {} in which it ran ended", job_name(cell, *set))
+        }
+        KillReason::PredecessorEnded(job) => {
+            format!("{}, which it was to run after, did not finish", job_name(cell, *job))
+        }
+    }
+}
+
+fn pending_cause(cell: &Cell, cause: PendingCause) -> String {
+    match cause {
+        PendingCause::Evicted(cause) => format!("evicted: {}", eviction_cause(cell, cause)),
+        other => other.to_string(),
+    }
+}
+
+fn eviction_cause(cell: &Cell, cause: EvictionCause) -> String {
+    match cause {
+        EvictionCause::Preempted { by } => format!("preempted by {}", task_name(cell, by)),
+        other => other.to_string(),
+    }
+}
+
+fn machine_name(cell: &Cell, id: model::MachineId) -> String {
+    cell.machine(id).map(|machine| machine.name.to_string()).unwrap_or_default()
+}
+
+/// Why tasks of a job are pending.
+pub(crate) fn why_pending(
+    cell: &Cell,
+    job: &Job,
+    chosen: &TaskSelection,
+    now: Time,
+) -> v1::WhyResponse {
+    let found = scheduler::why(cell, job, chosen, now);
+    v1::WhyResponse {
+        index: cell.index().0,
+        time: now.0,
+        user: job.owner.to_string(),
+        job: job.spec.name.to_string(),
+        priority: job.spec.priority.number().into(),
+        tasks: job.spec.tasks,
+        pending: job.pending(),
+        groups: found.groups.iter().map(|found| group(cell, job, found, now)).collect(),
+        more: found.more,
+        queued: job.counts().queued,
+        waits_for: waits_for(cell, job),
+        alloc_set: job.alloc_set.map(|set| job_name(cell, set)).unwrap_or_default(),
+        scored_task: 0,
+        scores: Vec::new(),
+    }
+}
+
+/// The machines with the best scores for a task, term by term, by the weights of a scheduler that
+/// goes about it in the usual way.
+pub(crate) fn scores(
+    cell: &Cell,
+    job: &Job,
+    index: TaskIndex,
+    now: Time,
+    most: usize,
+) -> Vec<v1::MachineScore> {
+    let settings = scheduler::Settings::default();
+    let weights = settings.weights.clone();
+    let scored = scheduler::scores(cell, job, index, now, settings, most);
+    let term = |(term, value): (scheduler::Term, u32)| v1::machine_score::Term {
+        name: term.name().to_owned(),
+        value,
+        weight: weights.of(term),
+    };
+    let score = |scored: &scheduler::Scored| v1::MachineScore {
+        machine: machine_name(cell, scored.machine),
+        score: scored.score,
+        terms: scheduler::Term::ALL.into_iter().zip(scored.terms.0).map(term).collect(),
+    };
+    scored.iter().map(score).collect()
+}
+
+fn group(cell: &Cell, job: &Job, group: &Group<'_>, now: Time) -> v1::PendingGroup {
+    let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+    let range =
+        |(first, last): &(TaskIndex, TaskIndex)| v1::IndexRange { first: first.0, last: last.0 };
+    let unschedulable_reason = |reason: &scheduler::why::Reason| v1::UnschedulableReason {
+        machines: count(reason.machines),
+        reason: reason.text.clone(),
+        nearest_machine: reason.nearest.as_ref().map(ToString::to_string).unwrap_or_default(),
+        nearest: reason.nearest_text.clone(),
+    };
+    v1::PendingGroup {
+        tasks: group.tasks.iter().map(range).collect(),
+        since: group.since.0,
+        limit: Some((&group.ask.demand.limit).into()),
+        ports: count(group.ask.ports),
+        not_before: group.not_before.map_or(0, |at| at.0),
+        last_end: group.last_end.as_ref().map(Into::into),
+        last_end_text: group.last_end.as_ref().map(ToString::to_string).unwrap_or_default(),
+        machines: count(group.machines),
+        fits: count(group.fits),
+        unschedulable_reasons: group.reasons.iter().map(unschedulable_reason).collect(),
+        cause: pending_cause(cell, group.cause),
+        pending_cause: Some((&group.cause).into()),
+        avoids: avoided(cell, job, group, now),
+        smallest_change: group
+            .smallest_change
+            .as_ref()
+            .map(ToString::to_string)
+            .unwrap_or_default(),
+    }
+}
+
+/// The machines on which the first task of a group crashed of late.
+fn avoided(cell: &Cell, job: &Job, group: &Group<'_>, now: Time) -> Vec<String> {
+    let first = group.tasks.first().and_then(|(index, _)| job.task(*index));
+    let crashes = first.and_then(|task| Some((task, task.crashes.as_ref()?)));
+    let Some((task, crashes)) = crashes else { return Vec::new() };
+    let avoided = crashes.iter().filter(|crash| task.avoids(crash.machine, now).is_some());
+    avoided.map(|crash| machine_name(cell, crash.machine)).collect()
+}
+
+/// A machine.
+pub(crate) fn machine_status(machine: &Machine, now: Time) -> v1::MachineStatus {
+    let drain = machine.drain.as_deref();
+    let map = |map: &BTreeMap<String, String>| map.clone().into_iter().collect();
+    let state = match machine.state {
+        MachineState::Up if drain.is_some() => v1::MachineState::Draining,
+        ref state => state.into(),
+    };
+    let silent_since = match machine.state {
+        MachineState::Joining | MachineState::Up => 0,
+        MachineState::Unreachable { since } | MachineState::Down { since } => since.0,
+    };
+    let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+    v1::MachineStatus {
+        id: machine.id.0,
+        name: machine.name.to_string(),
+        address: machine.address.to_string(),
+        state: state.into(),
+        report: Some(machine.report.as_ref().into()),
+        taken: Some((&machine.taken()).into()),
+        tasks: count(machine.instances().len()),
+        ports_taken: count(machine.ports_taken().len()),
+        attributes: map(machine.attributes()),
+        operator_attributes: map(&machine.operator_attributes),
+        capacity: Some((&machine.capacity()).into()),
+        gcu_milli: machine.gcu().milli(),
+        draining_since: drain.map_or(0, |drain| drain.since.0),
+        drain_reason: drain.map(|drain| drain.reason.clone()).unwrap_or_default(),
+        drained_by: drain.map(|drain| drain.by.to_string()).unwrap_or_default(),
+        suspect: machine.is_suspect(now),
+        placed: Vec::new(),
+        silent_since,
+        polled_by: 0,
+        not_reached: String::new(),
+        not_reached_by: Vec::new(),
+        ..credentials(machine)
+    }
+}
+
+/// What the cell has said of a machine's certificates, and nothing else of it.
+fn credentials(machine: &Machine) -> v1::MachineStatus {
+    let Some(said) = &machine.credentials else { return v1::MachineStatus::default() };
+    let revoked = said.revoked.as_ref();
+    let newest = said.certificates.iter().map(|known| known.expires.0).max();
+    v1::MachineStatus {
+        certificate_expires: newest.unwrap_or_default(),
+        revoked: revoked.map_or(0, |act| act.at.0),
+        revoked_by: revoked.map(|act| act.by.to_string()).unwrap_or_default(),
+        shut_out: revoked.is_some() && said.certificates.is_empty(),
+        ..v1::MachineStatus::default()
+    }
+}
+
+/// The tasks that are placed on a machine, at a time.
+pub(crate) fn placed(cell: &Cell, machine: &Machine, now: Time) -> Vec<v1::PlacedTask> {
+    let task = |instance: &InstanceId| {
+        let job = cell.job(instance.collection)?;
+        Some(v1::PlacedTask {
+            user: job.owner.to_string(),
+            job: job.spec.name.to_string(),
+            priority: job.spec.priority.number().into(),
+            limit: Some((&job.limit(instance.index)).into()),
+            task: Some(task_status(cell, job, instance.index, now)),
+        })
+    };
+    machine.instances().iter().filter_map(task).collect()
+}
+
+/// Whether machines that do not answer are marked down.
+pub(crate) fn rescheduling(cell: &Cell) -> v1::ReschedulingStatus {
+    let state = |state: v1::ReschedulingState| v1::ReschedulingStatus {
+        state: state.into(),
+        ..v1::ReschedulingStatus::default()
+    };
+    match cell.rescheduling() {
+        Rescheduling::Allowed => state(v1::ReschedulingState::Allowed),
+        Rescheduling::Stopped { since, silent, of } => {
+            let (since, silent, of) = (since.0, *silent, *of);
+            v1::ReschedulingStatus { since, silent, of, ..state(v1::ReschedulingState::Stopped) }
+        }
+        Rescheduling::Resumed { since, by } => {
+            let (since, by) = (since.0, by.to_string());
+            v1::ReschedulingStatus { since, by, ..state(v1::ReschedulingState::Resumed) }
+        }
+    }
+}
+
+/// The capacity of every machine that is up, together.
+pub(crate) fn capacity(cell: &Cell) -> Resources {
+    let up = cell.machines().filter(|machine| machine.state == MachineState::Up);
+    up.fold(Resources::default(), |sum, machine| sum.plus(machine.capacity()))
+}
+
+/// The nearest name to one that does not exist.
+pub(crate) fn nearest<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let length = wanted.chars().count();
+    let most = 1 + length / 3;
+    let distance = |name: &&str| strsim::damerau_levenshtein(wanted, name);
+    let near = names.filter(|name| name.chars().count().abs_diff(length) <= most);
+    near.min_by_key(distance).filter(|name| distance(name) <= most)
+}
+
+/// What to say of a job that is not there: the nearest name.
+pub(crate) fn nearest_job(cell: &Cell, user: &UserName, name: &JobName) -> String {
+    let of_user = |of: bool| {
+        let jobs = cell.named_jobs().filter(move |job| (job.owner == *user) == of);
+        jobs.take(NEAREST_AMONG).map(|job| format!("{}/{}", job.owner, job.spec.name))
+    };
+    let names: Vec<String> = of_user(true).chain(of_user(false)).collect();
+    let near = nearest(&format!("{user}/{name}"), names.iter().map(String::as_str));
+    near.map(|near| format!("; the nearest is {near}")).unwrap_or_default()
+}

@@ -1,0 +1,223 @@
+//! A job as it changes, for whoever watches it.
+
+use std::hash::{DefaultHasher, Hasher as _};
+use std::sync::Arc;
+
+use cell::Job;
+use model::{CollectionId, Time};
+use prost::Message as _;
+use proto::v1;
+use tokio::sync::mpsc::error::SendTimeoutError;
+use tokio::sync::{mpsc, watch};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::Status;
+
+use crate::caller::Caller;
+use crate::reads::{Reads, settling};
+use crate::service::watching::STALLED;
+use crate::view::View;
+
+/// How many states of a job may wait for a slow watcher: what is new meanwhile comes as one.
+const QUEUE: usize = 2;
+
+/// What a watcher is sent.
+type Sent = Result<v1::StatusResponse, Status>;
+
+/// What there is to see of a job, as often as it changes, until it is dead or gone.
+pub(crate) fn follow(
+    views: watch::Receiver<Arc<View>>,
+    job: CollectionId,
+    by: Caller,
+) -> Result<ReceiverStream<Sent>, Status> {
+    // One place more: how it ends.
+    let (to_client, stream) = mpsc::channel(QUEUE + 1);
+    let no_room = |_| Status::internal("a queue that is new has no room: report this");
+    let end = to_client.clone().try_reserve_owned().map_err(no_room)?;
+    tokio::spawn(async move {
+        if let Err(status) = send_changes(views, job, &by, to_client).await {
+            end.send(Err(status));
+        }
+    });
+    Ok(ReceiverStream::new(stream))
+}
+
+async fn send_changes(
+    mut views: watch::Receiver<Arc<View>>,
+    job: CollectionId,
+    by: &Caller,
+    to_client: mpsc::Sender<Sent>,
+) -> Result<(), Status> {
+    let (mut known, mut last) = (None, None);
+    loop {
+        // No view outlives this: it would keep the cell of that moment for as long as a reader takes.
+        let (message, dead, settles) = {
+            let view = Arc::clone(&views.borrow_and_update());
+            let Some(job) = view.cell.job(job) else { return Ok(()) };
+            let now = view.now();
+            let settles = settling::next(job, now).map(|at| at.since(now).to_std());
+            (look(&view, by, job, &mut known, now), !job.is_alive(), settles)
+        };
+        let looks = message.as_ref().map(|message| digest(&message.jobs));
+        if let Some(message) = message.filter(|_| last != looks) {
+            last = looks;
+            match to_client.send_timeout(Ok(message), STALLED).await {
+                Ok(()) => {}
+                Err(SendTimeoutError::Closed(_)) => return Ok(()),
+                Err(SendTimeoutError::Timeout(_)) => {
+                    return Err(Status::deadline_exceeded(format!(
+                        "the watcher took nothing for {} seconds: watch again",
+                        STALLED.as_secs()
+                    )));
+                }
+            }
+        }
+        if settles.is_some() {
+            // It will look another way though nothing of it changes.
+            known = None;
+        }
+        tokio::select! {
+            () = tokio::time::sleep(settles.unwrap_or_default()), if settles.is_some() => {}
+            changed = views.changed() => if changed.is_err() { return Ok(()) },
+            () = to_client.closed() => return Ok(()),
+        }
+        if dead {
+            return Ok(());
+        }
+    }
+}
+
+/// What a job looks like, in few bytes: a watcher is told what it was not told last, and a job of many
+/// tasks is not kept for each of its watchers.
+fn digest(jobs: &[v1::JobStatus]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    jobs.iter().for_each(|job| hasher.write(&job.encode_to_vec()));
+    hasher.finish()
+}
+
+/// A job in a view, unless it is known as it is: most views show what became of others. How an alloc set
+/// looks is what its jobs do, too.
+fn look(
+    view: &View,
+    by: &Caller,
+    job: &Arc<Job>,
+    known: &mut Option<Arc<Job>>,
+    now: Time,
+) -> Option<v1::StatusResponse> {
+    let before = known.replace(Arc::clone(job));
+    let is_known = before.is_some_and(|before| Arc::ptr_eq(&before, job));
+    if is_known && !job.spec.kind.is_alloc_set() {
+        return None;
+    }
+    // By what they may do in this view: that may be less than when they began to watch.
+    let status = Reads { now, ..Reads::of(view, by) }.job(job, true);
+    let (index, time) = (view.cell.index().0, now.0);
+    Some(v1::StatusResponse { index, time, jobs: vec![status] })
+}
+
+#[cfg(test)]
+mod tests {
+    use cell::{Cell, Mutation, Op, RequestId, SetCapability};
+    use model::SessionId;
+    use spec::{JobSpec, TaskSpec};
+    use tokio_stream::StreamExt as _;
+
+    use super::*;
+    use process::clock::Clock;
+
+    /// Submits job ana/web, or updates it, with a priority.
+    fn submit(cell: &mut Cell, priority: &str) {
+        let sequence = cell.index().0;
+        let (name, priority) = ("web".parse().expect("a name"), priority.parse().expect("one"));
+        let mut task = TaskSpec::of(vec!["sleep".to_owned()]);
+        task.env.insert("KEY".to_owned(), "hunter2".to_owned());
+        let spec = JobSpec::of(name, priority, 1, task);
+        let id = RequestId { session: SessionId(1), sequence };
+        let by = "ana".parse().expect("a name");
+        let mutation = Mutation::Submit(Arc::new(spec));
+        cell.apply(Time(3), &Op::Request { id, by, mutation });
+    }
+
+    #[tokio::test]
+    async fn a_watcher_who_loses_the_capability_sees_no_values_of_env_from_then_on() {
+        let mut cell = Cell::empty();
+        let user = |name: &str| -> model::UserName { name.parse().expect("a name") };
+        let name = "lab".parse().expect("a name");
+        cell.apply(Time(1), &Op::Bootstrap { name, administrator: user("ana") });
+        cell.apply(Time(2), &Op::OpenSession { user: user("ana") });
+        let let_ben = |cell: &mut Cell, granted| {
+            let id = RequestId { session: SessionId(1), sequence: cell.index().0 };
+            let (user, capability) = (user("ben"), model::Capability::AdministerJobs);
+            let mutation = Mutation::SetCapability(SetCapability { user, capability, granted });
+            let by = "ana".parse().expect("a name");
+            cell.apply(Time(3), &Op::Request { id, by, mutation });
+        };
+        let_ben(&mut cell, true);
+        submit(&mut cell, "1");
+        let job = cell.jobs().next().expect("the job").id;
+        let (publish, views) = watch::channel(Arc::new(View::of(cell.clone())));
+        let mut stream = follow(views, job, Caller::of("ben")).expect("it is followed");
+        let mut seen = Vec::new();
+        for _ in 0..2 {
+            let mut message = stream.next().await.expect("a change").expect("of the job");
+            let spec = message.jobs.remove(0).spec.expect("its description");
+            seen.push((spec.env.contains_key("KEY"), spec.hidden_env.concat()));
+            let_ben(&mut cell, false);
+            submit(&mut cell, "2");
+            publish.send_replace(Arc::new(View::of(cell.clone())));
+        }
+        assert_eq!(seen, [(true, String::new()), (false, "KEY".to_owned())]);
+    }
+
+    /// Nothing in the cell changes when it does.
+    #[tokio::test]
+    async fn a_watcher_is_told_when_a_task_has_settled() {
+        let cell = settling::tests::started(model::Appclass::LatencySensitive, false);
+        let job = cell.jobs().next().expect("the job").id;
+        let clock = Clock::showing(settling::tests::STARTED);
+        let (_publish, views) = watch::channel(Arc::new(View { clock, ..View::of(cell) }));
+        let mut stream = follow(views, job, Caller::of("ana")).expect("it is followed");
+        let mut healthy = Vec::new();
+        for _ in 0..2 {
+            let message = stream.next().await.expect("a change").expect("of the job");
+            healthy.extend(message.jobs.into_iter().filter_map(|job| Some(job.counts?.healthy)));
+        }
+        assert_eq!(healthy, [0, 1]);
+    }
+
+    #[tokio::test]
+    async fn a_watcher_that_takes_nothing_keeps_no_cell_of_the_past() {
+        let mut cell = Cell::empty();
+        let ana = || "ana".parse().expect("a name");
+        let name = "lab".parse().expect("a name");
+        cell.apply(Time(1), &Op::Bootstrap { name, administrator: ana() });
+        cell.apply(Time(2), &Op::OpenSession { user: ana() });
+        submit(&mut cell, "1");
+        let job = cell.jobs().next().expect("the job").id;
+        let (publish, views) = watch::channel(Arc::new(View::of(cell.clone())));
+        let (to_client, mut stream) = mpsc::channel(1);
+        let ana = Caller::of("ana");
+        let sending = async move { send_changes(views, job, &ana, to_client).await };
+        let sending = tokio::spawn(sending);
+        let mut past = Vec::new();
+        for priority in ["2", "3", "4"] {
+            tokio::task::yield_now().await;
+            submit(&mut cell, priority);
+            past.push(Arc::downgrade(&publish.send_replace(Arc::new(View::of(cell.clone())))));
+        }
+        tokio::task::yield_now().await;
+        assert!(!sending.is_finished(), "it waits for the watcher");
+        assert_eq!(past.iter().filter(|view| view.upgrade().is_some()).count(), 0);
+        let mut seen = Vec::new();
+        for _ in 0..3 {
+            let message = stream.recv().await.expect("a change").expect("of the job");
+            seen.extend(
+                message.jobs.into_iter().map(|job| job.spec.expect("its description").priority),
+            );
+        }
+        assert_eq!(
+            seen,
+            [Some(1), Some(2), Some(4)],
+            "what was new while it took nothing came as one"
+        );
+    }
+}

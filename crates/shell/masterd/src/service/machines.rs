@@ -1,0 +1,150 @@
+//! What administrators do to machines and say of them, as it is asked over the wire.
+
+use std::collections::BTreeMap;
+
+use cell::{
+    DrainMachine, Mutation, RemoveMachine, Reply, SetAttributes, SetPlatform, UndrainMachine,
+    attribute,
+};
+use master::Spread;
+use model::{GcuFactor, MachineId, MachineName};
+use prost::Message as _;
+use proto::v1;
+use proto::v1::change_machine_request::{self, Change};
+use tonic::Status;
+
+use crate::caller::Caller;
+use crate::reads::Reads;
+use crate::service::{Answer, Service};
+
+impl Service {
+    pub(crate) async fn change_a_machine(
+        &self,
+        by: Caller,
+        asked: v1::ChangeMachineRequest,
+    ) -> Answer<v1::ChangeMachineResponse> {
+        let bytes = asked.encoded_len();
+        let machine = MachineName::new(&asked.machine)
+            .map_err(|error| Status::invalid_argument(error.to_string()))?;
+        let change = asked.change.ok_or_else(|| Status::invalid_argument("no change is asked"))?;
+        let mutation = match change {
+            Change::Drain(drain) => {
+                Mutation::DrainMachine(DrainMachine { machine, reason: drain.reason })
+            }
+            Change::Undrain(_) => Mutation::UndrainMachine(UndrainMachine { machine }),
+            Change::Remove(_) => Mutation::RemoveMachine(RemoveMachine { machine }),
+            Change::SetAttributes(said) => {
+                Mutation::SetAttributes(SetAttributes { machine, changes: attributes(said)? })
+            }
+        };
+        self.change((asked.id, by, bytes), mutation, |index, reply| match reply {
+            Reply::Drained { tasks } => Some(v1::ChangeMachineResponse { index, leaving: *tasks }),
+            Reply::Done => Some(v1::ChangeMachineResponse { index, leaving: 0 }),
+            _ => None,
+        })
+        .await
+    }
+
+    /// Adds what is not of the cell: who polls each machine, and who does not reach it; of a single one
+    /// also why. Every replica says the same.
+    pub(crate) async fn tell_of_links(&self, machines: &mut [v1::MachineStatus]) {
+        let view = self.core.view();
+        for machine in &mut *machines {
+            tell_of_link(&view.spread, machine);
+        }
+        if let [machine] = machines {
+            let id = MachineId(machine.id);
+            let own = view.spread.owner(id);
+            let others = view.spread.second(id).into_iter().flat_map(|second| second.by.clone());
+            let mut troubles = Vec::new();
+            for replica in own.into_iter().chain(others) {
+                let why = match replica == view.me {
+                    true => self.agents.trouble(id).unwrap_or_default(),
+                    false => self.peers.trouble(replica, id).await.unwrap_or_default(),
+                };
+                if !why.is_empty() {
+                    troubles.push(format!("by replica {replica}: {why}"));
+                }
+            }
+            machine.not_reached = troubles.join("; ");
+        }
+    }
+
+    pub(crate) async fn set_a_platform(
+        &self,
+        by: Caller,
+        asked: v1::SetPlatformRequest,
+    ) -> Answer<v1::SetPlatformResponse> {
+        let bytes = asked.encoded_len();
+        let v1::SetPlatformRequest { id, platform, factor_milli } = asked;
+        let factor = GcuFactor::from_milli(factor_milli)
+            .map_err(|error| Status::invalid_argument(error.to_string()))?;
+        let of_it = {
+            let view = self.core.view();
+            let is_it = |machine: &&_| platform_of(machine) == Some(&platform);
+            view.cell.machines().map(AsRef::as_ref).filter(is_it).count()
+        };
+        let machines = u32::try_from(of_it).unwrap_or(u32::MAX);
+        let mutation = SetPlatform { platform, factor };
+        self.change((id, by, bytes), mutation, |index, reply| match reply {
+            Reply::Done => Some(v1::SetPlatformResponse { index, machines }),
+            _ => None,
+        })
+        .await
+    }
+}
+
+/// Who polls a machine, and who of them does not reach it.
+fn tell_of_link(spread: &Spread, machine: &mut v1::MachineStatus) {
+    let id = MachineId(machine.id);
+    let own = spread.owner(id);
+    let silent = matches!(machine.state(), v1::MachineState::Unreachable | v1::MachineState::Down);
+    let (by, failed) = match spread.second(id) {
+        None => (own, own.into_iter().filter(|_| silent).collect()),
+        Some(second) if second.reached => (second.by.first().copied(), Vec::from_iter(own)),
+        // The others are only about to find out.
+        Some(_) => (own, Vec::from_iter(own)),
+    };
+    machine.polled_by = by.map_or(0, |replica| replica.0);
+    machine.not_reached_by = failed.into_iter().map(|replica| replica.0).collect();
+}
+
+impl Reads<'_> {
+    /// The platforms of the machines, and those of which something is said.
+    pub(crate) fn platforms(&self) -> v1::PlatformsResponse {
+        let mut all: BTreeMap<&str, (GcuFactor, u32)> =
+            self.cell.platforms().map(|(platform, factor)| (platform, (factor, 0))).collect();
+        for machine in self.cell.machines() {
+            if let Some(platform) = platform_of(machine) {
+                all.entry(platform).or_default().1 += 1;
+            }
+        }
+        let status = |(platform, (factor, machines)): (&str, (GcuFactor, u32))| {
+            let platform = platform.to_owned();
+            v1::PlatformStatus { platform, factor_milli: factor.milli(), machines }
+        };
+        v1::PlatformsResponse {
+            index: self.cell.index().0,
+            time: self.now.0,
+            platforms: all.into_iter().map(status).collect(),
+        }
+    }
+}
+
+fn platform_of(machine: &cell::Machine) -> Option<&str> {
+    machine.attribute(attribute::PLATFORM)
+}
+
+fn attributes(
+    said: change_machine_request::SetAttributes,
+) -> Result<BTreeMap<String, Option<String>>, Status> {
+    let set = said.set.into_iter().map(|(name, value)| (name, Some(value)));
+    let mut changes: BTreeMap<_, _> = set.collect();
+    for name in said.unset {
+        if let Some(before) = changes.insert(name, None) {
+            let what = if before.is_some() { "set and unset at once" } else { "unset twice" };
+            return Err(Status::invalid_argument(format!("an attribute is {what}")));
+        }
+    }
+    Ok(changes)
+}

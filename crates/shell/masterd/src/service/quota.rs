@@ -1,0 +1,203 @@
+//! Quota and capabilities, as they are asked for and shown over the wire.
+
+use std::collections::BTreeSet;
+
+use cell::{Cell, Grant, Mutation, Reply, Shortfall, Total};
+use model::{Band, CollectionId, GrantId, Resources, Span, Time, UserName};
+use process::moment;
+use prost::Message as _;
+use proto::v1;
+use proto::v1::change_quota_request::Change;
+use spec::JobSpec;
+use tonic::Status;
+
+use crate::caller::Caller;
+use crate::reads::Reads;
+use crate::service::{Answer, Service, malformed};
+use crate::view::View;
+
+/// How long ahead of a grant's end it is said to who submits.
+const SAID_AHEAD: Span = Span::from_secs(7 * 24 * 60 * 60);
+/// Jobs that can be checked at once.
+const JOBS_MAX: usize = 10_000;
+
+impl Service {
+    pub(crate) async fn change_the_quota(
+        &self,
+        by: Caller,
+        asked: v1::ChangeQuotaRequest,
+    ) -> Answer<v1::ChangeQuotaResponse> {
+        use v1::op::request::Mutation as Message;
+        let bytes = asked.encoded_len();
+        let change = asked.change.ok_or_else(|| Status::invalid_argument("no change is asked"))?;
+        let message = match change {
+            Change::Grant(grant) => Message::GrantQuota(grant),
+            Change::Revoke(grant) => Message::RevokeQuota(grant),
+            Change::Oversell(oversell) => Message::Oversell(oversell),
+            Change::Meter(on) => Message::MeterQuota(on),
+        };
+        let mutation = Mutation::try_from(message).map_err(|error| malformed(&error))?;
+        self.change((asked.id, by, bytes), mutation, |index, reply| match reply {
+            Reply::Granted(grant) => Some(v1::ChangeQuotaResponse { index, grant: grant.0 }),
+            Reply::Done => Some(v1::ChangeQuotaResponse { index, grant: 0 }),
+            _ => None,
+        })
+        .await
+    }
+
+    pub(crate) async fn change_a_capability(
+        &self,
+        by: Caller,
+        asked: v1::ChangeCapabilityRequest,
+    ) -> Answer<v1::ChangeCapabilityResponse> {
+        use v1::op::request::Mutation as Message;
+        let bytes = asked.encoded_len();
+        let change = asked.change.ok_or_else(|| Status::invalid_argument("no change is asked"))?;
+        let mutation = Mutation::try_from(Message::SetCapability(change));
+        let mutation = mutation.map_err(|error| malformed(&error))?;
+        self.change((asked.id, by, bytes), mutation, |index, reply| match reply {
+            Reply::Done => Some(v1::ChangeCapabilityResponse { index }),
+            _ => None,
+        })
+        .await
+    }
+}
+
+impl Reads<'_> {
+    pub(crate) fn quota(&self, asked: &v1::QuotaRequest) -> Result<v1::QuotaResponse, Status> {
+        let cell = self.cell;
+        let only = match asked.user.as_str() {
+            "" => None,
+            user => Some(
+                UserName::new(user).map_err(|error| Status::invalid_argument(error.to_string()))?,
+            ),
+        };
+        let wanted = |user: &UserName| only.as_ref().is_none_or(|only| only == user);
+        let lasting = |grant: &Grant| grant.until.is_none_or(|until| until > self.now);
+        let grants: Vec<&Grant> = cell.grants().map(AsRef::as_ref).collect();
+        let grants = grants.into_iter().filter(|grant| wanted(&grant.user) && lasting(grant));
+        let mut whose: BTreeSet<(UserName, Band)> =
+            grants.clone().map(|grant| (grant.user.clone(), grant.band)).collect();
+        let charged = cell.charges().filter(|(user, ..)| wanted(user));
+        whose.extend(charged.map(|(user, band, _)| (user.clone(), band)));
+        Ok(v1::QuotaResponse {
+            index: cell.index().0,
+            time: self.now.0,
+            metered: cell.metering().on,
+            capacity: Some((&cell.capacity().resources()).into()),
+            bands: [Band::BestEffortBatch, Band::Mid, Band::Production]
+                .map(|band| self.band_quota(band))
+                .into(),
+            users: whose.iter().map(|(user, band)| self.user_quota(user, *band)).collect(),
+            grants: grants.map(Into::into).collect(),
+            ever_granted: cell.last_grant() != GrantId(0),
+        })
+    }
+
+    fn band_quota(&self, band: Band) -> v1::BandQuota {
+        let percent = self.cell.metering().percent(band);
+        let allowed = self.cell.capacity().percent(percent);
+        let granted = self.cell.most_granted(band);
+        v1::BandQuota {
+            band: v1::Band::from(band).into(),
+            percent,
+            allowed: wire(allowed),
+            granted: wire(granted),
+            oversold: wire(granted.minus(allowed)),
+        }
+    }
+
+    fn user_quota(&self, user: &UserName, band: Band) -> v1::UserQuota {
+        let (granted, charged) =
+            (self.cell.granted(user, band, self.now), self.cell.charged(user, band));
+        let ends = next_end(self.cell, user, band, self.now);
+        let then = ends.map_or(granted, |ends| self.cell.granted(user, band, ends));
+        v1::UserQuota {
+            user: user.to_string(),
+            band: v1::Band::from(band).into(),
+            granted: wire(granted),
+            charged: wire(charged),
+            left: wire(granted.minus(charged)),
+            ends: ends.map_or(0, |ends| ends.0),
+            granted_then: wire(then),
+            above_then: wire(charged.minus(then)),
+        }
+    }
+
+    pub(crate) fn check_quota(
+        &self,
+        asked: v1::CheckQuotaRequest,
+    ) -> Result<v1::CheckQuotaResponse, Status> {
+        if asked.jobs.len() > JOBS_MAX {
+            let text = format!("at most {JOBS_MAX} jobs can be checked at once");
+            return Err(Status::invalid_argument(text));
+        }
+        let jobs = asked.jobs.into_iter().map(JobSpec::try_from).collect::<Result<Vec<_>, _>>();
+        let jobs = jobs.map_err(|error| malformed(&error))?;
+        if let Some(problem) = jobs.iter().find_map(|job| job.problems().into_iter().next()) {
+            return Err(Status::invalid_argument(problem.to_string()));
+        }
+        let verdicts = self.cell.all_within_quota(self.me, &jobs, self.now);
+        let said = |short: &Shortfall| short.said(&self.cell.grantable(short.band));
+        let verdict = |(job, verdict): (&JobSpec, Result<(), Box<Shortfall>>)| v1::QuotaVerdict {
+            job: job.name.to_string(),
+            band: v1::Band::from(job.priority.band()).into(),
+            asked: Some((&job.total()).into()),
+            refused: verdict.err().map(|short| said(&short)).unwrap_or_default(),
+        };
+        Ok(v1::CheckQuotaResponse {
+            index: self.cell.index().0,
+            metered: self.cell.metering().on,
+            jobs: jobs.iter().zip(verdicts).map(verdict).collect(),
+        })
+    }
+
+    pub(crate) fn capabilities(&self, asked: &v1::CapabilitiesRequest) -> v1::CapabilitiesResponse {
+        let held = self.cell.capabilities();
+        let held = held.filter(|(user, _)| asked.user.is_empty() || asked.user == user.as_str());
+        v1::CapabilitiesResponse {
+            index: self.cell.index().0,
+            administrators: self.cell.administrators().map(ToString::to_string).collect(),
+            users: held
+                .map(|(user, held)| v1::UserCapabilities {
+                    user: user.to_string(),
+                    capabilities: held.map(|capability| capability.to_string()).collect(),
+                })
+                .collect(),
+        }
+    }
+}
+
+fn wire(total: Total) -> Option<v1::Resources> {
+    Some((&total.resources()).into())
+}
+
+/// When the first of the grants that run now ends.
+fn next_end(cell: &Cell, user: &UserName, band: Band, now: Time) -> Option<Time> {
+    let running = cell.grants_of(user, band).filter(|grant| grant.runs(now));
+    running.filter_map(|grant| grant.until).min()
+}
+
+/// What the owner of a job that was submitted should know: that a grant ends soon, without which it
+/// could not have been.
+pub(crate) fn notes(view: &View, job: CollectionId) -> Vec<String> {
+    let (cell, now) = (&view.cell, view.now());
+    let Some(job) = cell.job(job).filter(|_| cell.metering().on) else { return Vec::new() };
+    let user = &job.owner;
+    let Some(band) = job.spec.charged_band() else { return Vec::new() };
+    let charged = cell.charged(user, band);
+    let ends = cell.grants_of(user, band).filter(|grant| grant.runs(now));
+    let ends = ends.filter_map(|grant| grant.until).filter(|end| *end <= now + SAID_AHEAD);
+    let ends: BTreeSet<Time> = ends.collect();
+    let above = |end: &Time| charged.minus(cell.granted(user, band, *end)).resources();
+    let first = ends.into_iter().find(|end| above(end) != Resources::default());
+    let note = first.map(|end| {
+        format!(
+            "{user}'s {band} quota falls on {} (UTC) to {} less than what is charged: that ends no \
+             task, and from then on no job is admitted or made larger",
+            moment::shown(end),
+            above(&end).in_words()
+        )
+    });
+    note.into_iter().collect()
+}

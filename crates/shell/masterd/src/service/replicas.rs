@@ -1,0 +1,130 @@
+//! The replicas of the master as administrators meet them: who they are, added and removed, and which
+//! of them leads.
+
+use std::time::Duration;
+
+use cell::{AddReplica, Mutation, RemoveReplica, Reply};
+use model::ReplicaId;
+use prost::Message as _;
+use proto::v1;
+use proto::v1::change_replicas_request::Change;
+use tokio::time::Instant;
+use tonic::{Response, Status};
+
+use crate::caller::Caller;
+use crate::message::Message;
+use crate::service::{Answer, Service};
+use crate::view::View;
+
+/// For how long another leader is waited for.
+const TRANSFER_PATIENCE: Duration = Duration::from_secs(5);
+
+impl Service {
+    pub(crate) async fn change_the_replicas(
+        &self,
+        by: Caller,
+        asked: v1::ChangeReplicasRequest,
+    ) -> Answer<v1::ChangeReplicasResponse> {
+        let bytes = asked.encoded_len();
+        let change = asked.change.ok_or_else(|| Status::invalid_argument("no change is asked"))?;
+        let (mutation, which) = match change {
+            Change::Add(address) => (Mutation::AddReplica(AddReplica { address }), 0),
+            Change::Remove(id) => {
+                (Mutation::RemoveReplica(RemoveReplica { replica: ReplicaId(id) }), id)
+            }
+        };
+        self.change((asked.id, by, bytes), mutation, |index, reply| match reply {
+            Reply::ReplicaAdded(id) => Some(v1::ChangeReplicasResponse { index, replica: id.0 }),
+            Reply::Done => Some(v1::ChangeReplicasResponse { index, replica: which }),
+            _ => None,
+        })
+        .await
+    }
+
+    pub(crate) async fn transfer(
+        &self,
+        by: &Caller,
+        to: u64,
+    ) -> Answer<v1::TransferLeaderResponse> {
+        let (view, user) = (self.core.view(), &by.user);
+        if !view.cell.is_administrator(user) {
+            return Err(Status::permission_denied(format!(
+                "{user} may not say which replica leads: an administrator may"
+            )));
+        }
+        let to = Some(ReplicaId(to)).filter(|to| to.0 > 0);
+        let voters: Vec<ReplicaId> = view.cell.voters().collect();
+        if let Some(to) = to.filter(|to| !voters.contains(to)) {
+            return Err(Status::failed_precondition(format!(
+                "replica {to} has no vote, so it cannot lead: bourg master list says who has one"
+            )));
+        }
+        if voters.len() < 2 {
+            return Err(Status::failed_precondition("there is no other replica that could lead"));
+        }
+        let until = Instant::now() + TRANSFER_PATIENCE;
+        let elsewhere = self.leader(until).await?;
+        let before = self.core.view().leader;
+        tracing::info!("{user} lets {} lead", to.map_or("another".to_owned(), |to| to.to_string()));
+        match elsewhere {
+            _ if to.is_some() && to == before => {}
+            Some(leader) => self.peers.yield_to(leader, to).await?,
+            None => {
+                let told = self.core.tell(Message::Input(replica::Input::Transfer(to))).await;
+                told.map_err(|()| Status::unavailable("the master stops"))?;
+            }
+        }
+        let mut views = self.core.watch();
+        let leads = |view: &View| match to {
+            Some(_) => view.leader == to,
+            None => view.leader.is_some() && view.leader != before,
+        };
+        let view = views.wait_for(|view| leads(view));
+        match tokio::time::timeout_at(until, view).await {
+            Ok(Ok(view)) => Ok(Response::new(v1::TransferLeaderResponse {
+                leader: view.leader.map_or(0, |leader| leader.0),
+                term: view.term.0,
+            })),
+            _ => Err(Status::deadline_exceeded(
+                "it did not come to that in time: bourg master list says who leads",
+            )),
+        }
+    }
+
+    pub(crate) async fn the_replicas(&self) -> Answer<v1::ReplicasResponse> {
+        let view = self.core.view();
+        let progress = match view.leads_elsewhere() {
+            Some(leader) => self.peers.progress(leader).await.unwrap_or_default(),
+            None => view.progress(),
+        };
+        let status = |replica: &cell::Replica| v1::ReplicaStatus {
+            id: replica.id.0,
+            address: replica.address.to_string(),
+            member: v1::MemberState::from(replica.member).into(),
+            leaving: replica.leaving,
+            level: replica.level.0,
+            progress: progress.iter().find(|of| of.replica == replica.id.0).copied(),
+        };
+        Ok(Response::new(v1::ReplicasResponse {
+            index: view.cell.index().0,
+            time: view.now().0,
+            replicas: view.cell.replicas().map(status).collect(),
+            leader: view.leader.map_or(0, |leader| leader.0),
+            term: view.term.0,
+            answers: view.me.0,
+        }))
+    }
+}
+
+impl View {
+    /// What the leader sees of the replicas, where this one leads.
+    pub(crate) fn progress(&self) -> Vec<v1::ReplicaProgress> {
+        let progress = self.progress.iter();
+        let progress = progress.map(|of| v1::ReplicaProgress {
+            replica: of.replica.0,
+            answers: of.answers,
+            index: of.index.0,
+        });
+        progress.collect()
+    }
+}

@@ -1,0 +1,99 @@
+//! Everything that a master answers on its one port: the services, gRPC's own for health and
+//! reflection, and the pages for those who watch it. Whoever asks has a certificate of the cell, as
+//! the transport sees to for all of them alike.
+
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use axum::Router;
+use axum::middleware::from_fn_with_state;
+use axum::routing::get;
+use replication::v1::replication_server::{self, ReplicationServer};
+use rpc::service::borgmaster_server::{self, BorgmasterServer};
+use rpc::service::enrolment_server::{self, EnrolmentServer};
+use rpc::service::scheduling_server::{self, SchedulingServer};
+use tonic::service::Routes;
+use tonic_health::pb::health_server::{self, HealthServer};
+use tonic_reflection::server::Builder;
+
+use crate::metrics::{Requests, measure};
+use crate::service::front::Front;
+use crate::service::replication::Replicas;
+use crate::service::{Service, gate, health};
+
+/// The services of gRPC's reflection: the present one, and the one of before, which is the only one that the
+/// usual clients for Python and others speak.
+const REFLECTION: &str = "grpc.reflection.v1.ServerReflection";
+const REFLECTION_BEFORE: &str = "grpc.reflection.v1alpha.ServerReflection";
+/// The largest message of whoever joins or renews: a signing request and an address, each of which
+/// is bounded by less.
+const ENROLMENT_BYTES_MAX: usize = 16 << 10;
+/// The services that a master has.
+pub(crate) const SERVICES: [&str; 7] = [
+    borgmaster_server::SERVICE_NAME,
+    enrolment_server::SERVICE_NAME,
+    scheduling_server::SERVICE_NAME,
+    replication_server::SERVICE_NAME,
+    health_server::SERVICE_NAME,
+    REFLECTION,
+    REFLECTION_BEFORE,
+];
+/// The descriptors of these services.
+const DESCRIPTORS: [&[u8]; 5] = [
+    proto::DESCRIPTORS,
+    replication::DESCRIPTORS,
+    tonic_health::pb::FILE_DESCRIPTOR_SET,
+    tonic_reflection::pb::v1::FILE_DESCRIPTOR_SET,
+    tonic_reflection::pb::v1alpha::FILE_DESCRIPTOR_SET,
+];
+
+/// Where the times of the requests to a master are counted.
+pub(crate) fn requests() -> Arc<Requests> {
+    Arc::new(Requests::new(&DESCRIPTORS, &SERVICES))
+}
+
+impl Service {
+    /// All of it.
+    pub(crate) fn routes(self, replicas: ReplicationServer<Replicas>) -> anyhow::Result<Front> {
+        let most = rpc::transport::MAX_STREAM_MESSAGE_BYTES;
+        let scheduling = SchedulingServer::new(self.clone());
+        let scheduling = scheduling.max_decoding_message_size(most).max_encoding_message_size(most);
+        let users = BorgmasterServer::new(self.clone()).max_encoding_message_size(most);
+        let direct = users.clone();
+        let joining = EnrolmentServer::new(self.clone());
+        let joining = joining.max_decoding_message_size(ENROLMENT_BYTES_MAX);
+        let held = Routes::new(users).add_service(scheduling).add_service(joining);
+        let held = held.into_axum_router().fallback(process::health::not_found);
+        let held = held.layer(from_fn_with_state(self.core.clone(), gate::pass));
+        let measured = from_fn_with_state(Arc::clone(&self.requests), measure);
+        let always = Routes::new(replicas).into_axum_router().reset_fallback();
+        let all = held.merge(always).merge(self.clone().for_lookers()?);
+        Ok(Front::new(direct, &self, Routes::from(all.layer(measured))))
+    }
+
+    /// What anybody with a certificate of the cell may ask, and at any time.
+    fn for_lookers(self) -> anyhow::Result<Router> {
+        let reflection = || {
+            let builder = Builder::configure();
+            let builder = builder.include_reflection_service(false);
+            let builder = DESCRIPTORS.into_iter().fold(builder, |builder, descriptors| {
+                builder.register_encoded_file_descriptor_set(descriptors)
+            });
+            SERVICES.into_iter().fold(builder, Builder::with_service_name)
+        };
+        let wrong = "the descriptors of the services";
+        let mut services = Routes::builder();
+        services
+            .add_service(HealthServer::new(self.clone()))
+            .add_service(reflection().build_v1().context(wrong)?)
+            .add_service(reflection().build_v1alpha().context(wrong)?);
+        let pages = Router::new()
+            .route("/livez", get(health::livez))
+            .route("/readyz", get(health::readyz))
+            .route("/metrics", get(health::metrics))
+            .with_state(self.clone());
+        // What no service has is answered by those that are held.
+        let services = services.routes().into_axum_router().reset_fallback();
+        Ok(services.merge(pages).layer(from_fn_with_state(self, health::lookers)))
+    }
+}

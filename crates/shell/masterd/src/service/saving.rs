@@ -1,0 +1,55 @@
+//! A checkpoint for an administrator who asks for one: the cell as it is, or as it was, in pieces.
+//! They are made from a view beside everything else, and no faster than they are taken.
+
+use model::UserName;
+use proto::v1;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Response, Status};
+
+use crate::pieces::{pieces, send};
+use crate::service::{Answer, Service, Streamed};
+
+/// How many pieces may wait for a slow reader.
+const QUEUE: usize = 4;
+
+impl Service {
+    pub(crate) fn save(
+        &self,
+        user: &UserName,
+        asked: v1::SaveCheckpointRequest,
+    ) -> Answer<Streamed<v1::SaveCheckpointResponse>> {
+        let view = self.core.view();
+        if !view.cell.is_administrator(user) {
+            return Err(Status::permission_denied(format!(
+                "{user} may not save a checkpoint, which holds everything of everybody: an \
+                 administrator may"
+            )));
+        }
+        let slot = self.past.slot()?;
+        let (to_client, stream) = mpsc::channel(QUEUE);
+        match asked.at {
+            None => {
+                let runtime = tokio::runtime::Handle::current();
+                tokio::task::spawn_blocking(move || {
+                    let _slot = slot;
+                    let _given_up = pieces(&view.cell, view.origin, |piece| {
+                        let piece = v1::SaveCheckpointResponse { piece: Some(piece) };
+                        let taken = runtime.block_on(send(&to_client, piece));
+                        if taken { Ok(()) } else { Err(()) }
+                    });
+                });
+            }
+            Some(at) => {
+                let (past, user, newest) = (self.past.clone(), user.clone(), view.cell.index());
+                tokio::spawn(async move {
+                    let _slot = slot;
+                    if let Err(status) = past.pieces(&user, newest, at, &to_client).await {
+                        let _gone = to_client.send(Err(status)).await;
+                    }
+                });
+            }
+        }
+        Ok(Response::new(Box::pin(ReceiverStream::new(stream))))
+    }
+}

@@ -1,0 +1,161 @@
+//! What is looked up when somebody scrapes: the newest view of the cell, the queues, and admission.
+//! The cell keeps how many tasks are where in their lives; only its machines are counted.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use cell::{Cell, MachineState, Rescheduling, Stages};
+use model::Band;
+use process::clock::wall_clock;
+use process::metrics::{Process, counters, gauge, gauges};
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::registry::Registry;
+
+use rpc::transport::{Cause, Refusals};
+
+use crate::disk::{events, log};
+use crate::handle::Core;
+use crate::metrics::{Metrics, Requests};
+use crate::view::View;
+
+/// Everything that a master exports.
+pub(crate) fn registry(
+    metrics: Arc<Metrics>,
+    core: Core,
+    refusals: Refusals,
+    requests: Arc<Requests>,
+) -> Registry {
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(Process::this()));
+    metrics.register(&mut registry);
+    registry.register_collector(Box::new(requests));
+    registry.register_collector(Box::new(Serving { core, refusals, metrics }));
+    registry
+}
+
+/// Where it is looked up.
+#[derive(Debug)]
+pub(super) struct Serving {
+    pub(super) core: Core,
+    pub(super) refusals: Refusals,
+    pub(super) metrics: Arc<Metrics>,
+}
+
+impl Collector for Serving {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let view = self.core.view();
+        replica(&mut encoder, &view)?;
+        machines(&mut encoder, &view.cell)?;
+        tasks(&mut encoder, &view.cell)?;
+        self.waiting(&mut encoder)?;
+        self.refused(&mut encoder)?;
+        self.past(&mut encoder)
+    }
+}
+
+impl Serving {
+    /// What waits, and for whom.
+    fn waiting(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let (core, of) = self.core.queue();
+        let (log, events) = (self.metrics.log.queue.get(), self.metrics.events.queue.get());
+        let queues = [
+            ("core", core as u64, of),
+            ("log", log, log::QUEUE),
+            ("events", events, events::QUEUE),
+        ];
+        let help = "What waits in a thread's queue.";
+        let used = queues.map(|(queue, used, _)| ([("queue", queue)], used));
+        gauges(encoder, "bourg_queue_length", help, used)?;
+        let help = "How much a thread's queue has room for.";
+        let most = queues.map(|(queue, _, most)| ([("queue", queue)], most as u64));
+        gauges(encoder, "bourg_queue_capacity", help, most)?;
+        let (requests, bytes) = self.core.admission().waiting();
+        let help = "Requests that wait for their answer.";
+        gauge(encoder, "bourg_waiting_requests", help, requests)?;
+        gauge(encoder, "bourg_waiting_bytes", "Bytes of the requests that wait.", bytes)
+    }
+
+    fn refused(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let shed = self.core.admission().refused();
+        let shed = shed.map(|(band, count)| {
+            ([("cause", "overload"), ("band", band.map_or("none", Band::name))], count)
+        });
+        let untrusted = Cause::ALL.map(|cause| (cause.as_str(), self.refusals.total(cause)));
+        let others = [("no_room", self.metrics.no_room.get())].into_iter().chain(untrusted);
+        let others = others.map(|(cause, count)| ([("cause", cause), ("band", "none")], count));
+        let help =
+            "Requests refused, by cause, and by the band of what was submitted under overload.";
+        counters(encoder, "bourg_requests_refused", help, shed.chain(others))
+    }
+
+    /// What of the past is on the disk.
+    fn past(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let (name, help) = (
+            "bourg_checkpoint_age_seconds",
+            "How long ago the newest checkpoint was made; without a value where there is none.",
+        );
+        let age = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+        let newest = self.metrics.checkpoints.newest.get();
+        if newest > 0 {
+            let since = Duration::from_micros(wall_clock().0.saturating_sub(newest));
+            ConstGauge::new(since.as_secs_f64()).encode(age)?;
+        }
+        let events = &self.metrics.events;
+        let lag = match events.waiting_bytes.get() {
+            0 => 0,
+            _ => events.recorded.get().saturating_sub(events.kept.get()),
+        };
+        let help =
+            "How far the events on the disk are behind the newest operation, in the cell's time.";
+        let lag = Duration::from_micros(lag).as_secs_f64();
+        gauge(encoder, "bourg_event_lag_seconds", help, lag)
+    }
+}
+
+/// The replica, and who follows it.
+fn replica(encoder: &mut DescriptorEncoder<'_>, view: &View) -> fmt::Result {
+    let help = "1 where this replica leads the cell, else 0.";
+    gauge(encoder, "bourg_leads", help, u32::from(view.leads.is_some()))?;
+    let help = "The newest operation that this replica has applied.";
+    gauge(encoder, "bourg_applied_index", help, view.cell.index().0)?;
+    let help = "Schedulers that follow the cell.";
+    gauge(encoder, "bourg_schedulers", help, view.followers)?;
+    let help =
+        "Contradictions in the cell's state that the last look at it found; above 0 is a bug.";
+    gauge(encoder, "bourg_contradictions", help, view.violations)?;
+    gauge(encoder, "bourg_sessions", "Sessions that are open.", view.cell.session_count())
+}
+
+fn machines(encoder: &mut DescriptorEncoder<'_>, cell: &Cell) -> fmt::Result {
+    let (mut joining, mut up, mut unreachable, mut down) = (0, 0, 0, 0);
+    for machine in cell.machines() {
+        *match machine.state {
+            MachineState::Joining => &mut joining,
+            MachineState::Up => &mut up,
+            MachineState::Unreachable { .. } => &mut unreachable,
+            MachineState::Down { .. } => &mut down,
+        } += 1;
+    }
+    let states = [("joining", joining), ("up", up), ("unreachable", unreachable), ("down", down)];
+    let states = states.map(|(state, count)| ([("state", state)], count));
+    gauges(encoder, "bourg_machines", "Machines of the cell, by state.", states)?;
+    let stopped = matches!(cell.rescheduling(), Rescheduling::Stopped { .. });
+    let help = "1 where rescheduling has stopped because too many machines are silent, else 0.";
+    gauge(encoder, "bourg_rescheduling_stopped", help, u32::from(stopped))
+}
+
+fn tasks(encoder: &mut DescriptorEncoder<'_>, cell: &Cell) -> fmt::Result {
+    let values = cell.stages().flat_map(|(band, stages)| {
+        let Stages { queued, pending, running, dead } = stages;
+        [("queued", queued), ("pending", pending), ("running", running), ("dead", dead)]
+            .map(|(state, count)| ([("state", state), ("band", band.name())], count))
+    });
+    gauges(encoder, "bourg_tasks", "Tasks that are kept, by state and band.", values)?;
+    gauge(encoder, "bourg_jobs", "Jobs that are kept, the dead included.", cell.job_count())?;
+    let help = "Jobs with a task that waits to be placed.";
+    gauge(encoder, "bourg_pending_jobs", help, cell.pending_job_count())
+}

@@ -1,0 +1,68 @@
+//! The services of a replica for tests, whose core takes nothing out of its queue.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use cell::Cell;
+use model::ReplicaId;
+use rpc::transport::Refusals;
+use rpc::{Authority, Identity, Rotating, Validity};
+use tempfile::TempDir;
+use tokio::sync::{mpsc, watch};
+
+use crate::handle::Core;
+use crate::message::Message;
+use crate::metrics::Metrics;
+use crate::past::Past;
+use crate::service::Service;
+use crate::service::watching::EventSource;
+use crate::view::View;
+use crate::{agents, peers};
+
+const HOUR: Duration = Duration::from_secs(3_600);
+
+/// The services.
+pub(crate) struct TestServices {
+    pub(crate) service: Service,
+    pub(crate) from_all: mpsc::Receiver<Message>,
+    pub(crate) views: watch::Sender<Arc<View>>,
+    _threads: (agents::Agents, peers::Peers),
+    _directory: TempDir,
+}
+
+impl TestServices {
+    /// With so many places in the queue.
+    pub(crate) fn new(queue: usize) -> Self {
+        let directory = TempDir::new().expect("a directory");
+        let path = directory.path();
+        let authority = Authority::create(path, "lab").expect("an authority");
+        let credentials = authority.issue(&Identity::Master, Validity::lasting(HOUR));
+        let credentials = Rotating::new(credentials.expect("issued")).expect("credentials");
+        let (views, seen) = watch::channel(Arc::new(View::of(Cell::empty())));
+        let (core, from_all) = Core::stalled_at(queue, seen);
+        let (to_core, metrics) = (core.to_core().clone(), Arc::<Metrics>::default());
+        let refusals = Refusals::default();
+        let agents =
+            agents::start(&credentials, refusals.clone(), to_core.clone(), Arc::clone(&metrics))
+                .expect("the agents");
+        let peers = peers::start(&credentials, (ReplicaId(1), ""), BTreeMap::new(), to_core);
+        let peers = peers.expect("the peers");
+        let service = Service::new(
+            core,
+            (agents.handle(), peers.handle()),
+            (Arc::new(authority), HOUR),
+            Past::of(path),
+            EventSource::new(path, watch::channel(0).1),
+            refusals,
+            metrics,
+        );
+        Self { service, from_all, views, _threads: (agents, peers), _directory: directory }
+    }
+
+    /// Lets a replica lead.
+    pub(crate) fn elect(&self, leader: Option<ReplicaId>) {
+        let view = View { leader, ..View::of(Cell::empty()) };
+        self.views.send_replace(Arc::new(view));
+    }
+}

@@ -1,0 +1,412 @@
+//! Serving the kept events: from a place or a time on, filtered, and as they come.
+
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use cell::Subject;
+use model::{LabelQuery, TaskSelection, UserName};
+use prost::Message as _;
+use proto::v1;
+use proto::v1::events_request::From;
+use proto::v1::moment::At;
+use store::events::{Cursor, Limit, Reader};
+use tokio::sync::mpsc::error::SendTimeoutError;
+use tokio::sync::{mpsc, watch};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Code, Response, Status};
+
+use crate::caller::Caller;
+use crate::handle::Core;
+use crate::reads::{Reads, job_has, labels, selection, task_has};
+use crate::service::streams::{Streams, holding};
+use crate::service::{Answer, Service, Streamed};
+
+/// How many events are read at once, and how many bytes of them.
+const AT_ONCE: Limit = Limit { events: 1_000, bytes: 1 << 20 };
+/// How many operations back the newest events are looked for at first.
+const BACK: u64 = 1_000;
+/// The most events that can be asked for as the newest.
+const LAST_MAX: u32 = 100_000;
+/// How many may follow the events at once, and how many of them one user's.
+const FOLLOWERS_MAX: usize = 256;
+const FOLLOWERS_OF_ONE: usize = 64;
+/// The same of those who read them once: the newest of many are all in memory.
+const READERS_MAX: usize = 64;
+const READERS_OF_ONE: usize = 16;
+/// How many messages may wait for a slow reader.
+const QUEUE: usize = 4;
+/// How long a reader may take nothing before it is given up.
+pub(crate) const STALLED: Duration = Duration::from_secs(30);
+
+/// Where the events are, and how to see that there are more.
+#[derive(Clone)]
+pub(crate) struct EventSource {
+    directory: PathBuf,
+    more: watch::Receiver<u64>,
+    followers: Streams,
+    readers: Streams,
+}
+
+impl EventSource {
+    pub(crate) fn new(directory: &Path, more: watch::Receiver<u64>) -> Self {
+        let followers = Streams::new("follow the events", FOLLOWERS_MAX, FOLLOWERS_OF_ONE);
+        let readers = Streams::new("read events", READERS_MAX, READERS_OF_ONE);
+        Self { directory: directory.to_owned(), more, followers, readers }
+    }
+}
+
+/// What somebody wants to see.
+struct Wanted {
+    job: Option<(UserName, model::JobName)>,
+    tasks: TaskSelection,
+    machine: Option<String>,
+    labels: LabelQuery,
+    until: Option<At>,
+    /// What to say where nothing is found: no such job is known. One that has been forgotten has its
+    /// events still.
+    unknown: Option<Status>,
+}
+
+impl Wanted {
+    fn of(asked: &v1::EventsRequest, by: &Caller, core: &Core) -> Result<Self, Status> {
+        let view = core.view();
+        let reads = Reads::of(&view, by);
+        let mut unknown = None;
+        let mut named = |job: &v1::JobAddress| -> Result<_, Status> {
+            match reads.find(job) {
+                Ok(job) => return Ok((job.owner.clone(), job.spec.name.clone())),
+                Err(status) if status.code() == Code::NotFound => unknown = Some(status),
+                Err(status) => return Err(status),
+            }
+            let bad = |error: model::NameError| Status::invalid_argument(error.to_string());
+            let user =
+                if job.user.is_empty() { Ok(by.user.clone()) } else { UserName::new(&job.user) };
+            Ok((user.map_err(bad)?, model::JobName::new(&job.job).map_err(bad)?))
+        };
+        let machine = (!asked.machine.is_empty()).then_some(asked.machine.as_str());
+        Ok(Self {
+            job: asked.job.as_ref().map(&mut named).transpose()?,
+            tasks: selection(asked.tasks.clone())?,
+            // One that was removed has its events still.
+            machine: machine.map(str::to_owned),
+            labels: labels(&asked.labels)?,
+            until: asked.until.and_then(|moment| moment.at),
+            unknown,
+        })
+    }
+
+    /// Whether nothing of what comes from here on is wanted.
+    fn is_past(&self, record: &v1::EventRecord) -> bool {
+        match self.until {
+            None => false,
+            Some(At::Index(index)) => record.index > index,
+            Some(At::Time(time)) => record.time > time,
+        }
+    }
+
+    fn wants(&self, record: &v1::EventRecord, core: &Core) -> bool {
+        let subject = || Subject::try_from(record.subject?).ok();
+        let job = self
+            .job
+            .as_ref()
+            .is_none_or(|(user, job)| record.user == user.as_str() && record.job == job.as_str());
+        let task = match &self.tasks {
+            TaskSelection::All => true,
+            tasks => matches!(subject(), Some(Subject::Task(id)) if tasks.contains(id.index)),
+        };
+        let machine = self.machine.as_ref().is_none_or(|wanted| record.machine == *wanted);
+        let labels = || subject().is_some_and(|subject| self.has_labels(subject, core));
+        job && task && machine && (self.labels.is_empty() || labels())
+    }
+
+    /// Whether that to which it happened has the labels now.
+    fn has_labels(&self, subject: Subject, core: &Core) -> bool {
+        let view = core.view();
+        match subject {
+            Subject::Cell => false,
+            Subject::Job(id) => view.cell.job(id).is_some_and(|job| job_has(job, &self.labels)),
+            Subject::Task(id) => view
+                .cell
+                .job(id.collection)
+                .is_some_and(|job| task_has(job, id.index, &self.labels)),
+            Subject::Machine(id) => view
+                .cell
+                .machine(id)
+                .is_some_and(|machine| self.labels.holds(|key| machine.attribute(key))),
+        }
+    }
+}
+
+impl Service {
+    pub(crate) fn follow_events(
+        &self,
+        by: &Caller,
+        asked: &v1::EventsRequest,
+    ) -> Answer<Streamed<v1::EventsResponse>> {
+        let wanted = Wanted::of(asked, by, &self.core)?;
+        let EventSource { followers, readers, .. } = &self.events;
+        let place = if asked.follow { followers } else { readers }.begin(&by.user)?;
+        // One place more: how it ends.
+        let (to_client, stream) = mpsc::channel(QUEUE + 1);
+        let no_room = |_| Status::internal("a queue that is new has no room: report this");
+        let end = to_client.clone().try_reserve_owned().map_err(no_room)?;
+        let reader = Reader::open(&self.events.directory);
+        let reading = Reading { core: self.core.clone(), reader, wanted, since: 0 };
+        let sending = Sending { reading: Some(reading), to_client };
+        let (from, follow, more) = (asked.from, asked.follow, self.events.more.clone());
+        tokio::spawn(async move {
+            if let Err(End::Told(status)) = sending.run(from, follow, more).await {
+                end.send(Err(status));
+            }
+        });
+        Ok(Response::new(holding(place, ReceiverStream::new(stream))))
+    }
+}
+
+/// Why it does not go on.
+enum End {
+    /// The client is gone.
+    Gone,
+    /// The client is told.
+    Told(Status),
+}
+
+impl std::convert::From<Status> for End {
+    fn from(status: Status) -> Self {
+        Self::Told(status)
+    }
+}
+
+struct Sending {
+    /// None while a thread reads.
+    reading: Option<Reading>,
+    to_client: mpsc::Sender<Result<v1::EventsResponse, Status>>,
+}
+
+impl Sending {
+    async fn run(
+        mut self,
+        from: Option<From>,
+        follow: bool,
+        mut more: watch::Receiver<u64>,
+    ) -> Result<(), End> {
+        let mut at = match from {
+            Some(From::Last(count)) => self.newest(count.min(LAST_MAX)).await?,
+            from => self.read(move |reading| reading.begin(from)).await?,
+        };
+        loop {
+            more.mark_unchanged();
+            let past;
+            (at, past) = self.rest(at).await?;
+            if past || !follow {
+                let unknown = self.reading.and_then(|reading| reading.wanted.unknown);
+                return unknown.map_or(Ok(()), |unknown| Err(End::Told(unknown)));
+            }
+            tokio::select! {
+                changed = more.changed() => changed.map_err(|_| End::Gone)?,
+                () = self.to_client.closed() => return Err(End::Gone),
+            }
+        }
+    }
+
+    /// Reads files, which blocks: not for long, and on a thread for that.
+    async fn read<T: Send + 'static>(
+        &mut self,
+        what: impl FnOnce(&mut Reading) -> Result<T, Status> + Send + 'static,
+    ) -> Result<T, End> {
+        if self.to_client.is_closed() {
+            return Err(End::Gone);
+        }
+        // It is not there only after a panic, or where the master ends.
+        let mut reading = self.reading.take().ok_or(End::Gone)?;
+        let read = tokio::task::spawn_blocking(move || {
+            let found = what(&mut reading);
+            (reading, found)
+        });
+        let (reading, found) = read.await.map_err(|_| End::Gone)?;
+        self.reading = Some(reading);
+        Ok(found?)
+    }
+
+    /// Sends the newest so many that are wanted, and gives where to go on.
+    async fn newest(&mut self, count: u32) -> Result<Cursor, End> {
+        let count = usize::try_from(count).unwrap_or(usize::MAX);
+        let mut found = VecDeque::new();
+        // What is from there on has been looked through, and where that ended.
+        let (mut seen, mut end) = (None, None);
+        let mut back = BACK;
+        loop {
+            let (oldest, newest) = self.read(Reading::ends).await?;
+            let from = Cursor::at(newest.saturating_sub(back)).max(oldest);
+            let mut older = VecDeque::new();
+            let mut at = from;
+            loop {
+                let batch = self.read(move |reading| reading.batch(at, seen)).await?;
+                older.extend(batch.events);
+                let surplus = (older.len() + found.len()).saturating_sub(count).min(older.len());
+                older.drain(..surplus);
+                let is_last = batch.next == at || batch.past;
+                at = batch.next;
+                if is_last || seen.is_some_and(|seen| at >= seen) {
+                    break;
+                }
+            }
+            let end = *end.get_or_insert(at);
+            older.append(&mut found);
+            found = older;
+            if found.len() >= count || from == oldest {
+                self.send_all(found.into(), end).await?;
+                return Ok(end);
+            }
+            seen = Some(from);
+            back = back.saturating_mul(4);
+        }
+    }
+
+    /// Sends all there is from a place on, and gives where to go on, and whether nothing that comes
+    /// is wanted.
+    async fn rest(&mut self, mut at: Cursor) -> Result<(Cursor, bool), End> {
+        loop {
+            let Batch { events, next, past } =
+                self.read(move |reading| reading.batch(at, None)).await?;
+            if !events.is_empty() {
+                self.send(events, next).await?;
+            }
+            if next == at || past {
+                return Ok((next, past));
+            }
+            at = next;
+        }
+    }
+
+    /// Sends any number of events, in messages that are not too large.
+    async fn send_all(&mut self, events: Vec<v1::EventRecord>, next: Cursor) -> Result<(), End> {
+        let mut some = Vec::new();
+        let mut bytes = 0;
+        for event in events {
+            if some.len() >= AT_ONCE.events || bytes >= AT_ONCE.bytes {
+                let before = Cursor { index: event.index, sub: event.sub_index };
+                self.send(std::mem::take(&mut some), before).await?;
+                bytes = 0;
+            }
+            bytes += event.encoded_len();
+            some.push(event);
+        }
+        self.send(some, next).await
+    }
+
+    async fn send(&mut self, events: Vec<v1::EventRecord>, next: Cursor) -> Result<(), End> {
+        if let (false, Some(reading)) = (events.is_empty(), &mut self.reading) {
+            reading.wanted.unknown = None;
+        }
+        let next = Some(v1::EventCursor { index: next.index, sub_index: next.sub });
+        let message = v1::EventsResponse { events, next };
+        match self.to_client.send_timeout(Ok(message), STALLED).await {
+            Ok(()) => Ok(()),
+            Err(SendTimeoutError::Closed(_)) => Err(End::Gone),
+            Err(SendTimeoutError::Timeout(_)) => {
+                Err(End::Told(Status::deadline_exceeded(format!(
+                    "the reader took nothing for {} seconds: read on from behind the last event that \
+                 came (--from)",
+                    STALLED.as_secs()
+                ))))
+            }
+        }
+    }
+}
+
+/// What reads the files.
+struct Reading {
+    core: Core,
+    reader: Reader,
+    wanted: Wanted,
+    /// Nothing before this time is wanted.
+    since: u64,
+}
+
+impl Reading {
+    /// Where to begin.
+    fn begin(&mut self, from: Option<From>) -> Result<Cursor, Status> {
+        match from {
+            Some(From::Cursor(cursor)) => Ok(Cursor { index: cursor.index, sub: cursor.sub_index }),
+            Some(From::Since(time)) => self.since(time),
+            None | Some(From::Last(_)) => self.oldest(),
+        }
+    }
+
+    /// A place before which all is older than a time.
+    fn since(&mut self, time: u64) -> Result<Cursor, Status> {
+        self.since = time;
+        if let Some(cursor) = self.reader.first_at(time).map_err(|error| lost(&error))? {
+            return Ok(cursor);
+        }
+        // Nothing that is kept is that new. What comes may have been applied and not be kept yet:
+        // the last that is kept is the place that is certainly not behind it.
+        let mut back = 1_000_000;
+        while back < time {
+            match self.reader.first_at(time - back) {
+                Ok(Some(cursor)) => return Ok(cursor),
+                Ok(None) => back = back.saturating_mul(4),
+                Err(store::Error::EventsTooLate { oldest }) => return Ok(oldest),
+                Err(error) => return Err(lost(&error)),
+            }
+        }
+        self.oldest()
+    }
+
+    fn oldest(&self) -> Result<Cursor, Status> {
+        let oldest = self.reader.oldest().map_err(|error| lost(&error))?;
+        Ok(oldest.unwrap_or(Cursor::START))
+    }
+
+    /// The oldest place and the newest operation.
+    fn ends(&mut self) -> Result<(Cursor, u64), Status> {
+        Ok((self.oldest()?, self.core.view().cell.index().0))
+    }
+
+    /// What is wanted of the next that are kept, and is before another place.
+    fn batch(&mut self, at: Cursor, before: Option<Cursor>) -> Result<Batch, Status> {
+        let Self { core, reader, wanted, since } = self;
+        let (mut events, mut past) = (Vec::new(), false);
+        let next = reader.read(at, AT_ONCE, |event| {
+            let cursor = Cursor { index: event.index, sub: event.sub };
+            if event.time_us < *since || before.is_some_and(|before| cursor >= before) {
+                return Ok(());
+            }
+            // One of a kind that only a newer master knows is shown without it.
+            match v1::EventRecord::decode(event.payload) {
+                Ok(record) if wanted.is_past(&record) => past = true,
+                Ok(record) if wanted.wants(&record, core) => events.push(record),
+                Ok(_) => {}
+                Err(error) => tracing::warn!("event {cursor} cannot be read: {error}"),
+            }
+            Ok::<(), store::Error>(())
+        });
+        let next = next.map_err(|error| lost(&error))?;
+        Ok(Batch { events, next, past })
+    }
+}
+
+struct Batch {
+    events: Vec<v1::EventRecord>,
+    next: Cursor,
+    past: bool,
+}
+
+/// What a reader is told whose place is not there, or no longer.
+fn lost(error: &store::Error) -> Status {
+    match error {
+        store::Error::EventsTooLate { oldest } => Status::out_of_range(format!(
+            "the events before {oldest} have been removed: ask for those from {oldest} on (--from {oldest})"
+        )),
+        store::Error::EventsLost { from, complete_from } => Status::out_of_range(format!(
+            "the events from {from} on were lost; they are complete again from {complete_from} on \
+             (--from {complete_from})"
+        )),
+        store::Error::DamagedEvents { next: Some(next), .. } => {
+            Status::data_loss(format!("{error} (--from {next})"))
+        }
+        error => Status::data_loss(error.to_string()),
+    }
+}
