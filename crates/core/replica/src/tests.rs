@@ -336,8 +336,8 @@ fn a_record_of_a_higher_level_stops_the_replica_and_says_why() {
     assert_eq!(
         said.to_string(),
         format!(
-            "record {index} needs level 99 of the state machine, this program supports {}: start a newer one",
-            LEVEL
+            "record {index} needs level 99 of the state machine, this program supports {LEVEL}: start a \
+             newer one"
         )
     );
 }

@@ -305,7 +305,7 @@ impl Life {
         match what % 8 {
             0 => self.request(Mutation::RevokeMachine(RevokeMachine { machine })),
             1 | 2 => {
-                self.request(Mutation::IssueToken(IssueToken { machine, serial: few, validity }))
+                self.request(Mutation::IssueToken(IssueToken { machine, serial: few, validity }));
             }
             3 => self.apply(Op::RenewMachine { machine, old: few, certificate: few, validity }),
             _ => {
@@ -351,7 +351,7 @@ impl Life {
         }
         match (what % 4, any, step) {
             (0, Some(replica), _) => {
-                self.request(Mutation::RemoveReplica(RemoveReplica { replica }))
+                self.request(Mutation::RemoveReplica(RemoveReplica { replica }));
             }
             (1 | 2, _, Some((replica, to))) => self.apply(Op::ChangeMember { replica, to }),
             _ => self.request(Mutation::AddReplica(AddReplica { address: format!("h{what}:1") })),

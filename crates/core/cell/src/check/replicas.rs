@@ -24,10 +24,10 @@ impl Cell {
             if replica.member == Member::Waiting && replica.leaving {
                 found.add(Violation::WaitsToLeave(*id));
             }
-            if let Some(token) = &replica.token {
-                if token.certificate.expires < token.certificate.issued {
-                    found.add(Violation::Token(token.certificate.serial));
-                }
+            if let Some(token) = &replica.token
+                && token.certificate.expires < token.certificate.issued
+            {
+                found.add(Violation::Token(token.certificate.serial));
             }
         }
         let stays = |id| records.get(&id).is_none_or(|replica| !replica.leaving);
