@@ -244,5 +244,5 @@ fn a_cell_of_several_builds_serves_and_does_what_is_new_when_the_last_one_can() 
     third.ends();
     let back = cell.starts("r3", &cell.at[2], &[]).ends();
     assert_eq!(back.code, 1, "{}", back.stderr);
-    assert!(back.stderr.contains("this program knows 1: start a newer one"), "{}", back.stderr);
+    assert!(back.stderr.contains("this program supports 1: start a newer one"), "{}", back.stderr);
 }
