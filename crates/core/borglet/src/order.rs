@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use model::{
-    Appclass, CellName, End, InstanceId, JobName, MachineReport, PortName, Priority, Resources,
-    Stamp, UserName,
+    Appclass, CellName, End, FinalUsage, InstanceId, JobName, MachineReport, PortName, Priority,
+    Resources, Stamp, UserName,
 };
 use spec::TaskSpec;
 use thiserror::Error;
@@ -107,6 +107,6 @@ pub enum TaskStatus {
     },
     /// It has been told to stop.
     Stopping,
-    /// It has ended.
-    Ended(End),
+    /// It has ended, and used that until then.
+    Ended(End, FinalUsage),
 }

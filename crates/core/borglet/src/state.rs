@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use model::{End, InstanceId, MachineReport, Resources, Span, Stamp, Time};
+use model::{End, FinalUsage, InstanceId, MachineReport, Resources, Span, Stamp, Time};
 
 use crate::alloc::{Allocs, REMOVE_AGAIN};
 use crate::health::{HealthTracker, Verdict};
@@ -51,8 +51,8 @@ pub enum Input {
     Tick,
     /// An instance's program runs.
     Started(InstanceId),
-    /// An instance has ended, with everything it started.
-    Ended(InstanceId, End),
+    /// An instance has ended, with everything it started, and used that until then.
+    Ended(InstanceId, End, FinalUsage),
     /// An instance was not started, because somebody else on the machine has its user id.
     UidTaken(InstanceId),
     /// An instance was not started, because one of its ports is taken.
@@ -142,7 +142,7 @@ pub enum RecoveredStatus {
     /// Running since a moment; its end will be reported.
     Running(Time),
     /// Ended while nobody looked.
-    Ended(End),
+    Ended(End, FinalUsage),
 }
 
 #[derive(Clone, Debug)]
@@ -164,7 +164,7 @@ enum Phase {
         next: Time,
         why: StopCause,
     },
-    Ended(End),
+    Ended(End, FinalUsage),
 }
 
 #[derive(Clone, Debug)]
@@ -204,7 +204,7 @@ impl Borglet {
             let phase = match found.status {
                 RecoveredStatus::Starting => Phase::Starting,
                 RecoveredStatus::Running(since) => Phase::Running(HealthTracker::new(check, since)),
-                RecoveredStatus::Ended(end) => Phase::Ended(end),
+                RecoveredStatus::Ended(end, usage) => Phase::Ended(end, usage),
             };
             let limit = Limit::found(found.launch.desired.spec.limit);
             (found.launch.instance, Local { limit, ..Local::new(found.launch, phase) })
@@ -272,7 +272,7 @@ impl Borglet {
             Input::Machine(report) => self.machine = report,
             Input::Disk(report) => self.see_disk(now, &report, effects),
             Input::Started(instance) => self.started(now, instance),
-            Input::Ended(instance, end) => self.ended(instance, end),
+            Input::Ended(instance, end, usage) => self.ended(instance, end, usage),
             Input::UidTaken(instance) => self.uid_taken(instance, effects),
             Input::PortTaken(instance, held) => self.port_taken(now, instance, &held, effects),
             Input::Ports(held) => self.see_ports(now, &held, effects),
@@ -310,7 +310,7 @@ impl Borglet {
                 Phase::Waiting | Phase::Starting => TaskStatus::Starting,
                 Phase::Running(watch) => TaskStatus::Running { healthy: watch.healthy },
                 Phase::Stopping { .. } => TaskStatus::Stopping,
-                Phase::Ended(end) => TaskStatus::Ended(end.clone()),
+                Phase::Ended(end, usage) => TaskStatus::Ended(end.clone(), *usage),
             };
             TaskReport { instance: *instance, status }
         };
@@ -348,10 +348,10 @@ impl Borglet {
     }
 
     fn retire_ended(&mut self, desired: &BTreeMap<InstanceId, Desired>, effects: &mut Vec<Effect>) {
-        let gone = |local: &Local| matches!(local.phase, Phase::Waiting | Phase::Ended(_));
+        let gone = |local: &Local| matches!(local.phase, Phase::Waiting | Phase::Ended(..));
         self.tasks.retain(|instance, local| {
             let keep = desired.contains_key(instance) || !gone(local);
-            if !keep && matches!(local.phase, Phase::Ended(_)) {
+            if !keep && matches!(local.phase, Phase::Ended(..)) {
                 effects.push(Effect::Retire(*instance));
             }
             keep
@@ -379,7 +379,7 @@ impl Borglet {
                 local.limit = Limit::new(local.wanted());
                 effects.push(Effect::Start(Box::new(local.launch.clone())));
             }
-            (_, Some(_)) => self.ended(instance, End::Stopped),
+            (_, Some(_)) => self.ended(instance, End::Stopped, FinalUsage::UNMEASURED),
             (_, None) => {
                 // By the next time some may be free again.
                 self.foreign_uids.clear();
@@ -389,7 +389,7 @@ impl Borglet {
                     all.start(),
                     all.end()
                 );
-                self.ended(instance, End::Lost { reason });
+                self.ended(instance, End::Lost { reason }, FinalUsage::UNMEASURED);
             }
         }
     }
@@ -442,10 +442,10 @@ impl Borglet {
         }
     }
 
-    fn ended(&mut self, instance: InstanceId, end: End) {
+    fn ended(&mut self, instance: InstanceId, end: End, usage: FinalUsage) {
         let Some(local) = self.tasks.get_mut(&instance) else { return };
         let end = match &local.phase {
-            Phase::Waiting | Phase::Ended(_) => return,
+            Phase::Waiting | Phase::Ended(..) => return,
             Phase::Stopping { why: StopCause::Unhealthy(reason), .. } => {
                 End::Unhealthy { reason: reason.clone() }
             }
@@ -456,7 +456,7 @@ impl Borglet {
             Phase::Stopping { why: StopCause::NotDesired, .. } => End::Stopped,
             Phase::Starting | Phase::Running(_) => end,
         };
-        local.phase = Phase::Ended(end);
+        local.phase = Phase::Ended(end, usage);
     }
 
     fn checked(
@@ -545,7 +545,7 @@ impl Local {
 
     /// Whether something of it is on the machine.
     fn is_here(&self) -> bool {
-        !matches!(self.phase, Phase::Waiting | Phase::Ended(_))
+        !matches!(self.phase, Phase::Waiting | Phase::Ended(..))
     }
 
     /// Ends it without notice, as what it has is not its own. One that stops already has no more notice,
@@ -562,7 +562,7 @@ impl Local {
             {
                 *next = now;
             }
-            Phase::Stopping { .. } | Phase::Waiting | Phase::Ended(_) => {}
+            Phase::Stopping { .. } | Phase::Waiting | Phase::Ended(..) => {}
         }
     }
 

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use model::{
-    Band, Capability, CellName, CollectionId, DirectoryId, End, GcuFactor, GrantId, InstanceId,
-    KeyDigest, Level, MachineId, MachineName, MachineReport, ReplicaId, Resources, Serial,
-    SessionId, Span, TaskSelection, Time, UserName,
+    Band, Capability, CellName, CollectionId, DirectoryId, End, FinalUsage, GcuFactor, GrantId,
+    InstanceId, KeyDigest, Level, MachineId, MachineName, MachineReport, ReplicaId, Resources,
+    Serial, SessionId, Span, TaskSelection, Time, UserName,
 };
 use spec::JobSpec;
 
@@ -369,5 +369,7 @@ pub enum Observation {
         instance: InstanceId,
         /// How.
         end: End,
+        /// What it used until then.
+        usage: FinalUsage,
     },
 }

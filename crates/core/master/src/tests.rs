@@ -228,7 +228,10 @@ fn a_machine_is_described_ordered_and_observed() {
     assert_eq!(seen.matches("Started").count(), 2, "{seen}");
     assert_eq!(seen.matches("Health").count(), 0, "without a check it is healthy as it runs");
     assert_eq!(world.answer(false, 7, &running), "", "a repeated report fills no log");
-    let ended = [(0, TaskStatus::Ended(End::Exited { code: 0 })), running[1].clone()];
+    let ended = [
+        (0, TaskStatus::Ended(End::Exited { code: 0 }, model::FinalUsage::UNMEASURED)),
+        running[1].clone(),
+    ];
     assert!(world.answer(false, 7, &ended).contains("Exited { code: 0 }"));
     assert_eq!(world.tick(), "order 9 [1-1-1]", "its end is known: it may be forgotten there");
 }

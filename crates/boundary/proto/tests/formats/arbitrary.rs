@@ -12,10 +12,10 @@ use std::sync::Arc;
 use borglet::{Desired, DesiredAlloc, Order, Report, TaskReport, TaskStatus};
 use cell::{Certificate, Grant, MemberChange};
 use model::{
-    Appclass, Band, Bytes, CollectionId, End, GcuFactor, Generation, GrantId, HeldPorts,
-    InstanceId, KeyDigest, LogIndex, MachineId, MachineReport, MilliCores, PortName, PortRange,
-    Priority, ReplicaId, Resources, SchedulingClass, Serial, Span, Stamp, TaskIndex, TaskSelection,
-    Term, Time,
+    Appclass, Band, Bytes, CollectionId, End, FinalUsage, GcuFactor, Generation, GrantId,
+    HeldPorts, InstanceId, KeyDigest, LogIndex, MachineId, MachineReport, MilliCores, PortName,
+    PortRange, Priority, ReplicaId, Resources, SchedulingClass, Serial, Span, Stamp, TaskIndex,
+    TaskSelection, Term, Time,
 };
 use proptest::collection::{btree_map, vec};
 use proptest::option::of;
@@ -217,12 +217,19 @@ pub(crate) fn order() -> impl Strategy<Value = Order> {
     })
 }
 
+/// What can be encoded: a span ends where its microseconds do, and bytes are signed.
+pub(crate) fn usage() -> impl Strategy<Value = FinalUsage> {
+    let peak = of((0..=i64::MAX.unsigned_abs()).prop_map(Bytes));
+    (of(any::<u64>().prop_map(Span)), peak)
+        .prop_map(|(cpu_time, memory_peak)| FinalUsage { cpu_time, memory_peak })
+}
+
 pub(crate) fn report() -> impl Strategy<Value = Report> {
     let status = prop_oneof![
         Just(TaskStatus::Starting),
         of(any::<bool>()).prop_map(|healthy| TaskStatus::Running { healthy }),
         Just(TaskStatus::Stopping),
-        end().prop_map(TaskStatus::Ended),
+        (end(), usage()).prop_map(|(end, usage)| TaskStatus::Ended(end, usage)),
     ];
     let task = (instance(), status).prop_map(|(instance, status)| TaskReport { instance, status });
     (stamp(), machine_report().prop_map(Arc::new), vec(task, 0..3))

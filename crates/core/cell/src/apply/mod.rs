@@ -19,7 +19,7 @@ mod texts;
 mod update;
 mod user;
 
-use model::{CollectionId, End, Level, LogIndex, MachineId, Time};
+use model::{CollectionId, End, FinalUsage, InstanceId, Level, LogIndex, MachineId, Time};
 use spec::{JobSpec, Kind};
 
 use crate::state::bounds::{REASON_CHARACTERS_MAX, TIME_MAX};
@@ -40,7 +40,12 @@ pub(crate) struct Events {
 
 impl Events {
     fn add(&mut self, subject: Subject, kind: EventKind) {
-        self.events.push(Event { subject, kind });
+        self.events.push(Event { subject, kind, usage: FinalUsage::UNMEASURED });
+    }
+
+    /// The end of an instance, with what it used until then.
+    fn add_end(&mut self, instance: InstanceId, kind: EventKind, usage: FinalUsage) {
+        self.events.push(Event { subject: Subject::Task(instance), kind, usage });
     }
 
     fn reorder(&mut self, machine: MachineId) {

@@ -111,7 +111,7 @@ impl World {
             0 => TaskStatus::Starting,
             1 => TaskStatus::Running { healthy: Some(true) },
             2 => TaskStatus::Running { healthy: Some(false) },
-            _ => TaskStatus::Ended(End::Exited { code: 0 }),
+            _ => TaskStatus::Ended(End::Exited { code: 0 }, model::FinalUsage::UNMEASURED),
         };
         let task = |(index, generation, number): &(u32, u32, u8)| TaskReport {
             instance: InstanceId {
@@ -172,6 +172,6 @@ fn a_report_that_is_repeated_is_compared_once() {
     assert_eq!(world.answer(false, 6, &running), "");
     assert!(world.shard.agrees(M1));
     // The same version from a Borglet that was started anew, with another report.
-    let ended = [(0, TaskStatus::Ended(End::Exited { code: 1 }))];
+    let ended = [(0, TaskStatus::Ended(End::Exited { code: 1 }, model::FinalUsage::UNMEASURED))];
     assert!(world.answer(false, 6, &ended).contains("Exited"));
 }

@@ -461,9 +461,11 @@ impl Cluster {
             for effect in std::mem::take(&mut effects) {
                 let input = match effect {
                     Effect::Start(launch) => Input::Started(launch.instance),
-                    Effect::Terminate(instance) => {
-                        Input::Ended(instance, End::Signalled { signal: 15 })
-                    }
+                    Effect::Terminate(instance) => Input::Ended(
+                        instance,
+                        End::Signalled { signal: 15 },
+                        model::FinalUsage::UNMEASURED,
+                    ),
                     _ => continue,
                 };
                 host.borglet.step(self.now, input, &mut effects);

@@ -230,7 +230,8 @@ impl Simulated {
         while let Some(entry) = state.ends.first_entry().filter(|entry| entry.key().0 <= now) {
             let ((_, instance), ()) = entry.remove_entry();
             counted.ended += 1;
-            let ended = Input::Ended(instance, End::Exited { code: 0 });
+            let ended =
+                Input::Ended(instance, End::Exited { code: 0 }, model::FinalUsage::UNMEASURED);
             state.borglet.step(now, ended, &mut effects);
         }
         let ends = now + model::Span(u64::try_from(self.0.task.as_micros()).unwrap_or(u64::MAX));
@@ -317,7 +318,7 @@ fn simulated(
 ) -> Option<Input> {
     let mut killed = |instance: InstanceId| {
         ends.retain(|(_, other), ()| *other != instance);
-        Some(Input::Ended(instance, End::Signalled { signal: 15 }))
+        Some(Input::Ended(instance, End::Signalled { signal: 15 }, model::FinalUsage::UNMEASURED))
     };
     match effect {
         Effect::Start(launch) => {

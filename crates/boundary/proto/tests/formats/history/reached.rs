@@ -40,6 +40,7 @@ fn histories_reach_every_state_and_every_event() {
         cell: rescheduling stopped
         cell: something is charged
         cell: user added
+        cell: user added again
         cell: user revoked
         job: failed
         job: finished
@@ -97,7 +98,6 @@ fn histories_reach_every_state_and_every_event() {
         task: started
         task: starting
         task: stopping, killed by a user
-        task: stopping, killed with its alloc set
         task: stopping, killed with its parent
         task: stopping, machine shutdown
         task: stopping, preempted
@@ -137,6 +137,7 @@ fn histories_reach_every_state_and_every_event() {
         queue
         replica added
         replica described
+        replica joined
         replica member
         replica removed
         replica token issued
