@@ -25,6 +25,7 @@ pub mod json;
 pub mod log;
 mod replica;
 mod task;
+mod usage;
 mod word;
 
 pub use duration::{Duration, duration, span};

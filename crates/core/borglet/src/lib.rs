@@ -16,6 +16,7 @@ mod limit;
 mod order;
 mod room;
 mod state;
+mod usage;
 
 pub use alloc::RecoveredAlloc;
 pub use keep::{KeepAtMost, KeptLog, outdated};
@@ -25,6 +26,7 @@ pub use state::{
     Borglet, DiskAmount, DiskReport, DiskUse, Effect, HeldPort, Holder, Input, Recovered,
     RecoveredStatus, Settings,
 };
+pub use usage::{Measured, SAMPLES_MAX, Usage, UsageSample, UsageWindow, WINDOWS_MAX};
 
 #[cfg(test)]
 mod tests;

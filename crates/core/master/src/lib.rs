@@ -29,6 +29,7 @@ mod share;
 
 use std::sync::Arc;
 
+pub use borglet::Usage;
 use borglet::{Order, Report};
 use cell::{Cell, JobState, MachineState, Mutation, Op};
 use model::{CollectionId, MachineId, MachineName, ReplicaId, Span, Time};
@@ -123,6 +124,8 @@ pub enum Answer {
         report: Arc<Report>,
         /// The version of it.
         version: u64,
+        /// What instances use: no news, and of no consequence for the cell.
+        usage: Usage,
     },
     /// It did not answer, or not well.
     Failed,

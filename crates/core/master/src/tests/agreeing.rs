@@ -131,7 +131,8 @@ impl World {
         });
         // What is the same is said again, and a version may be given to another report.
         for _ in 0..2 {
-            let answer = Answer::Report { report: Arc::clone(&report), version };
+            let answer =
+                Answer::Report { report: Arc::clone(&report), version, usage: Usage::default() };
             let (now, cell) = (self.now, &self.cell);
             self.shard.answered(now, cell, M1, false, &answer, &mut self.actions);
             assert_eq!(self.shard.overlooked(now, cell), []);

@@ -27,7 +27,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use borglet::{Borglet, Effect, Input};
+use borglet::{Borglet, Effect, Input, Usage};
 use cell::{Assignment, Mutation, RequestId};
 use expect_test::Expect;
 use model::{
@@ -481,7 +481,11 @@ impl Cluster {
         let host = &self.hosts[&call.machine];
         let answer = match host.hears(call.replica) {
             false => Answer::Failed,
-            true => Answer::Report { report: Arc::clone(&host.said), version: host.version },
+            true => Answer::Report {
+                report: Arc::clone(&host.said),
+                version: host.version,
+                usage: Usage::default(),
+            },
         };
         self.send(Later::Answered(call, answer));
     }

@@ -22,7 +22,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use borglet::{TaskReport, TaskStatus};
+use borglet::{TaskReport, TaskStatus, Usage};
 use cell::{Assignment, Mutation, Outcome, RequestId, Rescheduling};
 use expect_test::Expect;
 use model::{
@@ -271,6 +271,7 @@ impl World {
                             tasks: borglet.runs.iter().map(running).collect(),
                         }),
                         version: borglet.stamp.index.0,
+                        usage: Usage::default(),
                     },
                 };
                 let mut actions = Vec::new();

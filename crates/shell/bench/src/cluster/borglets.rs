@@ -368,7 +368,8 @@ impl borglet_server::Borglet for Simulated {
         }
         let (version, report) = reports.borrow().clone();
         let report = Some(report.as_ref().into());
-        Ok(Response::new(v1::PollResponse { report, version, order_refused: !obeyed }))
+        let (order_refused, usage) = (!obeyed, None);
+        Ok(Response::new(v1::PollResponse { report, version, order_refused, usage }))
     }
 
     async fn read_log(
