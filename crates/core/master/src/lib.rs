@@ -3,8 +3,8 @@
 //! when as down, and when dead jobs are forgotten.
 //!
 //! A [`LinkShard`] is what every replica has: it polls the machines of its [`Partition`]. A [`Master`] is what the
-//! leader has beside: it marks machines down that do not answer, and forgets dead jobs. How a replica
-//! drives both is with [`LinkShard`].
+//! leader has beside: a list of controllers, one for each kind of periodic work: machines that do not
+//! answer are marked down, dead jobs are forgotten. How a replica drives both is with [`LinkShard`].
 //!
 //! Both are deterministic: moments are arguments, and what they want is returned as [`Action`]es:
 //! operations to propose and polls to make. What they remember about machines is not part of the
@@ -22,6 +22,7 @@ mod observe;
 mod order;
 mod proposal;
 
+mod controller;
 mod lost;
 mod opinion;
 mod rate;
@@ -31,11 +32,10 @@ use std::sync::Arc;
 
 pub use borglet::Usage;
 use borglet::{Order, Report};
-use cell::{Cell, JobState, MachineState, Mutation, Op};
-use model::{CollectionId, MachineId, MachineName, ReplicaId, Span, Time};
+use cell::{Cell, MachineState, Mutation, Op};
+use model::{MachineId, MachineName, ReplicaId, Span, Time};
 
-use lost::Lost;
-use opinion::Opinions;
+use controller::{Controllers, Turn};
 pub use partition::{Partition, Second, Spread, owner};
 pub use reachability::Reachability;
 pub use shard::LinkShard;
@@ -131,24 +131,12 @@ pub enum Answer {
     Failed,
 }
 
-/// How long after one search for dead jobs the next is made.
-const FORGET_INTERVAL: Span = Span::from_secs(10);
-/// How many dead jobs one operation forgets at most.
-const FORGET_BATCH: usize = 1_000;
-
 /// The elected master: what the leader decides beside its link shard.
 #[derive(Clone, Debug)]
 pub struct Master {
     settings: Settings,
-    leading: Option<Leading>,
-}
-
-/// What a leader knows beside the cell.
-#[derive(Clone, Debug)]
-struct Leading {
-    lost: Lost,
-    opinions: Opinions,
-    forget: Time,
+    /// Where it leads.
+    leading: Option<Controllers>,
 }
 
 impl Master {
@@ -160,9 +148,7 @@ impl Master {
 
     /// It leads from now on: its first operation is applied. It has heard of no machine yet.
     pub fn lead(&mut self, now: Time, cell: &Cell) {
-        let lost = Lost::new(now, cell);
-        let (opinions, forget) = (Opinions::default(), now + FORGET_INTERVAL);
-        self.leading = Some(Leading { lost, opinions, forget });
+        self.leading = Some(Controllers::new(now, cell));
     }
 
     /// It leads no longer: it wants nothing any more.
@@ -178,31 +164,23 @@ impl Master {
 
     /// An operation has been applied; `reordered` as [`LinkShard::applied`] gets it.
     pub fn applied(&mut self, now: Time, cell: &Cell, op: &Op, reordered: &[MachineId]) {
-        let Some(Leading { lost, opinions, .. }) = &mut self.leading else { return };
-        lost.settle(now, cell, op);
-        let here = about(op).into_iter().chain(joining(cell, op));
-        here.for_each(|machine| lost.count(now, cell, machine));
-        if let Op::Request { mutation: Mutation::RemoveMachine { .. }, .. } = op {
-            for machine in reordered {
-                lost.count(now, cell, *machine);
-                if cell.machine(*machine).is_none() {
-                    opinions.forget(*machine);
-                }
-            }
+        let Some(controllers) = &mut self.leading else { return };
+        for controller in controllers.all_mut() {
+            controller.applied(now, cell, op, reordered);
         }
     }
 
     /// These replicas are active from now on: machines are spread over them. To hear the same again
     /// costs nothing.
     pub fn spread(&mut self, now: Time, active: &[ReplicaId]) {
-        if let Some(Leading { opinions, .. }) = &mut self.leading {
-            opinions.spread(now, active);
+        if let Some(controllers) = &mut self.leading {
+            controllers.lost_machines.spread(now, active);
         }
     }
 
     /// The machines that others poll as well, as their own replicas do not reach them; by machine.
     pub fn seconds(&self) -> impl Iterator<Item = &Second> {
-        self.leading.iter().flat_map(|leading| leading.opinions.seconds())
+        self.leading.iter().flat_map(|controllers| controllers.lost_machines.seconds())
     }
 
     /// How machines answer the link shard of a replica, as that says: each that is new. Of machines
@@ -214,25 +192,15 @@ impl Master {
         from: ReplicaId,
         reachabilities: &[(MachineId, Reachability)],
     ) {
-        let Some(Leading { lost, opinions, .. }) = &mut self.leading else { return };
-        for (machine, reachability) in reachabilities {
-            if cell.machine(*machine).is_none()
-                || opinions.is_own(from, *machine) && !lost.has_heard(*machine, *reachability)
-            {
-                continue;
-            }
-            if let Some(counts) = opinions.hear(now, from, *machine, *reachability) {
-                lost.hear(now, cell, *machine, counts);
-            }
+        if let Some(controllers) = &mut self.leading {
+            controllers.lost_machines.heard(now, cell, from, reachabilities);
         }
     }
 
     /// How machines that should answer do answer their own replicas, as those said last; nothing where
     /// it does not lead.
     pub fn reachabilities(&self) -> impl Iterator<Item = (MachineId, Reachability)> {
-        self.leading.iter().flat_map(|Leading { lost, opinions, .. }| {
-            lost.awaited().map(|machine| (machine, opinions.own(machine)))
-        })
+        self.leading.iter().flat_map(|controllers| controllers.lost_machines.reachabilities())
     }
 
     /// Whether an operation that a link shard wants may be proposed: that a machine is unreachable only
@@ -240,8 +208,9 @@ impl Master {
     #[must_use]
     pub fn may_propose(&self, op: &Op) -> bool {
         match (op, &self.leading) {
-            (Op::MachineUnreachable { machine }, Some(leading)) => {
-                leading.lost.reachability(*machine) == Reachability::Silent
+            (Op::MachineUnreachable { machine }, Some(controllers)) => {
+                let lost = &controllers.lost_machines.lost;
+                lost.reachability(*machine) == Reachability::Silent
             }
             _ => true,
         }
@@ -251,34 +220,30 @@ impl Master {
     /// does not lead.
     #[must_use]
     pub fn machines_heard(&self) -> u32 {
-        self.leading.as_ref().map_or(0, |leading| leading.lost.answering())
+        let leading = self.leading.as_ref();
+        leading.map_or(0, |controllers| controllers.lost_machines.lost.answering())
     }
 
-    /// Does what is due.
+    /// Does what is due: every controller has its turn.
     pub fn tick(&mut self, now: Time, cell: &Cell, actions: &mut Vec<Action>) {
-        let settings = &self.settings;
-        let Some(leading) = &mut self.leading else { return };
-        for (machine, counts) in leading.opinions.tick(now) {
-            leading.lost.hear(now, cell, machine, counts);
+        let Some(controllers) = &mut self.leading else { return };
+        let mut turn = Turn { now, cell, settings: &self.settings, actions };
+        for controller in controllers.all_mut() {
+            controller.run(&mut turn);
         }
-        for machine in leading.lost.lose(now, cell, settings, actions) {
-            leading.opinions.forget(machine);
-        }
-        if leading.forget <= now {
-            leading.forget = now + FORGET_INTERVAL;
-            let collections = forgettable(settings, now, cell);
-            if !collections.is_empty() {
-                actions.push(Action::Propose(Op::Forget { collections }));
-            }
-        }
+    }
+
+    /// The names of its controllers and when each is due, in the order in which they run; none where
+    /// it does not lead.
+    pub fn controllers(&self) -> impl Iterator<Item = (&'static str, Option<Time>)> {
+        let all = self.leading.iter().flat_map(Controllers::all);
+        all.map(|controller| (controller.name(), controller.due()))
     }
 
     /// When [`Master::tick`] has something to do next, if nothing is heard or applied before.
     #[must_use]
     pub fn next_tick(&self) -> Option<Time> {
-        let leading = self.leading.as_ref()?;
-        let next = [leading.lost.next(), leading.opinions.next(), Some(leading.forget)];
-        next.into_iter().flatten().min()
+        self.controllers().filter_map(|(_, due)| due).min()
     }
 }
 
@@ -303,23 +268,6 @@ fn joining(cell: &Cell, op: &Op) -> Option<MachineId> {
     };
     let machine = cell.machine_named(name)?;
     (machine.state == MachineState::Joining).then_some(machine.id)
-}
-
-/// Dead jobs that have been kept long enough, or are too many, oldest first.
-fn forgettable(settings: &Settings, now: Time, cell: &Cell) -> Vec<CollectionId> {
-    let mut dead: Vec<(Time, CollectionId)> = cell
-        .jobs()
-        .filter_map(|job| match job.state {
-            JobState::Dead { at, .. } => Some((at, job.id)),
-            _ => None,
-        })
-        .collect();
-    dead.sort_unstable();
-    let too_many = dead.len().saturating_sub(settings.dead_jobs_max);
-    let old = |(position, (at, _)): &(usize, (Time, CollectionId))| {
-        *position < too_many || now.since(*at) >= settings.dead_jobs_for
-    };
-    dead.into_iter().enumerate().take_while(old).map(|(_, (_, id))| id).take(FORGET_BATCH).collect()
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 mod agreeing;
 mod allocs;
 mod cluster;
+mod controllers;
 mod handover;
 mod lost;
 mod opinions;

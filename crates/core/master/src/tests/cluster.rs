@@ -543,7 +543,7 @@ impl Cluster {
     fn show_reachability(&mut self) {
         let master = &self.replicas[&self.leader].master;
         let mut reachabilities: BTreeMap<String, String> = BTreeMap::new();
-        let lost = &master.leading.as_ref().expect("it leads").lost;
+        let lost = &master.leading.as_ref().expect("it leads").lost_machines.lost;
         for machine in self.hosts.keys() {
             let reachability = format!("{:?}", lost.reachability(*machine)).to_lowercase();
             reachabilities.entry(reachability).or_default().push_str(&format!(" m{machine}"));

@@ -49,7 +49,7 @@ pub(super) fn session(expected: &Expect) {
 impl Master {
     /// Whether the silent machines that are counted are those that there are.
     pub(super) fn counts_right(&self, now: Time, cell: &Cell) -> bool {
-        self.leading.as_ref().is_none_or(|leading| leading.lost.is_right(now, cell))
+        self.leading.as_ref().is_none_or(|leading| leading.lost_machines.lost.is_right(now, cell))
     }
 }
 
